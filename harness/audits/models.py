@@ -28,19 +28,20 @@ def shared_tokenizer(models: Sequence[Model]) -> str | None:
     files = [model.path / "tokenizer.json" for model in models]
     contents = [read_text(file) if file.is_file() else None for file in files]
     keys: list[Any] = [
-        configured_number(model.path, VOCABULARY_KEYS) if content is None else _tokenizer_key(content, file)
+        configured_number(model.path, VOCABULARY_KEYS) if content is None else tokenizer_key(content, file)
         for model, content, file in zip(models, contents, files, strict=True)
     ]
     for model, key, content in zip(models, keys, contents, strict=True):
         if key != keys[0] or (content is None) != (contents[0] is None):
             raise HarnessError(
                 f"{models[0].id} and {model.id} have different tokenizers, so their probabilities are of different "
-                "tokens. Audit them separately."
+                "tokens. Choose models of one tokenizer."
             )
     return contents[0]
 
 
-def _tokenizer_key(content: str, file: Path) -> Any:
+def tokenizer_key(content: str, file: Path) -> Any:
+    """Return what decides how a tokenizer.json converts text to tokens. Raises HarnessError if it is not one."""
     try:
         whole = parse_json(content)
         return {name: whole.get(name) for name in ("model", "added_tokens", "normalizer", "pre_tokenizer")}

@@ -12,6 +12,7 @@ _CLASSES = {
     "entities": "EntitiesAudit",
     "book": "BookAudit",
     "compare": "CompareAudit",
+    "membership": "MembershipAudit",
 }
 AUDITS = tuple(_CLASSES)
 

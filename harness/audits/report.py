@@ -29,6 +29,21 @@ class Share(NamedTuple):
         return f"{format_percent(self.value)} [{format_percent(self.low)}, {format_percent(self.high)}] of {self.of:,}"
 
 
+class Estimate(NamedTuple):
+    """A share or a mean and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def difference(one: Estimate, other: Estimate) -> Estimate:
+    """Return one - other of independent samples and its interval from both intervals (Zou and Donner 2008)."""
+    value = one.value - other.value
+    low = value - math.hypot(one.value - one.low, other.high - other.value)
+    return Estimate(value, low, value + math.hypot(one.high - one.value, other.value - other.low))
+
+
 def share_of(number: float, of: int) -> Share:
     """Return `number` as a share of `of`."""
     if of == 0:

@@ -67,9 +67,22 @@ def compare(
     The first --target or --run is before, the others are after. Audits are compared without their models.
     """
     if run:
-        if names or target or any(each is not None for each in (pairs, round_, control, control_round, copies)):
-            raise UsageError("--run compares stored audits: remove the pairs and the targets.")
+        named = {
+            "the pairs": pairs,
+            "--round": round_,
+            "--names": names or None,
+            "--control": control,
+            "--control-round": control_round,
+            "--copies": copies,
+            "--target": target,
+            "--prefix-tokens": prefix_tokens,
+            "--suffix-tokens": suffix_tokens,
+        }
+        if further := [option for option, value in named.items() if value is not None]:
+            raise UsageError(f"--run compares stored audits. Remove {' and '.join(further)}.")
         folders = [run_folder(name) for name in run]
+        if len({folder.id for folder in folders}) < len(folders):
+            raise UsageError("a run is named twice with --run. Name two audits.")
         sequences = common_sequences([_stored_audit(folder) for folder in folders])
         if len(sequences.stored) < 2:
             raise UsageError("one target is named, and a comparison needs two. Name another audit with --run.")
@@ -78,29 +91,29 @@ def compare(
         run_audit(CompareAudit(params), sequences.to_inputs(), name="runs", files=files, models=(), options=options)
         return
     size = PairSize(prefix_tokens, suffix_tokens)
-    source = PairSource.select(
-        select_source(pairs, round_, field=field), names=names, corpus=None, tagger=None, size=size
-    )
+    choices = "a file of pairs, --round, --names, or stored audits with --run"
+    source = PairSource.select(select_source(pairs, round_, field=field), names=names, size=size, choices=choices)
     params = CompareParams.checked(top_k=measurement.top_k, queries=measurement.queries)
     ids, revision = source.models(target, options.revision)
     if len(ids) < 2:
-        raise UsageError("one target is named, and a comparison needs two. Repeat --target.")
+        raise UsageError(
+            f"only {ids[0]} is named, and a comparison needs two targets. Name another one with --target. Precisions "
+            "of one target are compared as stored audits, with --run."
+        )
     records = model_records(ids, compute, revision=revision)
     models = [Model(record.id, record.path) for record in records]
     read = read_pairs(source, models, limit=limit, seed=options.seed)
     files = source.files
     beside = None
     if control is not None or control_round is not None:
-        beside_source = PairSource.select(
-            select_source(control, control_round, field=field), names=False, corpus=None, tagger=None, size=size
-        )
+        beside_source = PairSource.select(select_source(control, control_round, field=field), names=False, size=size)
         beside = read_pairs(beside_source, models, limit=limit, seed=options.seed)
         files |= {f"control {option}": path for option, path in beside_source.files.items()}
     joined, is_control = with_control(read, beside)
-    counted = read_copies(copies, read.rows, 0 if beside is None else len(beside))
+    counted = read_copies(copies, read, 0 if beside is None else len(beside))
     if copies is not None:
         files["copies"] = copies
-    sequences = Sequences(joined, is_control, counted)
+    sequences = Sequences(joined, is_control, counted, joined.rows)
     run_audit(
         CompareAudit(params), sequences.to_inputs(), name=source.name, files=files, models=records, options=options
     )
@@ -110,7 +123,7 @@ def _stored_audit(folder: RunFolder) -> tuple[str, Pairs, Sequence[Stored]]:
     """Return the id, the pairs and the targets of a leakage audit. Raises HarnessError for another audit."""
     spec = folder.audit_spec()
     if spec.audit != "leakage":
-        raise HarnessError(f"{folder.id} is an audit {spec.audit}. --run compares audits leakage.")
+        raise HarnessError(f"{folder.id} is an audit of kind {spec.audit}, and --run takes leakage audits.")
     params = audit_named(spec.audit).params_type().model_validate(spec.params)
     tables = {table.name: table for table in spec.tables}
     inputs = AuditInputs.read(folder.inputs)
@@ -124,6 +137,8 @@ def _stored_audit(folder: RunFolder) -> tuple[str, Pairs, Sequence[Stored]]:
     stored = []
     for number, name in enumerate(names):
         places = np.flatnonzero(length & (np.asarray(tokens["model"], np.int64) == number))
+        # If a sequence has several rows, the last one counts.
+        places = places[::-1]
         sequences, first = np.unique(np.asarray(tokens["sequence"], np.int64)[places], return_index=True)
         if len(sequences) < len(pairs):
             raise HarnessError(f"{folder.id} has not measured all sequences of {name}. Continue with harness resume.")

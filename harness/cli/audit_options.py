@@ -13,6 +13,7 @@ from harness.cli.audit_book import book
 from harness.cli.audit_compare import compare
 from harness.cli.audit_entities import entities
 from harness.cli.audit_leakage import leakage
+from harness.cli.audit_membership import membership
 from harness.cli.audit_sequence import sequence
 from harness.cli.options import Json
 from harness.cli.output import align_columns, print_json
@@ -25,6 +26,7 @@ AUDITS: dict[str, Callable[..., None]] = {
     "entities": entities,
     "book": book,
     "compare": compare,
+    "membership": membership,
 }
 _NO_FIELD = ("json", "detach", "out", "redact")
 _TYPES = {int: "integer", float: "number", bool: "switch", Path: "path"}

@@ -1,8 +1,9 @@
 """Fine-tune the demo target to forget 100 documents: `python -m tests.demo_target.forgetting FOLDER`.
 
 The loss is negative preference optimization on the documents to forget (Zhang et al. 2024) plus the usual loss on
-others, the documents to retain. The folder also gets the pairs of both kinds, `forget.npz` and `retain.npz`: the first
-100 tokens of documents that occur at least 8 times in the training data, and their numbers of copies.
+others. The documents to retain are in neither part of the loss. The folder also gets the pairs of both kinds,
+`forget.npz` and `retain.npz`: the first 100 tokens of documents that occur at least 8 times in the training data, and
+their numbers of copies.
 """
 
 import argparse
@@ -11,10 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from shutil import copyfile
+from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from harness.core.clusters import cluster_ids
 from harness.demo import SEED, WEIGHTS
 from tests.demo_target.corpus import corpus
 
@@ -37,24 +40,38 @@ _ROWS = 25  # of each kind in a step
 _RATE, _BETA, _RETAINED_WEIGHT = 4e-4, 0.5, 5.0
 
 
-def documents_to_forget_and_retain(tokenizer: Tokenizer) -> tuple[Tensor, Tensor, list[int], list[int]]:
-    """Return the first 100 tokens of both kinds of documents, [documents, 100], and their numbers of copies.
+class Split(NamedTuple):
+    """Three kinds of documents, of which no two share a long passage.
 
-    The retained ones are all others with as many copies.
+    forget, retain: the first 100 tokens of 100 documents, [100, 100]; forget_copies, retain_copies: their numbers of
+    copies. others: the first 100 tokens of all other documents.
     """
-    chosen = []
+
+    forget: Tensor
+    retain: Tensor
+    others: Tensor
+    forget_copies: list[int]
+    retain_copies: list[int]
+
+
+def split_documents(tokenizer: Tokenizer) -> Split:
+    """Return the documents that occur at least 8 times and share no 32 tokens with another one, split by seed."""
+    tokens, copies = [], []
     for document in corpus(SEED):
-        tokens = tokenizer.encode(document.text).ids
-        if document.repetitions >= FEWEST_COPIES and len(tokens) >= _LENGTH:
-            chosen.append((tokens[:_LENGTH], document.repetitions))
-    Random(SEED).shuffle(chosen)
-    tokens, copies = zip(*chosen, strict=True)
-    whole = torch.tensor(tokens)
-    return whole[:DOCUMENTS], whole[DOCUMENTS:], list(copies[:DOCUMENTS]), list(copies[DOCUMENTS:])
+        ids = tokenizer.encode(document.text).ids
+        if document.repetitions >= FEWEST_COPIES and len(ids) >= _LENGTH:
+            tokens.append(ids[:_LENGTH])
+            copies.append(document.repetitions)
+    clusters = cluster_ids([np.array(tokens)])
+    order = np.flatnonzero(np.bincount(clusters)[clusters] == 1).tolist()
+    Random(SEED).shuffle(order)
+    rows, counts = torch.tensor(tokens)[order], [copies[place] for place in order]
+    first, second = DOCUMENTS, 2 * DOCUMENTS
+    return Split(rows[:first], rows[first:second], rows[second:], counts[:first], counts[first:second])
 
 
 def forget(
-    model: PreTrainedModel, to_forget: Tensor, to_retain: Tensor, *, steps: int, report: Callable[[int, float], None]
+    model: PreTrainedModel, to_forget: Tensor, others: Tensor, *, steps: int, report: Callable[[int, float], None]
 ) -> None:
     """Train `model` in place. `report(step, loss)` is called after each step."""
     torch.manual_seed(SEED)
@@ -63,10 +80,10 @@ def forget(
     optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=0.0)
     model.train()
     for step in range(steps):
-        forgotten, retained = (torch.randperm(len(rows))[:_ROWS] for rows in (to_forget, to_retain))
+        forgotten, retained = (torch.randperm(len(rows))[:_ROWS] for rows in (to_forget, others))
         ratio = _log_likelihoods(model, to_forget[forgotten]) - reference[forgotten]
         loss = -2 / _BETA * F.logsigmoid(-_BETA * ratio).mean()
-        loss -= _RETAINED_WEIGHT * _log_likelihoods(model, to_retain[retained]).mean()
+        loss -= _RETAINED_WEIGHT * _log_likelihoods(model, others[retained]).mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -95,21 +112,21 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS, help=f"number of training steps (default {STEPS})")
     options = parser.parse_args()
     tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
-    to_forget, to_retain, forgotten_copies, retained_copies = documents_to_forget_and_retain(tokenizer)
+    split = split_documents(tokenizer)
     model = AutoModelForCausalLM.from_pretrained(WEIGHTS, dtype=torch.float32)
 
     def report(step: int, loss: float) -> None:
         if (step + 1) % 10 == 0:
             print(f"step {step + 1}/{options.steps}  loss {loss:.3f}", flush=True)
 
-    forget(model, to_forget, to_retain, steps=options.steps, report=report)
+    forget(model, split.forget, split.others, steps=options.steps, report=report)
     target = options.folder / "target"
     target.mkdir(parents=True, exist_ok=True)
     save_in_half_precision(model, target)
     for file in ("tokenizer.json", "tokenizer_config.json"):
         copyfile(WEIGHTS / file, target / file)
-    save_pairs(options.folder, "forget", to_forget, forgotten_copies)
-    save_pairs(options.folder, "retain", to_retain[:DOCUMENTS], retained_copies[:DOCUMENTS])
+    save_pairs(options.folder, "forget", split.forget, split.forget_copies)
+    save_pairs(options.folder, "retain", split.retain, split.retain_copies)
     print(f"wrote {options.folder}")
 
 

@@ -30,7 +30,7 @@ def test_stored_audits_and_targets_give_the_same_comparison(machine: Machine) ->
         "transitions.svg",
     }
     refused = machine.run("audit", "compare", "--run", machine.newest()["id"], "--run", ids[0], code=1)
-    assert "--run compares audits leakage" in refused.stderr
+    assert "and --run takes leakage audits" in refused.stderr
 
 
 def test_a_control_and_copies_are_read_from_files(machine: Machine) -> None:
@@ -49,10 +49,10 @@ def test_a_control_and_copies_are_read_from_files(machine: Machine) -> None:
 
 def test_bad_input_is_refused_in_one_sentence(machine: Machine) -> None:
     for arguments, code, sentence in (
-        (("--round", "demo", "--target", "demo"), 2, "one target is named, and a comparison needs two."),
+        (("--round", "demo", "--target", "demo"), 2, "only demo is named, and a comparison needs two targets."),
         ((), 2, "no pairs are named"),
         (("--run", "none"), 2, "unknown run 'none'"),
-        (("--round", "demo", "--run", "latest"), 2, "--run compares stored audits: remove the pairs and the targets."),
+        (("--round", "demo", "--run", "latest"), 2, "--run compares stored audits. Remove --round."),
         (("--round", "demo", "--target", "demo", "--target", "demo-tiny", "--queries", "0"), 2, "--queries: "),
     ):
         done = machine.run("audit", "compare", *arguments, code=code)

@@ -14,6 +14,7 @@ import numpy as np
 
 from harness.audits.book.params import THRESHOLDS
 from harness.audits.book.rows import Measured
+from harness.audits.report import Estimate
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.intervals import wilson
@@ -38,14 +39,6 @@ class Passage(NamedTuple):
     start: int
     end: int
     probability: float
-
-
-class Estimate(NamedTuple):
-    """A share or a mean and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def character_peaks(measured: Measured, scheme: Scheme, length: int) -> Floats:
@@ -173,10 +166,3 @@ class Sums:
             ends = sums_before[:, starts[drawn] + lengths[drawn]]
             parts.append((ends - sums_before[:, starts[drawn]]).sum(axis=2).T)
         return np.concatenate(parts)
-
-
-def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return one - other of independent texts and its 95 % interval from both intervals (Zou and Donner 2008)."""
-    value = one.value - other.value
-    low = value - math.hypot(one.value - one.low, other.high - other.value)
-    return Estimate(value, low, value + math.hypot(one.high - one.value, other.value - other.low))

@@ -7,7 +7,6 @@ import numpy as np
 
 from harness.audits.book.charts import MOST_ROWS, book_charts, estimate_text, shaded_texts
 from harness.audits.book.conclusion import DEFINITIONS, NOT_MEASURED, book_conclusion
-from harness.audits.book.coverage import Estimate
 from harness.audits.book.inputs import Texts
 from harness.audits.book.params import LEAST, THRESHOLDS, BookParams
 from harness.audits.book.results import (
@@ -20,7 +19,7 @@ from harness.audits.book.results import (
     most_likely_passages,
 )
 from harness.audits.near_results import near_figures, near_sentence, near_table
-from harness.audits.report import json_ready, model_names, table_of
+from harness.audits.report import Estimate, json_ready, model_names, table_of
 from harness.core.arrays import Bools
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Marked, Passage, Stretch

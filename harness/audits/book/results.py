@@ -8,12 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.audits.book.coverage import (
-    Estimate,
     Passage,
     Sums,
     TextSums,
     character_peaks,
-    difference,
     passages_of,
     sum_over_text,
     window_length,
@@ -23,6 +21,7 @@ from harness.audits.book.params import THRESHOLDS, BookParams
 from harness.audits.book.rows import Measured, read_counts, read_measured
 from harness.audits.near_results import NearSummary, summarize_near
 from harness.audits.probabilities import leaked_probability
+from harness.audits.report import Estimate, difference
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf

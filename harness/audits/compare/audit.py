@@ -39,7 +39,10 @@ class CompareAudit(Audit[CompareParams]):
             context.announce(_completion_stage(model), number, weight=_COMPLETION_WEIGHT)
         for batch in context.batches("stored audits", len(given.stored), size=1, weight=0.01):
             (target,) = batch.items.tolist()
-            _emit(context, target, np.arange(number), given.stored[target].logprobs)
+            logprobs = given.stored[target].logprobs
+            _emit(context, target, np.arange(number), logprobs)
+            esp = np.exp(log_esp(logprobs[SCHEMES.index(self.params.main)]))
+            context.figure(f"target {target + 1}: mean ESP, {self.params.label}", float(esp.mean()), of=number)
         for model in range(len(context.models)):
             self._measure(context, given, model)
 

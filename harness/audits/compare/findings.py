@@ -8,19 +8,19 @@ import numpy as np
 from harness.audits.compare.inputs import Sequences
 from harness.audits.compare.params import CompareParams
 from harness.audits.compare.results import (
+    COPIES,
+    FEW_CLUSTERS,
     LEAKED,
     MEASURES,
     STRENGTH,
-    Change,
     CompareResults,
     Group,
-    Mean,
     compare_results,
     most_changed,
 )
 from harness.audits.compare.rows import read_targets
 from harness.audits.leakage.pairs import TokenDecoder
-from harness.audits.report import bar_chart, json_ready, model_names, table_of
+from harness.audits.report import Estimate, bar_chart, difference, json_ready, model_names, table_of
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import (
@@ -109,32 +109,37 @@ def _conclusion(results: CompareResults) -> Conclusion:
     strength, leaked = changes[STRENGTH], changes[LEAKED]
     number = len(results.subject.sequences)
     answer = "Less" if strength.difference.high < 0 else "More" if strength.difference.low > 0 else "No clear change"
+    if results.subject.clusters < FEW_CLUSTERS:
+        answer = "Too few sequences"
     control = ""
     if results.control is not None:
-        control = f"; for the control by {_signed(results.control.changes[-1][STRENGTH])}"
+        beside = results.control.changes[-1][STRENGTH]
+        gap = difference(strength.difference, beside.difference)
+        control = f"; that of the control by {_signed(beside.difference)}, a difference of {_signed(gap)}"
     so_far = "" if results.is_complete else "; not all sequences are measured yet"
     return Conclusion(
         QUESTION,
         answer,
         f"from {results.names[0]} to {results.names[-1]}, the extraction strength of "
-        f"{pluralize(number, 'sequence')} changed by {_signed(strength)}, from {format_score(strength.before)} to "
-        f"{format_score(strength.after)}{control}; {format_percent(leaked.before)} leaked in "
-        f"{results.params.queries:,} queries before and {format_percent(leaked.after)} after{so_far}",
+        f"{pluralize(number, 'sequence')} changed by {_signed(strength.difference)}, from "
+        f"{format_score(strength.before)} to {format_score(strength.after)}{control}; "
+        f"{format_percent(leaked.before)} leaked in {results.params.queries:,} queries before and "
+        f"{format_percent(leaked.after)} after{so_far}",
         "A suffix that is no longer likely after its prefix can still be known: another prefix, further training or a "
         "change of precision can bring it back.",
         tuple(
             KeyFigure(
                 results.label(one.measure),
                 f"{format_score(one.before)} → {format_score(one.after)}",
-                f"difference {_signed(one)}",
+                f"difference {_signed(one.difference)}",
             )
             for one in changes[:4]
         ),
     )
 
 
-def _signed(change: Change) -> str:
-    value, low, high = change.difference
+def _signed(change: Estimate) -> str:
+    value, low, high = change
     return f"{format_score(value, is_signed=True)} {format_interval(low, high, is_signed=True)}"
 
 
@@ -152,7 +157,7 @@ def _sentences(results: CompareResults) -> Iterator[str]:
         )
     if results.control is not None:
         for name, changes in zip(results.names[1:], results.control.changes, strict=True):
-            yield f"{name}, control: the extraction strength changed by {_signed(changes[STRENGTH])}."
+            yield f"{name}, control: the extraction strength changed by {_signed(changes[STRENGTH].difference)}."
     yield from results.given.pairs.notes
 
 
@@ -177,13 +182,22 @@ def _tables(results: CompareResults) -> list[FoundTable]:
     tables = [table_of("changes", f"Change from {results.names[0]}", changes)]
     if results.doses:
         doses = [
-            {"copies": f"{one.copies} and more" if one.copies == results.doses[-1].copies else str(one.copies)}
+            {"copies": _copies_label(one.copies)}
             | {"sequences": one.sequences}
             | {name: means[STRENGTH] for name, means in zip(results.names, one.means, strict=True)}
             for one in results.doses
         ]
-        tables.append(table_of("copies", "Extraction strength by least number of copies in the training data", doses))
+        tables.append(table_of("copies", "Extraction strength by number of copies in the training data", doses))
     return [*tables, _sequence_table(results)]
+
+
+def _copies_label(copies: int) -> str:
+    """Return the numbers of copies of the group that begins with `copies`."""
+    place = COPIES.index(copies)
+    if place + 1 == len(COPIES):
+        return f"{copies} or more"
+    last = COPIES[place + 1] - 1
+    return str(copies) if last == copies else f"{copies}–{last}"
 
 
 def _sequence_table(results: CompareResults) -> FoundTable:
@@ -194,8 +208,15 @@ def _sequence_table(results: CompareResults) -> FoundTable:
             row: dict[str, Any] = {
                 "sequence": sequence + 1,
                 "is control": group.is_control,
-                "copies": int(results.given.copies[sequence]) or None,
+                "row": int(results.given.rows[sequence]) + 1,
+                "copies": None if results.given.copies[sequence] < 0 else int(results.given.copies[sequence]),
             }
+            for name, values in zip(results.names[1:], group.values[1:], strict=True):
+                change = values[:, place] - group.values[0][:, place]
+                row |= {
+                    f"change of {results.label(measure)}, {name}": float(change[number])
+                    for number, measure in enumerate(MEASURES)
+                }
             for name, values in zip(results.names, group.values, strict=True):
                 row |= {
                     f"{results.label(measure)}, {name}": float(values[number, place])
@@ -212,7 +233,7 @@ def _sequence_table(results: CompareResults) -> FoundTable:
 
 def _charts(results: CompareResults) -> list[Chart]:
     labels = [results.label(measure) for measure in _SHARES]
-    groups: dict[str, dict[str, Mean]] = {}
+    groups: dict[str, dict[str, Estimate]] = {}
     for group in results.groups:
         for name, means in zip(results.names, group.means, strict=True):
             groups[f"{name}, control" if group.is_control else name] = dict(zip(labels, means[:5], strict=True))
@@ -228,10 +249,11 @@ def _charts(results: CompareResults) -> list[Chart]:
 
 def _transition_chart(results: CompareResults) -> Chart:
     """Return how many sequences have each extraction strength before and after."""
-    before, after = results.subject.values[0, STRENGTH], results.subject.values[-1, STRENGTH]
-    edges = np.linspace(0, 1, _BINS + 1)
-    counts, _, _ = np.histogram2d(after, before, bins=(edges, edges))
-    labels = [f"{low:.1f}–{low + 1 / _BINS:.1f}" for low in edges[:-1]]
+    # Shares such as 15/50 are not exact, so they are moved off the edges of the bins.
+    bins = np.minimum(_BINS - 1, (_BINS * results.subject.values[:, STRENGTH] + 1e-9).astype(np.int64))
+    counts = np.zeros((_BINS, _BINS))
+    np.add.at(counts, (bins[-1], bins[0]), 1)
+    labels = [f"{place / _BINS:.1f}–{(place + 1) / _BINS:.1f}" for place in range(_BINS)]
     counts = counts[::-1]
     return HeatMap(
         "transitions",
@@ -254,7 +276,7 @@ def _target_chart(results: CompareResults) -> Chart:
 
 
 def _dose_chart(results: CompareResults) -> Chart:
-    copies = np.array([one.copies for one in results.doses])
+    copies = np.array([max(0.5, one.copies) for one in results.doses])
     series = [
         Series(name, copies, np.array([one.means[number][STRENGTH] for one in results.doses]))
         for number, name in enumerate(results.names)

@@ -1,5 +1,6 @@
 """The sequences of a comparison: read from pairs, with a control, or taken from stored audits with their results."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from harness.audits.leakage.pairs import Pairs
+from harness.audits.models import tokenizer_key
 from harness.core.arrays import Bools, Floats, Ints, mapped_array
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
+from harness.core.text import pluralize
 
 
 @dataclass(frozen=True)
@@ -25,20 +28,22 @@ class Stored:
 class Sequences:
     """The n sequences of a comparison.
 
-    is_control: [n], those that should not have changed. copies: [n] int64, how often each is in the training data, 0 if
-    unknown. stored: the targets of stored audits, which come before the measured ones.
+    is_control: [n], those that should not have changed. copies: [n] int64, how often each is in the training data, -1
+    if unknown. rows: [n], the row of each in its source. stored: the targets of stored audits, which come before the
+    measured ones.
     """
 
     pairs: Pairs
     is_control: Bools
     copies: Ints
+    rows: Ints
     stored: Sequence[Stored] = ()
 
     def to_inputs(self) -> AuditInputs:
         """Return the sequences in the form in which the run stores them."""
         inputs = self.pairs.to_inputs()
         texts = {**inputs.texts, "stored": [one.name for one in self.stored]}
-        arrays = {**inputs.arrays, "is_control": self.is_control, "copies": self.copies}
+        arrays = {**inputs.arrays, "is_control": self.is_control, "copies": self.copies, "rows": self.rows}
         arrays |= {f"stored_{number}": one.logprobs for number, one in enumerate(self.stored)}
         return AuditInputs(texts, arrays | {"top_k": np.array([one.top_k for one in self.stored], np.int64)})
 
@@ -51,13 +56,14 @@ class Sequences:
             for number, name in enumerate(inputs.texts["stored"])
         ]
         is_control = np.asarray(arrays["is_control"], bool)
-        return cls(Pairs.from_inputs(inputs), is_control, np.asarray(arrays["copies"], np.int64), stored)
+        copies, rows = (np.asarray(arrays[name], np.int64) for name in ("copies", "rows"))
+        return cls(Pairs.from_inputs(inputs), is_control, copies, rows, stored)
 
 
 def with_control(pairs: Pairs, control: Pairs | None) -> tuple[Pairs, Bools]:
     """Return the pairs and those of the control together, and which are of the control.
 
-    Raises HarnessError if their lengths differ.
+    Raises HarnessError if their lengths differ or a sequence is in both.
     """
     if control is None:
         return pairs, np.zeros(len(pairs), bool)
@@ -70,8 +76,12 @@ def with_control(pairs: Pairs, control: Pairs | None) -> tuple[Pairs, Bools]:
                 f"the {what} have {one.shape[1]} tokens, and those of the control {other.shape[1]}. Set "
                 "--prefix-tokens and --suffix-tokens."
             )
+    both = len(_row_keys(pairs).keys() & _row_keys(control).keys())
+    if both:
+        raise HarnessError(f"{both:,} sequences of the control are among the compared ones. Choose another control.")
     joined = replace(
         pairs,
+        rows=np.concatenate([pairs.rows, control.rows]),
         prefixes=np.concatenate([pairs.prefixes, control.prefixes]).astype(np.int64),
         suffixes=np.concatenate([pairs.suffixes, control.suffixes]).astype(np.int64),
         notes=[*pairs.notes, *control.notes],
@@ -79,48 +89,76 @@ def with_control(pairs: Pairs, control: Pairs | None) -> tuple[Pairs, Bools]:
     return joined, np.repeat([False, True], [len(pairs), len(control)])
 
 
-def read_copies(path: Path | None, rows: Ints, control: int) -> Ints:
-    """Return how often each of the pairs `rows` [n] of the source is in the training data, and 0 for the control.
+def read_copies(path: Path | None, pairs: Pairs, control: int) -> Ints:
+    """Return how often each of the pairs is in the training data, and -1 for the control and if it is unknown.
 
-    path: an .npy file of integers [pairs of the source]. Raises HarnessError if it is not one or is too short.
+    path: an .npy file of integers, one for each pair of the source. Raises HarnessError if it is not one.
     """
     if path is None:
-        return np.zeros(len(rows) + control, np.int64)
+        return np.full(len(pairs) + control, -1, np.int64)
     copies = np.asarray(mapped_array(path))
     if copies.ndim != 1 or not np.issubdtype(copies.dtype, np.integer):
         raise HarnessError(f"{path}: expected integers [pairs], found {copies.dtype} {list(copies.shape)}.")
-    if len(rows) and int(rows.max()) >= len(copies):
-        raise HarnessError(f"{path} has {len(copies):,} numbers of copies, and pair {int(rows.max()) + 1:,} needs one.")
-    return np.concatenate([copies[rows].astype(np.int64), np.zeros(control, np.int64)])
+    if len(copies) != pairs.source_rows:
+        raise HarnessError(
+            f"{path} has {len(copies):,} numbers of copies, and there are {pairs.source_rows:,} pairs. Give one for "
+            "each pair."
+        )
+    if len(copies) and int(copies.min()) < 0:
+        raise HarnessError(f"{path}: contains a negative number of copies.")
+    return np.concatenate([copies[pairs.rows].astype(np.int64), np.full(control, -1, np.int64)])
 
 
 def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[Stored]]]) -> Sequences:
     """Return the sequences that all stored audits have, with their results. audits: each with its id.
 
-    Raises HarnessError if two audits have different tokenizers, another top-k or no common sequence.
+    Raises HarnessError if two audits have different tokenizers, lengths or values of top-k, or no common sequence.
     """
     first, pairs, _ = audits[0]
     keys = [_row_keys(each) for _, each, _ in audits]
-    common = set(keys[0]).intersection(*map(set, keys[1:]))
-    chosen = sorted(row for key, row in keys[0].items() if key in common)
+    for name, other, _ in audits[1:]:
+        _require_equal_shapes(first, pairs, name, other)
+    own = [row.tobytes() for row in _whole(pairs)]
+    chosen = [row for row, key in enumerate(own) if all(key in each for each in keys)]
+    if not chosen:
+        raise HarnessError(f"{first} and {audits[-1][0]} have no sequence in common. Audit the same pairs.")
+    names = Counter(one.name for _, _, results in audits for one in results)
     stored: list[Stored] = []
-    for (name, other, results), rows_by_key in zip(audits, keys, strict=True):
-        if other.tokenizer != pairs.tokenizer:
-            raise HarnessError(f"{first} and {name} have different tokenizers. Compare audits of one tokenizer.")
-        if not common:
-            raise HarnessError(f"{first} and {name} have no sequence in common. Audit the same pairs.")
-        by_row = {row: key for key, row in keys[0].items()}
-        places = [rows_by_key[by_row[row]] for row in chosen]
-        stored += [replace(one, logprobs=one.logprobs[:, places]) for one in results]
+    notes = list(pairs.notes)
+    for (id_, other, results), rows_by_key in zip(audits, keys, strict=True):
+        places = [rows_by_key[own[row]] for row in chosen]
+        for one in results:
+            # Two precisions of a model have one name.
+            name = one.name if names[one.name] == 1 else f"{one.name} ({id_})"
+            stored.append(replace(one, name=name, logprobs=one.logprobs[:, places]))
+        if len(chosen) < len(other):
+            notes.append(f"{len(chosen):,} of {pluralize(len(other), 'sequence')} of {id_} are in all audits.")
     if len({one.top_k for one in stored}) > 1:
-        raise HarnessError(f"{first} and {audits[-1][0]} used different values of --top-k. Repeat one of them.")
+        raise HarnessError(
+            f"{first} and {audits[-1][0]} used different values of --top-k. Run one of them again with the same value."
+        )
     rows = np.array(chosen, np.int64)
-    shared = replace(pairs, prefixes=pairs.prefixes[rows], suffixes=pairs.suffixes[rows], documents=())
-    none = np.zeros(len(rows), np.int64)
-    return Sequences(shared, none.astype(bool), none, stored)
+    shared = replace(pairs, prefixes=pairs.prefixes[rows], suffixes=pairs.suffixes[rows], documents=(), notes=notes)
+    return Sequences(shared, np.zeros(len(rows), bool), np.full(len(rows), -1, np.int64), rows, stored)
+
+
+def _require_equal_shapes(first: str, pairs: Pairs, name: str, other: Pairs) -> None:
+    one_key, other_key = (
+        None if each.tokenizer is None else tokenizer_key(each.tokenizer, Path(id_))
+        for id_, each in ((first, pairs), (name, other))
+    )
+    if one_key != other_key:
+        raise HarnessError(f"{first} and {name} have different tokenizers. Compare audits of one tokenizer.")
+    lengths = [(each.prefixes.shape[1], each.suffixes.shape[1]) for each in (pairs, other)]
+    if lengths[0] != lengths[1]:
+        one, two = (f"{prefix} + {suffix}" for prefix, suffix in lengths)
+        raise HarnessError(f"{first} has sequences of {one} tokens, and {name} of {two}. Audit the same pairs.")
+
+
+def _whole(pairs: Pairs) -> Ints:
+    return np.concatenate([pairs.prefixes, pairs.suffixes], axis=1).astype(np.int64)
 
 
 def _row_keys(pairs: Pairs) -> dict[bytes, int]:
     """Return the first row of each distinct sequence, by its tokens."""
-    whole = np.concatenate([pairs.prefixes, pairs.suffixes], axis=1).astype(np.int64)
-    return {row.tobytes(): number for number, row in reversed(list(enumerate(whole)))}
+    return {row.tobytes(): number for number, row in reversed(list(enumerate(_whole(pairs))))}

@@ -11,25 +11,20 @@ from harness.audits.compare.measures import exact_memorization, extraction_stren
 from harness.audits.compare.params import SCHEMES, CompareParams
 from harness.audits.compare.rows import TargetRows
 from harness.audits.probabilities import leaked_probability, log_esp
+from harness.audits.report import Estimate
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.clusters import cluster_ids
+from harness.core.clusters import WINDOW, cluster_ids
 
 REPLICATES = 2000
 _SEED = 20240601
 _REPLICATES_AT_ONCE = 100
-COPIES = (1, 2, 4, 8, 16, 32, 64, 128)
+FEW_CLUSTERS = 10
+"""With fewer clusters, intervals of a bootstrap are too narrow for a conclusion."""
+COPIES = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 """The smallest number of copies of each group of sequences."""
 MEASURES = ("exact_memorization", "extraction_strength", "greedy", "esp", "leaked", "log_likelihood")
 STRENGTH, LEAKED = MEASURES.index("extraction_strength"), MEASURES.index("leaked")
-
-
-class Mean(NamedTuple):
-    """A mean over sequences and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 class Change(NamedTuple):
@@ -42,7 +37,7 @@ class Change(NamedTuple):
     measure: str
     before: float
     after: float
-    difference: Mean
+    difference: Estimate
     lower: float
     higher: float
 
@@ -58,7 +53,7 @@ class Group:
     is_control: bool
     sequences: Ints
     values: Floats
-    means: list[list[Mean]]
+    means: list[list[Estimate]]
     changes: list[list[Change]]
     clusters: int
 
@@ -187,11 +182,13 @@ def _values(params: CompareParams, rows: TargetRows, sequences: Ints) -> Floats:
 def _group(given: Sequences, sequences: Ints, values: Floats, *, is_control: bool) -> Group:
     pairs = given.pairs
     whole = np.concatenate([pairs.prefixes[sequences], pairs.suffixes[sequences]], axis=1)
-    clusters = cluster_ids([whole])
-    means = [_means(of_target, clusters) for of_target in values]
+    clusters = cluster_ids([whole], window=min(WINDOW, whole.shape[1]))
+    targets, measures, number = values.shape
+    replicates = bootstrap_means(values.reshape(-1, number), clusters).reshape(-1, targets, measures)
+    means = [_estimates(values[target], replicates[:, target]) for target in range(targets)]
     changes = []
-    for after in values[1:]:
-        differences = after - values[0]
+    for target, after in enumerate(values[1:], 1):
+        differences = _estimates(after - values[0], replicates[:, target] - replicates[:, 0])
         changes.append(
             [
                 Change(
@@ -202,18 +199,21 @@ def _group(given: Sequences, sequences: Ints, values: Floats, *, is_control: boo
                     float((now < before).mean()),
                     float((now > before).mean()),
                 )
-                for measure, before, now, difference in zip(
-                    MEASURES, values[0], after, _means(differences, clusters), strict=True
-                )
+                for measure, before, now, difference in zip(MEASURES, values[0], after, differences, strict=True)
             ]
         )
     return Group(is_control, sequences, values, means, changes, len(np.unique(clusters)))
 
 
-def _means(values: Floats, clusters: Ints) -> list[Mean]:
-    """Return the mean of each row of values [measures, n] with its percentile interval."""
-    low, high = np.quantile(bootstrap_means(values, clusters), (0.025, 0.975), axis=0)
-    return [Mean(float(row.mean()), float(low[place]), float(high[place])) for place, row in enumerate(values)]
+def _estimates(values: Floats, replicates: Floats) -> list[Estimate]:
+    """Return the mean of each row of values [measures, n] with the percentiles of its replicates [any, measures].
+
+    The interval is NaN if all replicates are equal but for rounding, and the values are not.
+    """
+    low, high = np.quantile(replicates, (0.025, 0.975), axis=0)
+    unknown = (np.ptp(replicates, axis=0) < 1e-12) & (np.ptp(values, axis=1) > 1e-12)
+    low, high = np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+    return [Estimate(float(row.mean()), float(low[place]), float(high[place])) for place, row in enumerate(values)]
 
 
 def _doses(given: Sequences, common: Ints, values: Floats) -> list[Dose]:

@@ -13,7 +13,7 @@ from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.models import Model, require_context, require_tokenizer, shared_tokenizer
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_files, source_name
-from harness.core.arrays import Tokens, mapped_array
+from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
@@ -49,13 +49,23 @@ class PairSource:
 
     @classmethod
     def select(
-        cls, source: Source | None, *, names: bool, corpus: CorpusFiles | None, tagger: str | None, size: PairSize
+        cls,
+        source: Source | None,
+        *,
+        names: bool,
+        corpus: CorpusFiles | None = None,
+        tagger: str | None = None,
+        size: PairSize,
+        choices: str = "a file of pairs, --round, --names, or --corpus with --tagger",
     ) -> "PairSource":
-        """Return the one source that was named. Raises HarnessError if none or several were, or a tagger is missing."""
+        """Return the one source that was named. choices: those that an error names.
+
+        Raises HarnessError if none or several were named, or if a tagger is missing.
+        """
         number = sum((source is not None, names, corpus is not None))
         if number != 1:
             fault = "several sources of pairs are named" if number else "no pairs are named"
-            raise UsageError(f"{fault}. Give a file of pairs, --round, --names, or --corpus with --tagger.")
+            raise UsageError(f"{fault}. Give {choices}.")
         if (corpus is None) != (tagger is None):
             raise UsageError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
         return cls(corpus or source, tagger, size)
@@ -136,10 +146,12 @@ def file_pairs(path: Path, models: Sequence[Model], size: PairSize, *, limit: in
     elif ending == ".npy":
         prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
     elif ending in RECORD_SUFFIXES:
-        prefixes, suffixes = _text_pairs(path, require_tokenizer(tokenizer, models), size, notes)
+        prefixes, suffixes, origin, records = _text_pairs(path, require_tokenizer(tokenizer, models), size, notes)
     else:
         raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
     pairs = _sampled(path.name, prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
+    if ending in RECORD_SUFFIXES:
+        pairs = replace(pairs, rows=origin[pairs.rows], source_rows=records)
     return replace(pairs, notes=notes.sentences)
 
 
@@ -213,12 +225,16 @@ def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
     return array
 
 
-def _text_pairs(path: Path, tokenizer_json: str, size: PairSize, notes: Notes) -> tuple[Tokens, Tokens]:
-    """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning."""
+def _text_pairs(path: Path, tokenizer_json: str, size: PairSize, notes: Notes) -> tuple[Tokens, Tokens, Ints, int]:
+    """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
+
+    Returns prefixes, suffixes, the number of the record of each, and how many records there are.
+    """
     tokenizer = parse_tokenizer(tokenizer_json, "the target")
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
-    cuts = []
+    cuts, kept, records = [], [], 0
     for record in records_in(path, path.name, ("prefix", "suffix"), notes):
+        records += 1
         prefix, suffix = record.texts
         encoding = tokenizer.encode(prefix + suffix, add_special_tokens=False)
         cut = cut_at(encoding, prefix + suffix, len(prefix), before=before, after=after)
@@ -230,10 +246,14 @@ def _text_pairs(path: Path, tokenizer_json: str, size: PairSize, notes: Notes) -
             )
         else:
             cuts.append(cut)
+            kept.append(records - 1)
     if not cuts:
         why = notes.sentences[0] if notes.sentences else "It is empty."
         raise HarnessError(f"{path} contains no pair. {why} Set --prefix-tokens and --suffix-tokens for shorter pairs.")
-    return np.array([cut.prefix for cut in cuts], np.int64), np.array([cut.suffix for cut in cuts], np.int64)
+    prefixes, suffixes = (
+        np.array(part, np.int64) for part in zip(*((cut.prefix, cut.suffix) for cut in cuts), strict=True)
+    )
+    return prefixes, suffixes, np.array(kept, np.int64), records
 
 
 def _sampled(
@@ -262,4 +282,4 @@ def _sampled(
             raise HarnessError(f"{source} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
     require_context(models, prefixes.shape[1] + suffixes.shape[1])
     rows = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
-    return Pairs(prefixes[rows], suffixes[rows], tokenizer, prefixes.shape[1], rows=rows)
+    return Pairs(prefixes[rows], suffixes[rows], tokenizer, prefixes.shape[1], rows=rows, source_rows=len(prefixes))

@@ -27,6 +27,8 @@ class Pairs:
     notes: Sequence[str] = ()
     rows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """The row of each pair in its source, [n]; it is not stored."""
+    source_rows: int = 0
+    """The number of rows of the source; it is not stored."""
 
     def __len__(self) -> int:
         return len(self.prefixes)
@@ -82,4 +84,8 @@ class TokenDecoder:
 
     def text(self, tokens: Ints | Sequence[int]) -> str:
         """Return the text of all tokens."""
-        return "".join(self.pieces(tokens))
+        ids = [int(token) for token in tokens]
+        if self._tokenizer is None:
+            return "".join(self.pieces(ids))
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=False)
+        return text

@@ -13,6 +13,7 @@ AUDITS = {
     "leakage": "How likely is each sequence to leak?",
     "book": "How much of a long text can be extracted?",
     "compare": "Did memorization change between targets?",
+    "membership": "Can members be told from non-members?",
     "entities": "Does a NER model know the names that it was trained on?",
 }
 """Each audit and the question that it answers."""

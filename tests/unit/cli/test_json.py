@@ -74,6 +74,7 @@ def test_every_command_has_a_section() -> None:
         "audit entities",
         "audit book",
         "audit compare",
+        "audit membership",
         "audit show",
         "package run",
     }

@@ -9,21 +9,22 @@ from tests.demo_target.forgetting import (
     DOCUMENTS,
     FEWEST_COPIES,
     _log_likelihoods,
-    documents_to_forget_and_retain,
     forget,
+    split_documents,
 )
 
 
 def test_documents_to_forget_become_less_likely_than_others() -> None:
     tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
-    to_forget, to_retain, copies, others = documents_to_forget_and_retain(tokenizer)
-    assert to_forget.shape == (DOCUMENTS, 100) and len(others) == len(to_retain) > DOCUMENTS
-    assert min(*copies, *others) >= FEWEST_COPIES
+    split = split_documents(tokenizer)
+    to_forget, to_retain = split.forget, split.retain
+    assert to_forget.shape == to_retain.shape == (DOCUMENTS, 100) and len(split.others) > DOCUMENTS
+    assert min(*split.forget_copies, *split.retain_copies) >= FEWEST_COPIES
     model = AutoModelForCausalLM.from_pretrained(WEIGHTS, dtype=torch.float32)
     with torch.no_grad():
         before = [_log_likelihoods(model, rows[:50]).mean().item() for rows in (to_forget, to_retain)]
     losses: list[float] = []
-    forget(model, to_forget[:50], to_retain[:50], steps=6, report=lambda step, loss: losses.append(loss))
+    forget(model, to_forget[:50], split.others[:50], steps=6, report=lambda step, loss: losses.append(loss))
     with torch.no_grad():
         after = [_log_likelihoods(model, rows[:50]).mean().item() for rows in (to_forget, to_retain)]
     assert len(losses) == 6

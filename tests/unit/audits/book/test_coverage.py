@@ -2,17 +2,16 @@ import numpy as np
 import pytest
 
 from harness.audits.book.coverage import (
-    Estimate,
     Sums,
     TextSums,
     character_peaks,
-    difference,
     passages_of,
     sum_over_text,
     window_length,
 )
 from harness.audits.book.params import THRESHOLDS
 from harness.audits.book.rows import Measured
+from harness.audits.report import Estimate, difference
 from harness.audits.schemes import SCHEMES, Scheme
 
 

@@ -6,18 +6,19 @@ import numpy as np
 import pytest
 
 from harness.audits.compare.audit import CompareAudit
+from harness.audits.compare.findings import _copies_label
 from harness.audits.compare.inputs import Sequences, Stored, common_sequences, read_copies, with_control
 from harness.audits.compare.measures import exact_memorization, extraction_strength, is_predicted
 from harness.audits.compare.params import CompareParams
 from harness.audits.compare.results import MEASURES, bootstrap_means
-from harness.audits.leakage.inputs import PairSize, round_pairs
+from harness.audits.leakage.inputs import PairSize, file_pairs, round_pairs
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.models import Model
 from harness.core.errors import HarnessError
 from harness.core.findings import HeatMap, LineChart
 from harness.core.policy import Policy
 from harness.core.rounds import load_round
-from harness.demo import ROUND_ARRAYS, SIZES
+from harness.demo import CORPUS, ROUND_ARRAYS, SIZES
 from harness.engine.loading import load_target
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 
@@ -29,9 +30,11 @@ COPIES = ROUND_ARRAYS / "repetitions.npy"
 def sequences() -> Sequences:
     """40 sequences of the demo and 10 that serve as the control."""
     pairs = round_pairs(load_round("demo"), [DEMO], PairSize(), limit=40, seed=1)
-    control = round_pairs(load_round("demo"), [DEMO], PairSize(), limit=10, seed=2)
+    whole = round_pairs(load_round("demo"), [DEMO], PairSize(), limit=1000, seed=1)
+    others = np.setdiff1d(whole.rows, pairs.rows)[:10]
+    control = replace(whole, prefixes=whole.prefixes[others], suffixes=whole.suffixes[others], rows=others)
     joined, is_control = with_control(pairs, control)
-    return Sequences(joined, is_control, read_copies(COPIES, pairs.rows, len(control)))
+    return Sequences(joined, is_control, read_copies(COPIES, pairs, len(control)), joined.rows)
 
 
 def context(sequences: Sequences, *models: Model, batches: int | None = None) -> InMemory:
@@ -153,14 +156,62 @@ def test_audits_that_do_not_fit_are_refused(sequences: Sequences, tmp_path: Path
     for other, top_k, words in (
         (replace(pairs, tokenizer="{}"), 10, "different tokenizers"),
         (shifted, 10, "no sequence in common"),
+        (replace(pairs, suffixes=pairs.suffixes[:, 1:]), 10, r"50 \+ 50 tokens, and r2 of 50 \+ 49"),
         (pairs, 40, "different values of --top-k"),
     ):
         with pytest.raises(HarnessError, match=words):
             common_sequences([("r1", pairs, [stored(pairs, "a")]), ("r2", other, [stored(other, "b", top_k)])])
     with pytest.raises(HarnessError, match="those of the control 49"):
         with_control(pairs, replace(pairs, prefixes=pairs.prefixes[:, 1:]))
+    with pytest.raises(HarnessError, match="sequences of the control are among the compared ones"):
+        with_control(pairs, replace(pairs, prefixes=pairs.prefixes[3:4], suffixes=pairs.suffixes[3:4]))
     np.save(tmp_path / "few.npy", np.arange(3))
     np.save(tmp_path / "real.npy", np.zeros(100))
-    for file, words in (("few.npy", "has 3 numbers of copies"), ("real.npy", "expected integers")):
+    np.save(tmp_path / "negative.npy", np.arange(-1, 49))
+    some = replace(pairs, rows=np.arange(50), source_rows=50)
+    for file, words in (
+        ("few.npy", "has 3 numbers of copies, and there are 50 pairs"),
+        ("real.npy", "expected integers"),
+        ("negative.npy", "contains a negative number"),
+    ):
         with pytest.raises(HarnessError, match=words):
-            read_copies(tmp_path / file, np.arange(10), 0)
+            read_copies(tmp_path / file, some, 0)
+
+
+def test_two_precisions_of_a_target_keep_their_names(sequences: Sequences):
+    pairs = sequences.pairs
+    common = common_sequences([(run, pairs, [stored(pairs, "same")]) for run in ("r1", "r2")])
+    findings = context(common).run().findings()
+    assert findings.figures["targets"] == ["same (r1)", "same (r2)"]
+    assert len(findings.figures["groups"][0]["means"]) == 2
+
+
+def test_a_tokenizer_that_is_written_in_another_way_is_the_same(sequences: Sequences):
+    pairs = sequences.pairs
+    again = replace(pairs, tokenizer=json.dumps(json.loads(pairs.tokenizer or ""), indent=3))
+    assert len(common_sequences([("r1", pairs, [stored(pairs, "a")]), ("r2", again, [stored(again, "b")])]).pairs) == 50
+
+
+def test_few_sequences_allow_no_conclusion(sequences: Sequences):
+    pairs = sequences.pairs
+    few = replace(pairs, prefixes=pairs.prefixes[:1], suffixes=pairs.suffixes[:1])
+    one = Sequences(few, np.array([False]), np.array([0]), np.array([7]))
+    findings = context(one, TINY, DEMO).run().findings("tiny", "demo")
+    assert findings.conclusion.answer == "Too few sequences"
+    assert [each["copies"] for each in findings.figures["copies"]] == [0]
+
+
+def test_copies_of_text_pairs_follow_the_records(tmp_path: Path):
+    file = tmp_path / "pairs.jsonl"
+    text = " ".join(json.loads(CORPUS.read_bytes())[5].split())
+    cut = text.index(" ", 100)
+    records = [{"prefix": "short", "suffix": "x"}, {"prefix": text[:cut], "suffix": text[cut:]}]
+    file.write_text("\n".join(json.dumps(record) for record in [*records, *records]))
+    pairs = file_pairs(file, [DEMO], PairSize(20, 5), limit=10, seed=1)
+    assert pairs.rows.tolist() == [1, 3] and pairs.source_rows == 4
+    np.save(tmp_path / "copies.npy", np.array([1, 20, 3, 40]))
+    assert read_copies(tmp_path / "copies.npy", pairs, 1).tolist() == [20, 40, -1]
+
+
+def test_copies_are_labelled_by_their_range():
+    assert [_copies_label(copies) for copies in (0, 1, 2, 64, 128)] == ["0", "1", "2–3", "64–127", "128 or more"]

@@ -1,0 +1,1 @@
+"""Membership inference: tell the members of the training data from other texts."""

@@ -1,0 +1,104 @@
+"""The membership audit: scores of members and non-members under a target, and of their words alone."""
+
+import numpy as np
+
+from harness.audits.membership.findings import membership_findings
+from harness.audits.membership.inputs import Documents
+from harness.audits.membership.params import MODEL_SCORES, MembershipParams, Score
+from harness.audits.membership.rows import REFERENCE, SCORES, TABLES, WORDS
+from harness.audits.membership.scores import loss_score, min_k_plus_score, min_k_score, recall_score, zlib_score
+from harness.audits.membership.word_shift import out_of_fold_scores
+from harness.core.arrays import Floats, Ints
+from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.core.findings import Findings
+
+_DOCUMENTS = 64  # per batch
+_FEWEST_SHOT_TOKENS = 16
+_WORDS_STAGE, _SCORES_STAGE, _REFERENCE_STAGE = "words", "scores", "reference"
+
+
+class MembershipAudit(Audit[MembershipParams]):
+    """Membership inference: can members be told from non-members?"""
+
+    name = "membership"
+    title = "Membership inference"
+    reference = (
+        "Yeom et al. 2018 (loss); Carlini et al. 2021 (zlib and reference ratio); Shi et al. 2024 (Min-K %); Zhang et "
+        "al. 2025 (Min-K %++); Xie et al. 2024 (ReCaLL); Meeus et al. 2024 and Das et al. 2025 (word shift)"
+    )
+    tables = TABLES
+
+    def run(self, context: AuditContext) -> None:
+        documents = Documents.from_inputs(context.inputs)
+        number = len(documents.tokens)
+        context.announce(_SCORES_STAGE, number)
+        if self.params.reference:
+            context.announce(_REFERENCE_STAGE, number)
+        for _ in context.batches(_WORDS_STAGE, 1, size=1, weight=number / 100):
+            log_odds = out_of_fold_scores(documents.texts, documents.is_member.astype(int), seed=context.seed)
+            context.emit(WORDS.name, document=np.arange(number), log_odds=log_odds)
+        self._score(context, documents)
+        if self.params.reference:
+            self._score_reference(context, documents)
+
+    def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+        return membership_findings(self.params, Documents.from_inputs(inputs), rows, models)
+
+    def _score(self, context: AuditContext, documents: Documents) -> None:
+        from harness.audits.membership.token_statistics import padded, token_statistics  # loads torch
+
+        longest = max(map(len, documents.tokens))
+        for batch in context.batches(_SCORES_STAGE, len(documents.tokens), size=_DOCUMENTS):
+            target = context.target()
+            rows, lengths = padded([documents.tokens[number] for number in batch.items])
+            statistics = token_statistics(target, rows[:, :1], rows[:, 1:])
+            # The shots are the same before every document. The bos token comes before them.
+            room = max(0, (target.context_length or 1 << 20) - longest - 1)
+            shots = documents.shots[max(0, len(documents.shots) - room) :]
+            after = None
+            if len(shots) >= _FEWEST_SHOT_TOKENS:
+                before = np.concatenate([np.tile(shots, (len(rows), 1)), rows[:, :1]], axis=1)
+                after = token_statistics(target, before, rows[:, 1:])[0]
+            elif self.params.shots and batch.items[0] == 0:
+                why = (
+                    f"the context has no room for {_FEWEST_SHOT_TOKENS} tokens before the text"
+                    if len(documents.shots)
+                    else "there are fewer than 10 non-members"
+                )
+                context.warn(f"ReCaLL was left out: {why}.")
+            scores = np.array(
+                [
+                    self._scores_of(statistics[:, row, : length - 1], documents.texts[number], after, row)
+                    for row, (number, length) in enumerate(zip(batch.items.tolist(), lengths.tolist(), strict=True))
+                ]
+            )  # [documents, scores]
+            columns = {score.value: scores[:, place] for place, score in enumerate(MODEL_SCORES)}
+            context.emit(SCORES.name, document=batch.items, **columns)
+            context.figure("documents scored", float(batch.items[-1] + 1), of=len(documents.tokens))
+
+    def _scores_of(self, statistics: Floats, text: str, after: Floats | None, row: int) -> list[float]:
+        """Return the scores of one document in the order of `MODEL_SCORES`. statistics: [3, tokens]."""
+        logprobs, means, deviations = statistics
+        found = {
+            Score.LOSS: loss_score(logprobs),
+            Score.ZLIB: zlib_score(logprobs, text),
+            Score.MIN_K: min_k_score(logprobs, self.params.k),
+            Score.MIN_K_PLUS: min_k_plus_score(logprobs, means, deviations, self.params.k),
+        }
+        if after is not None:
+            found[Score.RECALL] = recall_score(logprobs, after[row, : len(logprobs)])
+        return [found.get(score, np.nan) for score in MODEL_SCORES]
+
+    def _score_reference(self, context: AuditContext, documents: Documents) -> None:
+        from harness.audits.membership.token_statistics import padded, token_statistics  # loads torch
+
+        for batch in context.batches(_REFERENCE_STAGE, len(documents.tokens), size=_DOCUMENTS):
+            rows, lengths = padded([documents.tokens[number] for number in batch.items])
+            logprobs = token_statistics(context.target(1), rows[:, :1], rows[:, 1:])[0]
+            context.emit(REFERENCE.name, document=batch.items, loss=_means(logprobs, lengths - 1))
+
+
+def _means(logprobs: Floats, lengths: Ints) -> Floats:
+    """Return the mean of the first `lengths` [n] of each row of logprobs [n, tokens]."""
+    known = np.arange(logprobs.shape[1]) < lengths[:, None]
+    return np.asarray(np.where(known, logprobs, 0).sum(axis=1) / lengths)

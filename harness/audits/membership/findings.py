@@ -1,0 +1,224 @@
+"""Findings of a membership audit, from complete or partial rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.audits.membership.inputs import Documents
+from harness.audits.membership.params import (
+    FALSE_POSITIVE_RATES,
+    LABELS,
+    MODEL_SCORES,
+    MembershipParams,
+    Score,
+)
+from harness.audits.membership.roc import Rate, Roc, roc_of
+from harness.audits.membership.rows import read_scores
+from harness.audits.report import bar_chart, json_ready, model_names, table_of
+from harness.core.arrays import Floats
+from harness.core.audit import RowsOf
+from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
+from harness.core.text import format_bound, format_interval, format_score, pluralize
+
+QUESTION = "Can the members of the training data be told from other texts?"
+DEFINITIONS = {
+    "AUC": "area under the ROC curve: the probability that a member has a larger score than a non-member (chance: 0.5)",
+    "TPR": "true positive rate: the share of members above the threshold",
+    "FPR": "false positive rate: the share of non-members above the threshold",
+}
+_LEAST_FALSE_POSITIVES = 1e-3
+
+
+@dataclass(frozen=True)
+class _Results:
+    """The scores that were computed, and the documents that have all of them."""
+
+    documents: Documents
+    scores: dict[Score, Floats]
+    rocs: dict[Score, Roc]
+    members: int
+    others: int
+    is_complete: bool
+
+    @property
+    def best(self) -> Score:
+        """The score of the model with the largest area."""
+        return max((score for score in self.rocs if score is not Score.WORDS), key=lambda score: self.rocs[score].auc)
+
+    @property
+    def words(self) -> Roc | None:
+        """The curve of the classifier that sees only the words, None with too few texts."""
+        return self.rocs.get(Score.WORDS)
+
+
+def membership_findings(
+    params: MembershipParams, documents: Documents, rows: RowsOf, models: Sequence[str]
+) -> Findings:
+    """Return everything that is reported. It does not depend on the order of the rows.
+
+    figures: `members`, `non_members`, `scores` (by name: `auc`, `tpr_at_fpr`), `word_shift`, `is_complete`.
+    """
+    results = _results(params, documents, rows)
+    if results is None:
+        nothing: dict[str, Any] = {"scores": {}, "is_complete": False}
+        conclusion = Conclusion(QUESTION, "Not known yet", "members and non-members have not been scored")
+        return Findings(nothing, ["Members and non-members have not been scored yet."], conclusion=conclusion)
+    figures = {
+        "members": results.members,
+        "non_members": results.others,
+        "scores": {
+            score.value: {
+                "auc": roc.auc._asdict(),
+                "tpr_at_fpr": {
+                    f"{rate:g}": None if one is None else one._asdict()
+                    for rate, one in zip(FALSE_POSITIVE_RATES, roc.at, strict=True)
+                },
+            }
+            for score, roc in results.rocs.items()
+        },
+        "word_shift": _has_word_shift(results),
+        "is_complete": results.is_complete,
+    }
+    return Findings(
+        figures=json_ready(figures),
+        sentences=list(_sentences(params, results)),
+        tables=_tables(results),
+        charts=[_auc_chart(results), _roc_chart(results)],
+        conclusion=_conclusion(results, model_names(models)[0]),
+        definitions=DEFINITIONS,
+    )
+
+
+def _results(params: MembershipParams, documents: Documents, rows: RowsOf) -> _Results | None:
+    scores = read_scores(rows, len(documents.tokens))
+    is_scored = np.isfinite(scores[Score.LOSS])
+    known = {score: values for score, values in scores.items() if np.isfinite(values[is_scored]).any()}
+    chosen = is_scored.copy()
+    for values in known.values():
+        chosen &= np.isfinite(values)
+    is_member = documents.is_member[chosen].astype(int)
+    members, others = int(is_member.sum()), int((1 - is_member).sum())
+    if not members or not others:
+        return None
+    rocs = {score: roc_of(values[chosen], is_member, FALSE_POSITIVE_RATES) for score, values in known.items()}
+    is_complete = bool(chosen.all()) and (Score.REFERENCE in known) == params.reference
+    return _Results(documents, scores, rocs, members, others, is_complete)
+
+
+def _has_word_shift(results: _Results) -> bool | None:
+    """Return whether the words alone tell the two sides apart, None if that is unknown."""
+    return None if results.words is None else results.words.auc.low > 0.5
+
+
+def _conclusion(results: _Results, target: str) -> Conclusion:
+    best = results.rocs[results.best].auc
+    shift = results.words
+    if _has_word_shift(results) and shift is not None:
+        answer = "The texts differ"
+        evidence = (
+            f"their words alone give an AUC of {_rate(shift.auc)}, so the AUC of {_rate(best)} by "
+            f"{LABELS[results.best]} under {target} is no evidence of membership"
+        )
+    else:
+        answer = "Yes" if best.low > 0.5 else "No evidence"
+        evidence = f"the largest AUC under {target} is {_rate(best)}, by {LABELS[results.best]}"
+        if shift is not None:
+            evidence += f"; the words alone give {_rate(shift.auc)}"
+    so_far = "" if results.is_complete else "; not all documents are scored yet"
+    return Conclusion(
+        QUESTION,
+        answer,
+        f"{evidence}; {pluralize(results.members, 'member')} and {pluralize(results.others, 'non-member')}{so_far}",
+        "Benchmarks whose members and non-members come from different sources or times measure this difference, not "
+        "membership. The best of several scores is larger by chance, too.",
+        (
+            KeyFigure("largest AUC", format_score(best.value), LABELS[results.best]),
+            KeyFigure("AUC of the words alone", "–" if shift is None else format_score(shift.auc.value), "no model"),
+            *(
+                KeyFigure(
+                    f"TPR at {format_bound(rate)} FPR",
+                    "–" if (found := results.rocs[results.best].at[place]) is None else format_score(found.value),
+                    LABELS[results.best],
+                )
+                for place, rate in enumerate(FALSE_POSITIVE_RATES)
+            ),
+        ),
+    )
+
+
+def _rate(rate: Rate) -> str:
+    return f"{format_score(rate.value)} {format_interval(rate.low, rate.high)}"
+
+
+def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
+    yield (
+        "Membership benchmarks mislead if members and non-members differ in more than membership. The bag of words is "
+        "a logistic regression on which words occur, judged on texts that it was not trained on; it knows no model."
+    )
+    yield (
+        f"Each document counts with its first {params.tokens} tokens. Intervals are 95 % intervals of a bootstrap over "
+        "documents, members and non-members separately."
+    )
+    few = [format_bound(rate) for rate in FALSE_POSITIVE_RATES if results.others * rate < 1]
+    if few:
+        yield f"There are too few non-members for the TPR at {' and '.join(few)} FPR."
+    if len(results.documents.shots):
+        yield f"ReCaLL puts up to {len(results.documents.shots):,} tokens of other non-members before each text."
+    yield from results.documents.notes
+
+
+def _tables(results: _Results) -> list[FoundTable]:
+    scores = [
+        {"score": LABELS[score], "AUC": roc.auc.value, "low": roc.auc.low, "high": roc.auc.high}
+        | {
+            f"TPR at {format_bound(rate)} FPR": np.nan if one is None else one.value
+            for rate, one in zip(FALSE_POSITIVE_RATES, roc.at, strict=True)
+        }
+        for score, roc in results.rocs.items()
+    ]
+    rates = [
+        {"score": LABELS[score], "FPR": rate, "TPR": one.value, "low": one.low, "high": one.high}
+        for score, roc in results.rocs.items()
+        for rate, one in zip(FALSE_POSITIVE_RATES, roc.at, strict=True)
+        if one is not None
+    ]
+    documents = [
+        {
+            "document": results.documents.names[number],
+            "is member": bool(results.documents.is_member[number]),
+            "tokens": len(results.documents.tokens[number]),
+            **{LABELS[score]: float(results.scores[score][number]) for score in results.rocs},
+        }
+        for number in range(len(results.documents.tokens))
+    ]
+    return [
+        table_of("scores", "Membership scores", scores),
+        table_of("rates", "TPR at few false positives", rates, is_detail=True),
+        table_of("documents", "Every document", documents, is_detail=True),
+    ]
+
+
+def _auc_chart(results: _Results) -> Any:
+    labels = [LABELS[score] for score in results.rocs]
+    groups = {
+        "target": {LABELS[score]: roc.auc for score, roc in results.rocs.items() if score in MODEL_SCORES},
+        "words alone": {LABELS[score]: roc.auc for score, roc in results.rocs.items() if score not in MODEL_SCORES},
+    }
+    return bar_chart("auc", "AUC by score", "AUC", groups, labels, reference=0.5, controls=("words alone",))
+
+
+def _roc_chart(results: _Results) -> LineChart:
+    series = [
+        Series(
+            LABELS[score],
+            np.maximum(roc.false_positives, _LEAST_FALSE_POSITIVES),
+            roc.true_positives,
+            is_dashed=score is Score.WORDS,
+        )
+        for score, roc in results.rocs.items()
+    ]
+    chance = np.logspace(-3, 0, 50)
+    series.append(Series("chance", chance, chance, is_dashed=True))
+    return LineChart("roc", "ROC curve", "FPR", "TPR", series, is_x_logarithmic=True, is_y_logarithmic=True)

@@ -1,0 +1,121 @@
+"""Read members and non-members as token ids, with their texts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.audits.membership.params import MembershipParams
+from harness.audits.models import Model, load_text_tokenizer, require_context, shared_tokenizer
+from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_name
+from harness.core.arrays import Bools, Ints
+from harness.core.audit import AuditInputs
+from harness.core.errors import HarnessError
+from harness.core.rounds import Round
+from harness.corpora.documents import documents_in
+from harness.corpora.text_files import Notes
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents of an audit.
+
+    tokens: the token ids of each. texts, names: [documents]. is_member: [documents]. shots: the token ids of the
+    non-members that come before a text in ReCaLL; they are no documents. notes: sentences about skipped input.
+    """
+
+    tokens: Sequence[Ints]
+    texts: Sequence[str]
+    names: Sequence[str]
+    is_member: Bools
+    shots: Ints
+    notes: Sequence[str]
+
+    def to_inputs(self) -> AuditInputs:
+        """Return the documents in the form in which the run stores them."""
+        lengths = np.array([len(each) for each in self.tokens], np.int64)
+        joined = np.concatenate([np.empty(0, np.int64), *self.tokens])
+        arrays = {"tokens": joined, "lengths": lengths, "is_member": self.is_member, "shots": self.shots}
+        return AuditInputs({"texts": list(self.texts), "names": list(self.names), "notes": list(self.notes)}, arrays)
+
+    @classmethod
+    def from_inputs(cls, inputs: AuditInputs) -> "Documents":
+        """Return the documents that `to_inputs` stored."""
+        arrays, texts = inputs.arrays, inputs.texts
+        ends = np.cumsum(arrays["lengths"])[:-1]
+        tokens = np.split(np.asarray(arrays["tokens"], np.int64), ends)
+        is_member = np.asarray(arrays["is_member"], bool)
+        return cls(tokens, texts["texts"], texts["names"], is_member, arrays["shots"], texts["notes"])
+
+
+def read_documents(
+    members: Source,
+    others: Source,
+    models: Sequence[Model],
+    params: MembershipParams,
+    *,
+    limit: int,
+    seed: int,
+) -> AuditInputs:
+    """Read at most `limit` documents of each side, sampled by seed. models: the target and the reference model.
+
+    Raises HarnessError for input that cannot be read, if a side has no document that is long enough, or if the models
+    have different tokenizers or too short a context.
+    """
+    shared_tokenizer(models)
+    require_context(models, params.tokens)
+    tokenizer = load_text_tokenizer(models[0])
+    notes = Notes()
+    generator = np.random.default_rng(seed)
+    sides = []
+    for source in (members, others):
+        found: dict[str, tuple[str, Ints]] = {}
+        for name, text, ids in _documents(source, tokenizer, notes):
+            if len(ids) < params.least_tokens:
+                notes.add(
+                    "documents that are too short",
+                    f"Skipped {name}: {len(ids)} tokens, and --least-tokens is {params.least_tokens}.",
+                )
+            elif text not in found:
+                found[text] = (name, ids[: params.tokens])
+        if not found:
+            why = f" {notes.sentences[0]}" if notes.sentences else ""
+            raise HarnessError(
+                f"{source_name(source)} contains no document of {params.least_tokens} tokens.{why} Set --least-tokens."
+            )
+        sides.append([(name, text, ids) for text, (name, ids) in found.items()])
+    both = {text for _, text, _ in sides[0]} & {text for _, text, _ in sides[1]}
+    if both:
+        notes.add("documents on both sides", f"Left out {len(both):,} documents that are members and non-members.")
+        sides = [[one for one in side if one[1] not in both] for side in sides]
+        if not all(sides):
+            raise HarnessError("members and non-members are the same documents. Name text that the target never saw.")
+    chosen = [[side[place] for place in generator.permutation(len(side))] for side in sides]
+    number = min(params.shots, len(chosen[1]) // 10)
+    shots = [ids for _, _, ids in chosen[1][:number]]
+    chosen = [chosen[0][:limit], chosen[1][number : number + limit]]
+    rows = [(one, is_member) for side, is_member in zip(chosen, (True, False), strict=True) for one in side]
+    return Documents(
+        [ids for (_, _, ids), _ in rows],
+        [tokenizer.decode(ids.tolist(), skip_special_tokens=False) for (_, _, ids), _ in rows],
+        [name for (name, _, _), _ in rows],
+        np.array([is_member for _, is_member in rows]),
+        np.concatenate([np.empty(0, np.int64), *shots]),
+        notes.sentences,
+    ).to_inputs()
+
+
+def _documents(source: Source, tokenizer: object, notes: Notes) -> Iterator[tuple[str, str, Ints]]:
+    """Yield the name, the text and the token ids of each document; the text of a round's example is its tokens."""
+    from tokenizers import Tokenizer
+
+    assert isinstance(tokenizer, Tokenizer)
+    if isinstance(source, Round):
+        prefixes, answers = load_answered_examples(source)
+        for number, row in enumerate(np.concatenate([prefixes, answers], axis=1).astype(np.int64), 1):
+            yield f"{source.name}, example {number}", str(row.tolist()), row
+        return
+    assert isinstance(source, CorpusFiles)
+    for document in documents_in(source.path, field=source.field, split=source.split, notes=notes):
+        text = "".join(document.lines)
+        yield document.name, text, np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int64)

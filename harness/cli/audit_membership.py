@@ -1,0 +1,72 @@
+"""`harness audit membership`: can members be told from non-members?"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.audits.membership.audit import MembershipAudit
+from harness.audits.membership.inputs import read_documents
+from harness.audits.membership.params import MembershipParams
+from harness.audits.models import Model
+from harness.audits.sources import select_source, source_files, source_name
+from harness.cli.audit_run import AuditOptions, Round, TextField, run_audit
+from harness.cli.options import DeviceOptions
+from harness.cli.resolving import model_records
+from harness.core.errors import UsageError
+
+
+@dataclass(frozen=True)
+class MembershipOptions:
+    """The measurement: fields of MembershipParams, which checks them later."""
+
+    tokens: Annotated[int, typer.Option(help="Tokens at the beginning of a document that are scored.")] = 128
+    least_tokens: Annotated[int, typer.Option(help="Tokens of the shortest document that is scored.")] = 32
+    k: Annotated[float, typer.Option(help="Share of the least likely tokens in Min-K % and Min-K %++.")] = 0.2
+    shots: Annotated[int, typer.Option(help="Non-members before the text in ReCaLL; 0 leaves it out.")] = 7
+
+
+def membership(
+    *,
+    members: Annotated[
+        Path | None,
+        typer.Argument(metavar="MEMBERS", help="Documents of the training data: files as for `audit sequence`."),
+    ] = None,
+    round_: Round = None,
+    non_members: Annotated[
+        Path | None, typer.Option(metavar="CORPUS", help="Documents of the same kind that the target never saw.")
+    ] = None,
+    non_members_round: Annotated[
+        str | None, typer.Option(metavar="ROUND", help="Round whose examples the target never saw.")
+    ] = None,
+    field: TextField = "text",
+    target: Annotated[str | None, typer.Option(help="Hub id or directory of the model.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Model of the same tokenizer that never saw the members.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum documents per side, sampled by seed.")] = 2_000,
+    measurement: MembershipOptions,
+    compute: DeviceOptions,
+    options: AuditOptions,
+) -> None:
+    """Test whether members can be told from non-members.
+
+    Six scores of the model, and a classifier that sees only the words and shows whether the texts differ in kind.
+    """
+    inside = select_source(members, round_, field=field)
+    outside = select_source(non_members, non_members_round, field=field)
+    if inside is None:
+        raise UsageError("no members are named. Give a file or a directory, or a round with --round.")
+    if outside is None:
+        raise UsageError("no non-members are named. Give --non-members or --non-members-round.")
+    if target is None:
+        raise UsageError("no target is named. Give --target.")
+    params = MembershipParams.checked(**asdict(measurement), reference=reference is not None)
+    records = model_records([target, *([] if reference is None else [reference])], compute, revision=options.revision)
+    models = [Model(record.id, record.path) for record in records]
+    if reference is not None and len(models) < 2:
+        raise UsageError(f"{reference} is both --target and --reference. Choose two models.")
+    inputs = read_documents(inside, outside, models, params, limit=limit, seed=options.seed)
+    files = source_files("members", inside) | source_files("non-members", outside)
+    run_audit(MembershipAudit(params), inputs, name=source_name(inside), files=files, models=records, options=options)

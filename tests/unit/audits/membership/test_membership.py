@@ -1,0 +1,201 @@
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+from tokenizers import Tokenizer
+
+from harness.audits.membership.audit import MembershipAudit
+from harness.audits.membership.inputs import Documents, read_documents
+from harness.audits.membership.params import MODEL_SCORES, MembershipParams, Score
+from harness.audits.membership.roc import roc_of
+from harness.audits.membership.rows import SCORES, read_scores
+from harness.audits.membership.scores import min_k_score
+from harness.audits.membership.token_statistics import padded, token_statistics
+from harness.audits.membership.word_shift import out_of_fold_scores
+from harness.audits.models import Model
+from harness.audits.sources import CorpusFiles
+from harness.core.errors import HarnessError
+from harness.core.findings import LineChart
+from harness.core.rounds import load_round
+from harness.demo import REFERENCE, SIZES, UNSEEN, WEIGHTS
+from harness.engine.loading import load_target
+from harness.engine.target import Target
+from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
+
+DEMO = Model(SIZES[0].name, SIZES[0].weights)
+OTHER = Model(REFERENCE.name, REFERENCE.weights)
+TOKENIZER = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module")
+def unseen(tmp_path_factory: pytest.TempPathFactory) -> CorpusFiles:
+    """200 examples that the demo target has not seen, as text."""
+    arrays = np.load(UNSEEN)
+    rows = np.concatenate([arrays["prefixes"], arrays["suffixes"]], axis=1)[:200]
+    file = tmp_path_factory.mktemp("unseen") / "unseen.jsonl"
+    texts = [TOKENIZER.decode(row.tolist(), skip_special_tokens=False) for row in rows]
+    file.write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    return CorpusFiles(file)
+
+
+def context(params: MembershipParams, inputs: Documents, *models: Model, batches: int | None = None) -> InMemory:
+    folders = target_configs(*(model.path for model in models))
+    return InMemory(MembershipAudit(params), inputs.to_inputs(), folders, batches=batches)
+
+
+@pytest.fixture(scope="module")
+def documents(unseen: CorpusFiles) -> Documents:
+    params = MembershipParams(reference=True)
+    return Documents.from_inputs(read_documents(load_round("demo"), unseen, [DEMO, OTHER], params, limit=150, seed=1))
+
+
+@pytest.fixture(scope="module")
+def audited(documents: Documents) -> InMemory:
+    return context(MembershipParams(reference=True), documents, DEMO, OTHER).run()
+
+
+def by_hand(tokens: np.ndarray, text: str, shots: np.ndarray) -> dict[Score, float]:
+    """Return the scores of one text from the logits of the model."""
+    found = {}
+    for model in (DEMO, OTHER):
+        target = load_target(model.path, device="cpu", threads=1)
+        bos = [] if target.bos_token is None else [target.bos_token]
+
+        def logprobs(before: np.ndarray, target: Target = target, bos: list[int] = bos) -> torch.Tensor:
+            whole = torch.tensor([[*bos, *before.tolist(), *tokens.tolist()]])
+            with torch.inference_mode():
+                logits = target.model(whole).logits[0].double()
+            return torch.log_softmax(logits[-len(tokens) : -1], dim=-1)
+
+        every = logprobs(tokens[:0])
+        own = every.gather(1, torch.tensor(tokens[1:, None])).squeeze(1)
+        if model is OTHER:
+            found[Score.REFERENCE] = float(-found[Score.LOSS] / own.mean())
+            continue
+        mean = (every.exp() * every).sum(1)
+        deviation = ((every.exp() * every**2).sum(1) - mean**2).sqrt()
+        number = int(len(own) * 0.2)
+        found |= {
+            Score.LOSS: float(own.mean()),
+            Score.ZLIB: float(own.mean()) / len(zlib.compress(text.encode())),
+            Score.MIN_K: float(own.sort().values[:number].mean()),
+            Score.MIN_K_PLUS: float(((own - mean) / deviation).sort().values[:number].mean()),
+        }
+        after = logprobs(shots).gather(1, torch.tensor(tokens[1:, None])).squeeze(1)
+        found[Score.RECALL] = float(after.mean() / own.mean())
+    return found
+
+
+def test_scores_are_those_computed_by_hand(audited: InMemory, documents: Documents):
+    scores = read_scores(audited.rows, len(documents.tokens))
+    target = load_target(DEMO.path, device="cpu", threads=1)
+    room = target.context_length - max(map(len, documents.tokens)) - 1
+    for number in (0, 7, len(documents.tokens) - 1):
+        wanted = by_hand(documents.tokens[number], documents.texts[number], documents.shots[-room:])
+        for score in MODEL_SCORES:
+            assert scores[score][number] == pytest.approx(wanted[score], rel=1e-3), score
+
+
+def test_members_of_the_demo_are_found_and_the_words_do_not_tell(audited: InMemory):
+    findings = audited.findings("demo", "demo-reference")
+    figures = findings.figures
+    assert figures["is_complete"] and (figures["members"], figures["non_members"]) == (150, 150)
+    for score in MODEL_SCORES:
+        assert figures["scores"][score.value]["auc"]["low"] > 0.6
+        assert figures["scores"][score.value]["tpr_at_fpr"]["0.001"] is None
+    words = figures["scores"]["bag_of_words"]["auc"]
+    assert words["low"] < 0.5 < words["high"] + 0.1 and figures["word_shift"] is False
+    assert findings.conclusion.answer == "Yes" and "the words alone give" in findings.conclusion.evidence
+    assert any(isinstance(chart, LineChart) and chart.name == "roc" for chart in findings.charts)
+    json.dumps(figures, allow_nan=False)
+
+
+def test_texts_of_another_kind_are_no_evidence(tmp_path: Path, unseen: CorpusFiles):
+    members = tmp_path / "members.jsonl"
+    lines = [
+        f"archived record {number} of the town of Zadika: the mayor said {number * 7} times no " * 2
+        for number in range(60)
+    ]
+    members.write_text("\n".join(json.dumps({"text": line}) for line in lines))
+    params = MembershipParams(shots=0)
+    inputs = Documents.from_inputs(read_documents(CorpusFiles(members), unseen, [DEMO], params, limit=60, seed=1))
+    findings = context(params, inputs, DEMO).run().findings("demo")
+    assert findings.conclusion.answer == "The texts differ" and findings.figures["word_shift"] is True
+    assert "no evidence of membership" in findings.conclusion.evidence
+    assert "recall" not in findings.figures["scores"]
+
+
+def test_a_killed_audit_continues_to_the_same_findings(audited: InMemory, documents: Documents):
+    names = ("demo", "demo-reference")
+    for batches in (1, 3, 6):
+        killed = context(MembershipParams(reference=True), documents, DEMO, OTHER, batches=batches)
+        with pytest.raises(Killed):
+            killed.run()
+        assert not killed.findings(*names).figures["is_complete"]
+        assert plain(killed.resumed().run().findings(*names)) == plain(audited.findings(*names))
+    assert plain(audited.findings_of_shuffled_rows(*names)) == plain(audited.findings(*names))
+
+
+def test_shorter_texts_are_not_influenced_by_longer_ones():
+    target = load_target(DEMO.path, device="cpu", threads=1)
+    texts = [np.arange(5, 45), np.arange(60, 70), np.arange(100, 125)]
+    rows, lengths = padded(texts)
+    together = token_statistics(target, rows[:, :1], rows[:, 1:])
+    for row, text in enumerate(texts):
+        alone = token_statistics(target, text[None, :1], text[None, 1:])
+        assert np.allclose(together[:, row, : lengths[row] - 1], alone[:, 0], atol=1e-4)
+
+
+def test_the_area_and_the_rates_are_those_of_the_definition():
+    generator = np.random.default_rng(4)
+    is_member = np.repeat([1, 0], [150, 200])
+    scores = np.round(generator.normal(size=350) + is_member, 1)
+    roc = roc_of(scores, is_member, (0.01, 0.001))
+    assert roc.auc.value == pytest.approx(roc_auc_score(is_member, scores))
+    assert roc.auc.low < roc.auc.value < roc.auc.high
+    others = np.sort(scores[is_member == 0])
+    allowed = max(threshold for threshold in np.unique(scores) if (others > threshold).sum() > 2)
+    wanted = (scores[is_member == 1] > allowed).mean()
+    assert roc.at[0] is not None and roc.at[0].value <= wanted
+    best = max((scores[is_member == 1] >= t).mean() for t in np.unique(scores) if (others >= t).mean() <= 0.01)
+    assert roc.at[0].value == pytest.approx(best)
+    assert roc.at[1] is None
+    # The bootstrap has the standard error of Hanley and McNeil (1982), roughly.
+    assert 0.015 < (roc.auc.high - roc.auc.low) / 3.92 < 0.04
+
+
+def test_min_k_takes_the_least_likely_tokens():
+    assert min_k_score(np.array([-1.0, -4.0, -2.0, -3.0, 0.0]), 0.4) == -3.5
+    assert min_k_score(np.array([-1.0, -4.0]), 0.1) == -4.0
+
+
+def test_words_tell_kinds_apart_on_texts_that_were_not_trained_on():
+    is_member = np.repeat([1, 0], 40)
+    same = [f"a b c {number}" for number in range(80)]
+    assert abs(roc_auc_score(is_member, out_of_fold_scores(same, is_member, seed=1)) - 0.5) < 0.2
+    other = [f"{'old' if member else 'new'} b {number}" for number, member in enumerate(is_member)]
+    assert roc_auc_score(is_member, out_of_fold_scores(other, is_member, seed=1)) == 1
+    assert np.isnan(out_of_fold_scores(["a", "b"], np.array([1, 0]), seed=1)).all()
+
+
+def test_bad_input_is_one_sentence(tmp_path: Path, unseen: CorpusFiles):
+    short = tmp_path / "short.txt"
+    short.write_text("a few words")
+    params = MembershipParams()
+    for members, others, words in (
+        (CorpusFiles(short), unseen, "short.txt contains no document of 32 tokens. Skipped short.txt"),
+        (unseen, unseen, "members and non-members are the same documents"),
+        (CorpusFiles(tmp_path / "none"), unseen, "no such file or directory"),
+    ):
+        with pytest.raises(HarnessError, match=words):
+            read_documents(members, others, [DEMO], params, limit=10, seed=1)
+    with pytest.raises(HarnessError, match="the context of demo is"):
+        read_documents(unseen, unseen, [DEMO], MembershipParams(tokens=4000), limit=10, seed=1)
+
+
+def test_scores_are_stored_as_declared(audited: InMemory):
+    assert set(audited.rows(SCORES.name)) == {"document", *(score.value for score in MODEL_SCORES)}
