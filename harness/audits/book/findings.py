@@ -234,9 +234,9 @@ def _window_table(results: BookResults) -> FoundTable:
 
 
 def _is_upper_bound(results: BookResults, one: TextResult) -> Bools:
-    """Return which windows were not followed to their end, [windows]."""
-    logs = [one.measured.log_probability(scheme) for scheme in results.params.schemes]
-    return np.asarray(np.max(logs, axis=0) < np.log(LEAST))
+    """Return which windows were not followed to their end, [windows]; a probability of 0 is exact."""
+    logs = np.max([one.measured.log_probability(scheme) for scheme in results.params.schemes], axis=0)
+    return np.asarray(np.isfinite(logs) & (logs < np.log(LEAST)))
 
 
 def _shown_passage(results: BookResults, one: LocatedPassage) -> Passage:
