@@ -9,7 +9,18 @@ import typer
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import PairSize, PairSource, read_inputs
 from harness.audits.leakage.params import LeakageParams
+from harness.audits.models import Model
+from harness.audits.schemes import SCHEMES
 from harness.audits.sources import CorpusFiles, select_source
+from harness.cli.audit_endpoint import (
+    ENDPOINT_SCHEMES,
+    EndpointOptions,
+    most_likely_tokens,
+    require_endpoint_schemes,
+    require_one_target,
+    with_probed_form,
+    without_search,
+)
 from harness.cli.audit_run import AuditOptions, Round, Targets, TextField, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.resolving import model_records
@@ -58,14 +69,19 @@ def leakage(
         int | None, typer.Option(min=1, help="Tokens of a suffix: the source's, 50 for text, 4 for entities.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum sequences, sampled by seed.")] = 10_000,
+    schemes: Annotated[
+        str,
+        typer.Option(metavar="SCHEME,…", help="Decoding schemes beside greedy, plain and top_k; all by default."),
+    ] = "",
     measurement: LeakageOptions,
+    server: EndpointOptions,
     entity_kinds: Annotated[str, typer.Option(metavar="KIND,…", help="Kinds of entities to use, such as PER.")] = "",
     compute: DeviceOptions,
     options: AuditOptions,
 ) -> None:
     """Compute how likely each sequence is to leak.
 
-    Computes exact and inexact probabilities under six decoding schemes.
+    Computes exact and inexact probabilities under six decoding schemes; with an endpoint, exact ones under three.
 
     Several --target of one tokenizer and several --prefix-lengths are swept over.
     """
@@ -76,13 +92,23 @@ def leakage(
         tagger=tagger,
         size=PairSize(prefix_tokens, suffix_tokens),
     )
+    is_served = server.endpoint is not None
     params = LeakageParams.checked(
         **asdict(measurement),
+        **asdict(server),
+        schemes=schemes.replace(",", " ").split() or (ENDPOINT_SCHEMES if is_served else SCHEMES),
         prefix_lengths=source.prefix_lengths(prefix_lengths),
         entity_tokens=suffix_tokens or 4,
         entity_kinds=entity_kinds.replace(",", " ").split(),
     )
     ids, revision = source.models(target, options.revision)
-    records = model_records(ids, compute, revision=revision)
+    if is_served:
+        require_one_target(params, ids[: len(ids) - (tagger is not None)])
+        require_endpoint_schemes(params.schemes)
+        params = without_search(params)
+    records = model_records(ids, compute, revision=revision, is_first_served=is_served)
     inputs = read_inputs(source, params, {record.id: record.path for record in records}, limit=limit, seed=options.seed)
+    params = with_probed_form(
+        params, Model(records[0].id, records[0].path), top_k=most_likely_tokens(params, params.schemes)
+    )
     run_audit(LeakageAudit(params), inputs, name=source.name, files=source.files, models=records, options=options)

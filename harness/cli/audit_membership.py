@@ -11,6 +11,7 @@ from harness.audits.membership.inputs import read_documents
 from harness.audits.membership.params import MembershipParams
 from harness.audits.models import Model
 from harness.audits.sources import select_source, source_files, source_name
+from harness.cli.audit_endpoint import EndpointOptions, with_probed_form
 from harness.cli.audit_run import AuditOptions, Round, TextField, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.resolving import model_records
@@ -47,6 +48,7 @@ def membership(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum documents per side, sampled by seed.")] = 2_000,
     measurement: MembershipOptions,
+    server: EndpointOptions,
     compute: DeviceOptions,
     options: AuditOptions,
 ) -> None:
@@ -62,11 +64,14 @@ def membership(
         raise UsageError("no non-members are named. Give --non-members or --non-members-round.")
     if target is None:
         raise UsageError("no target is named. Give --target.")
-    params = MembershipParams.checked(**asdict(measurement), reference=reference is not None)
-    records = model_records([target, *([] if reference is None else [reference])], compute, revision=options.revision)
+    params = MembershipParams.checked(**asdict(measurement), **asdict(server), reference=reference is not None)
+    ids = [target, *([] if reference is None else [reference])]
+    is_served = params.endpoint is not None
+    records = model_records(ids, compute, revision=options.revision, is_first_served=is_served)
     models = [Model(record.id, record.path) for record in records]
     if reference is not None and len(models) < 2:
         raise UsageError(f"{reference} is both --target and --reference. Choose two models.")
     inputs = read_documents(inside, outside, models, params, limit=limit, seed=options.seed)
+    params = with_probed_form(params, models[0], top_k=1)
     files = source_files("members", inside) | source_files("non-members", outside)
     run_audit(MembershipAudit(params), inputs, name=source_name(inside), files=files, models=records, options=options)

@@ -10,6 +10,7 @@ from harness.audits.sequence.audit import SequenceAudit
 from harness.audits.sequence.inputs import read_inputs, select_target
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sources import select_source, source_files, source_name
+from harness.cli.audit_endpoint import EndpointOptions
 from harness.cli.audit_run import AuditOptions, Round, TextField, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.output import say
@@ -32,20 +33,9 @@ class SequenceOptions:
     temperature: Annotated[float, typer.Option(min=0, help="Sampling temperature; 0 is greedy decoding.")] = 0.0
     top_k: Annotated[int | None, typer.Option(min=1, help="Tokens kept by top-k sampling.")] = None
     top_p: Annotated[float, typer.Option(help="Probability mass kept by top-p sampling.")] = 1.0
-    endpoint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Base URL of an OpenAI-compatible completions API; API key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY.",
-        ),
-    ] = None
-    endpoint_model: Annotated[str | None, typer.Option(metavar="MODEL", help="Name of the model at the endpoint.")] = (
-        None
-    )
-    requests_per_minute: Annotated[float, typer.Option(help="Maximum requests per minute to an endpoint.")] = 60.0
-    concurrency: Annotated[int, typer.Option(help="Maximum concurrent requests to an endpoint.")] = 1
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds until a request times out.")] = 60.0
-    retries: Annotated[int, typer.Option(help="Maximum retries of a failed request.")] = 6
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Use the endpoint's chat completions, with an instruction to continue.")
+    ] = False
 
 
 def sequence(
@@ -64,6 +54,7 @@ def sequence(
         str | None, typer.Option(metavar="ROUND", help="Round with text that the target never saw.")
     ] = None,
     measurement: SequenceOptions,
+    server: EndpointOptions,
     target: Annotated[
         str | None, typer.Option(help="Hub id or directory of the model; a round's own by default.")
     ] = None,
@@ -74,13 +65,17 @@ def sequence(
 
     The model completes the corpus's paragraphs, and its completions are compared with the originals.
     """
-    params = SequenceParams.checked(**asdict(measurement))
+    params = SequenceParams.checked(**asdict(measurement), **asdict(server))
     source = select_source(corpus, round_, field=field, split=split)
     if source is None:
         raise UsageError("no corpus is named. Give a directory or a file, or a round with --round.")
     control_source = select_source(control, control_round, field=field)
     named = select_target(target, options.revision, source, control_source, params)
-    models = () if named is None else model_records([named[0]], compute, revision=named[1])
+    models = (
+        ()
+        if named is None
+        else model_records([named[0]], compute, revision=named[1], is_first_served=params.endpoint is not None)
+    )
     inputs = read_inputs(
         source,
         control_source,

@@ -198,10 +198,22 @@ def reference_record(round_: Round, compute: DeviceOptions, id_: str, revision: 
         raise HarnessError(f"reference model: {error}") from None
 
 
-def model_records(ids: Sequence[str], compute: DeviceOptions, *, revision: str) -> tuple[TargetRecord, ...]:
-    """Return each model as found on this machine. Raises HarnessError for one that is not available."""
+def model_records(
+    ids: Sequence[str], compute: DeviceOptions, *, revision: str, is_first_served: bool = False
+) -> tuple[TargetRecord, ...]:
+    """Return each model as found on this machine. Raises HarnessError for one that is not available.
+
+    is_first_served: the first model is behind an endpoint, and only its tokenizer is needed.
+    """
     device = require_device(compute)
-    return tuple(_record_of(_find_target(id_, revision), device, compute) for id_ in dict.fromkeys(ids))
+    records = []
+    for number, id_ in enumerate(dict.fromkeys(ids)):
+        if is_first_served and number == 0:
+            found = resolve_target(id_, revision, needs_weights=False)
+            records.append(_record_of(found, device, compute).model_copy(update={"is_tokenizer_only": True}))
+        else:
+            records.append(_record_of(_find_target(id_, revision), device, compute))
+    return tuple(records)
 
 
 def _record_of(found: ResolvedTarget, device: str, compute: DeviceOptions) -> TargetRecord:
@@ -220,10 +232,13 @@ def _record_of(found: ResolvedTarget, device: str, compute: DeviceOptions) -> Ta
 
 def current_weights(spec: JobSpec) -> tuple[str | None, ...]:
     """Return the hash of the weights of each of the run's models as they are now; None where they are gone."""
-    return tuple(
-        _find_target(str(target.path), target.revision).weights_sha256 if target.path.is_dir() else None
-        for target in spec.targets
-    )
+    return tuple(_current_hash(target) if target.path.is_dir() else None for target in spec.targets)
+
+
+def _current_hash(target: TargetRecord) -> str:
+    if target.is_tokenizer_only:
+        return resolve_target(str(target.path), target.revision, needs_weights=False).weights_sha256
+    return _find_target(str(target.path), target.revision).weights_sha256
 
 
 def _find_target(id_: str, revision: str) -> ResolvedTarget:

@@ -39,13 +39,22 @@ class TargetConfig(Record):
 
 
 class TargetRecord(TargetConfig):
-    """A target as it was resolved: hub id or directory, revision, commit, and the SHA-256 and size of its weights."""
+    """A target as it was resolved: hub id or directory, revision, commit, and the SHA-256 and size of its weights.
+
+    is_tokenizer_only: the model is behind an endpoint; the hash and the size are those of tokenizer and configuration.
+    """
 
     id: str
     revision: str
     commit: str | None
     weights_sha256: str
     bytes: int
+    is_tokenizer_only: bool = False
+
+    @property
+    def hashed(self) -> str:
+        """The name of the files whose hash is recorded."""
+        return "tokenizer" if self.is_tokenizer_only else "weights"
 
     @property
     def config(self) -> TargetConfig:

@@ -20,7 +20,8 @@ from harness.demo import SIZES as DEMO_SIZES
 OnProgress = Callable[[int, int], None]
 """Called with (bytes hashed, total bytes)."""
 
-_DOWNLOADED = ["*.safetensors", "*.safetensors.index.json", "*.json", "merges.txt", "vocab.txt", "*.model"]
+_TOKENIZER_FILES = ["*.json", "merges.txt", "vocab.txt", "*.model"]
+_WEIGHT_FILES = ["*.safetensors", "*.safetensors.index.json"]
 VOCABULARY_KEYS = ("vocab_size",)
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions")
 _MOST_PADDING = 0.02
@@ -114,13 +115,19 @@ def configured_number(path: Path, names: tuple[str, ...]) -> int | None:
 
 
 def resolve_target(
-    id_: str, revision: str = "main", *, offline: bool | None = None, on_progress: OnProgress | None = None
+    id_: str,
+    revision: str = "main",
+    *,
+    offline: bool | None = None,
+    on_progress: OnProgress | None = None,
+    needs_weights: bool = True,
 ) -> ResolvedTarget:
     """Resolve the target `id_`: a shipped target, a local folder, or a model id on the Hugging Face hub at `revision`.
 
     The shipped targets are `demo`, its smaller sizes `demo-small` and `demo-tiny`, and the reference model
     `demo-reference`. The hub's cache is searched first. offline: use nothing else, by default the value of
-    HF_HUB_OFFLINE. Raises HarnessError if the target is neither here nor available for download.
+    HF_HUB_OFFLINE. needs_weights: False if the tokenizer and the configuration are enough; weights are then neither
+    downloaded nor hashed. Raises HarnessError if the target is neither here nor available for download.
     """
     commit = None
     shipped = {size.name: size.weights for size in (*DEMO_SIZES, DEMO_REFERENCE)}
@@ -131,10 +138,13 @@ def resolve_target(
     elif id_.startswith(("./", "../", "/", "~")):
         raise HarnessError(f"no such directory: {id_}. A target is a directory with config.json and *.safetensors.")
     else:
-        path = _hub_folder(id_, revision, offline)
+        path = _hub_folder(id_, revision, offline, needs_weights=needs_weights)
         commit = path.name
     others = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
-    files = sorted([*weight_files(path), *others], key=lambda file: file.name)
+    weights = weight_files(path) if needs_weights else []
+    if not weights and not (path / "tokenizer.json").is_file():
+        raise HarnessError(f"no tokenizer.json in {path}. Name the directory or the hub id of the served model.")
+    files = sorted([*weights, *others], key=lambda file: file.name)
     sha256 = _combined_sha256(files, on_progress or (lambda done, total: None))
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))
 
@@ -200,16 +210,17 @@ def _sha256(path: Path, on_bytes: Callable[[int], None]) -> str:
     return digest.hexdigest()
 
 
-def _hub_folder(id_: str, revision: str, offline: bool | None) -> Path:
+def _hub_folder(id_: str, revision: str, offline: bool | None, *, needs_weights: bool) -> Path:
     """Return the snapshot of a hub model in the hub's cache, and download it if it is not complete there."""
     # huggingface_hub is imported here because few commands need it.
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    wanted: dict[str, Any] = {"allow_patterns": _DOWNLOADED, "ignore_patterns": ["*/*"]}
+    files = [*_TOKENIZER_FILES, *(_WEIGHT_FILES if needs_weights else [])]
+    wanted: dict[str, Any] = {"allow_patterns": files, "ignore_patterns": ["*/*"]}
     with contextlib.suppress(LocalEntryNotFoundError, HFValidationError):
         path = Path(snapshot_download(id_, revision=revision, local_files_only=True, **wanted))
-        if _is_complete(path):
+        if _is_complete(path) if needs_weights else (path / "tokenizer.json").exists():
             return path
     at = "" if revision == "main" else f" --revision {revision}"
     advice = f"Run `hf download {id_}{at}` on a machine with network access and set HF_HOME to its cache."

@@ -53,6 +53,12 @@ class AuditHeader:
     warnings: Sequence[str] = ()
 
     @property
+    def model(self) -> str:
+        """The names of the audited models, or the address of an endpoint."""
+        loaded = [model for model in self.spec.models if not model.is_tokenizer_only]
+        return self.endpoint or ", ".join(map(_short_name, loaded)) or "the target"
+
+    @property
     def endpoint(self) -> str:
         """The address of the audited model, '' if the audit loaded its models."""
         return str(self.spec.params.get("endpoint") or "")
@@ -105,7 +111,7 @@ def audit_page(
         # In the order of the page, which defines a term where it appears first.
         terms=terms.new_in(findings.sentences),
         header=header,
-        model=", ".join(map(_short_name, header.spec.models)) or header.endpoint or "the target",
+        model=header.model,
         caution=_caution(header),
         sentences=findings.sentences,
         figures=named_figures(findings.figures),
@@ -217,10 +223,18 @@ def _record(header: AuditHeader) -> Rows:
     rows: Rows = [("Audit", f"{header.title} ({spec.audit})"), ("Run", Monospace(spec.id))]
     for model in spec.models:
         commit = f" at {model.commit}" if model.commit else ""
-        rows.append(("Model", f"{model.id}, revision {model.revision}{commit}, {model.dtype} on {model.device}"))
-        rows.append(("Weights", Monospace(f"sha256 {model.weights_sha256}")))
+        if model.is_tokenizer_only:
+            rows.append(("Tokenizer", f"{model.id}, revision {model.revision}{commit}"))
+        else:
+            rows.append(("Model", f"{model.id}, revision {model.revision}{commit}, {model.dtype} on {model.device}"))
+        rows.append(
+            (
+                "Weights" if not model.is_tokenizer_only else "Tokenizer hash",
+                Monospace(f"sha256 {model.weights_sha256}"),
+            )
+        )
     if header.endpoint:
-        rows.append(("Endpoint", header.endpoint))
+        rows.append(("Endpoint", f"{header.endpoint}, model {header.spec.params.get('endpoint_model')}"))
     rows += [(name, Monospace(f"{record.path.name}, sha256 {record.sha256}")) for name, record in spec.paths.items()]
     params = ", ".join(f"{name} = {shorten(str(value), _MAX_VALUE)}" for name, value in spec.params.items())
     rows += [

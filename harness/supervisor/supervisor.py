@@ -87,7 +87,8 @@ class Supervisor:
             with self._store.transaction():
                 self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
             return Ending(Status.OUT_OF_TIME, "its budget was spent.")
-        devices = matching_devices(self._spec.targets[0].device) if self._spec.targets else []
+        loaded = [target for target in self._spec.targets if not target.is_tokenizer_only]
+        devices = matching_devices(loaded[0].device) if loaded else []
         lock = DeviceLock(self._folder.id)
         try:
             device: Device | None = None

@@ -9,6 +9,7 @@ from harness.audits.book.inputs import Texts
 from harness.audits.book.params import LEAST, THRESHOLDS, BookParams
 from harness.audits.book.rows import COUNTS, TABLES, WINDOWS
 from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows, join_windows
+from harness.audits.likelihoods import Likelihoods, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
@@ -45,12 +46,13 @@ class BookAudit(Audit[BookParams]):
         for number, model in enumerate(models):
             context.announce(_stage(number), len(model.windows))
             context.announce(_near_stage(number), len(self._near_windows(model)), weight=NEAR_WEIGHT)
-        for number, model in enumerate(models):
-            self._measure(context, texts, model, number)
-            self._measure_near(context, model, number)
+        with likelihoods(self.params, context) as source:
+            for number, model in enumerate(models):
+                self._measure(context, source, texts, model, number)
+                self._measure_near(context, model, number)
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        return book_findings(self.params, Texts.from_inputs(inputs), rows, models)
+        return book_findings(self.params, Texts.from_inputs(inputs), rows, self.params.model_names(models))
 
     def _cut(self, context: AuditContext, texts: Texts) -> list["_TokenizedTexts"]:
         """Return the windows of all texts in the tokens of each model. Models of equal tokenizers share them."""
@@ -65,18 +67,18 @@ class BookAudit(Audit[BookParams]):
             found.append(by_tokenizer[content])
         return found
 
-    def _measure(self, context: AuditContext, texts: Texts, model: "_TokenizedTexts", number: int) -> None:
+    def _measure(
+        self, context: AuditContext, source: Likelihoods, texts: Texts, model: "_TokenizedTexts", number: int
+    ) -> None:
         """Measure the windows of all texts, first every 16th one of the whole and then those between."""
-        from harness.audits.exact import exact_logprobs  # loads torch
-
         windows = model.windows
         order = coarse_to_fine(len(windows))
         policies = [self.params.policies[scheme] for scheme in self.params.schemes]
         live = _LiveCoverage(context, self.params, texts, number)
-        for batch in context.batches(_stage(number), len(order), size=WINDOWS_PER_BATCH):
-            target = context.target(number)
+        for batch in context.batches(_stage(number), len(order), size=source.batch_size(WINDOWS_PER_BATCH)):
             if batch.items[0] == 0:
-                _check_vocabulary(context, number, windows.tokens, target.vocabulary)
+                if self.params.endpoint is None:
+                    _check_vocabulary(context, number, windows.tokens, context.target(number).vocabulary)
                 counts, near = (
                     np.bincount(each, minlength=len(texts.texts))
                     for each in (model.text, model.text[self._near_windows(model)])
@@ -85,7 +87,7 @@ class BookAudit(Audit[BookParams]):
                 of_model = np.full(len(counts), number)
                 context.emit(COUNTS.name, model=of_model, text=numbers, windows=counts, near=near)
             chosen = np.sort(order[batch.items])
-            logprobs = exact_logprobs(target, *self._pairs(windows, chosen), policies, least=LEAST)
+            logprobs = source.exact_logprobs(number, *self._pairs(windows, chosen), policies, least=LEAST)
             logs = {scheme: log_esp(each) for scheme, each in zip(self.params.schemes, logprobs, strict=True)}
             unmeasured = np.full(len(chosen), np.nan)
             context.emit(
@@ -188,6 +190,8 @@ class _LiveCoverage:
                 self._context.figure(label, float(self._covered[chosen].sum() / known), of=known)
 
     def _count(self, text: Ints, cut: Ints, end: Ints, logs: Floats) -> None:
+        known = ~np.isnan(logs)
+        text, cut, end, logs = text[known], cut[known], end[known], logs[known]
         for number, first, stop, log in zip(text.tolist(), cut.tolist(), end.tolist(), logs.tolist(), strict=True):
             part = self._levels[number][first:stop]
             np.maximum(part, 2 if log >= self._threshold else 1, out=part)

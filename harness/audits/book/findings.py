@@ -113,6 +113,9 @@ def _by_threshold(estimate: Any) -> dict[str, dict[str, float]]:
 
 def _sentences(results: BookResults) -> Iterator[str]:
     params = results.params
+    if results.progress.unmeasured:
+        missing = pluralize(results.progress.unmeasured, "window")
+        yield f"{missing} could not be measured through the endpoint and are left out."
     for one in results.by_model:
         gap = one.difference(THRESHOLDS[0])
         if gap is not None:

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from pydantic import field_validator
 
+from harness.audits.endpoint.params import ScoringParams
 from harness.audits.near_results import NearParams
 from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.core.attack import Field
@@ -21,7 +22,7 @@ class StrideUnit(StrEnum):
     TOKENS = "tokens"
 
 
-class BookParams(NearParams):
+class BookParams(NearParams, ScoringParams):
     """The options of the audit. Defaults follow the source."""
 
     top_k: int = Field(40, ge=1, le=1024, description="Tokens kept by the `top_k` scheme.")

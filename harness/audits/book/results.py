@@ -18,7 +18,7 @@ from harness.audits.book.coverage import (
 )
 from harness.audits.book.inputs import Texts
 from harness.audits.book.params import THRESHOLDS, BookParams
-from harness.audits.book.rows import Measured, read_counts, read_measured
+from harness.audits.book.rows import Measured, count_unmeasured, read_counts, read_measured
 from harness.audits.near_results import NearSummary, summarize_near
 from harness.audits.probabilities import leaked_probability
 from harness.audits.report import Estimate, difference
@@ -32,18 +32,22 @@ DISCOVERY = (0.1, 0.5, 0.9)
 
 
 class Progress(NamedTuple):
-    """The windows that were measured and all windows, the same for near-verbatim ones, and whether all are known."""
+    """The windows that were measured and all windows, the same for near-verbatim ones, and whether all are known.
+
+    unmeasured: windows that an endpoint could not measure.
+    """
 
     windows: int
     all_windows: int
     near: int
     all_near: int
     is_complete: bool
+    unmeasured: int
 
     @property
     def is_over(self) -> bool:
         """True if everything was measured."""
-        return self.is_complete and self.windows == self.all_windows and self.near == self.all_near
+        return self.is_complete and self.windows + self.unmeasured == self.all_windows and self.near == self.all_near
 
 
 class LocatedPassage(NamedTuple):
@@ -162,6 +166,7 @@ def book_results(params: BookParams, texts: Texts, rows: RowsOf, names: Sequence
         sum(one.of for one in near),
         sum(near for _, near in counts.values()),
         is_complete={model for model, _ in counts} == set(range(len(names))),
+        unmeasured=count_unmeasured(rows),
     )
     return BookResults(params, texts, names, by_text, by_model, near, progress)
 

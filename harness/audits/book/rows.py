@@ -8,9 +8,9 @@ import numpy as np
 
 from harness.audits.near_results import NEAR
 from harness.audits.schemes import SCHEMES, Scheme
-from harness.core.arrays import Floats, Ints
+from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import RowsOf
-from harness.core.rows import Kind, table
+from harness.core.rows import Kind, Rows, table
 
 _OF_WINDOW = dict.fromkeys(("model", "text", "window", "start", "cut", "end"), Kind.INTEGER)
 WINDOWS = table("window", **_OF_WINDOW, **{scheme.value: Kind.REAL for scheme in SCHEMES})
@@ -47,6 +47,7 @@ def read_measured(rows: RowsOf) -> list[Measured]:
     found = rows(WINDOWS.name)
     model, text, window = (np.asarray(found[name], np.int64) for name in ("model", "text", "window"))
     order = np.lexsort((window, text, model))
+    order = order[_is_measured(found)[order]]
     model, text = model[order], text[order]
     start, cut, end = (np.asarray(found[name], np.int64)[order] for name in ("start", "cut", "end"))
     logs = np.array([np.asarray(found[scheme.value], np.float64)[order] for scheme in SCHEMES])
@@ -56,6 +57,16 @@ def read_measured(rows: RowsOf) -> list[Measured]:
         for first, stop in pairwise(edges)
         if stop > first and (part := slice(first, stop))
     ]
+
+
+def count_unmeasured(rows: RowsOf) -> int:
+    """Return the number of windows that an endpoint could not measure."""
+    return int((~_is_measured(rows(WINDOWS.name))).sum())
+
+
+def _is_measured(found: Rows) -> Bools:
+    """Return which windows have a probability under some scheme, [windows]."""
+    return np.asarray(~np.isnan([np.asarray(found[scheme.value], np.float64) for scheme in SCHEMES]).all(axis=0))
 
 
 def read_counts(rows: RowsOf) -> Mapping[tuple[int, int], tuple[int, int]]:

@@ -1,6 +1,6 @@
 """The leakage audit: the probability that each sequence leaks, by model, prefix length and decoding scheme."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, Leakage
 from harness.audits.leakage.results import MOST_MATCHES
 from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, Method, measured_pairs
 from harness.audits.leakage.substitution import estimate, plan_draws
+from harness.audits.likelihoods import Likelihoods, likelihoods
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
 from harness.audits.report import share_of
@@ -54,22 +55,24 @@ class LeakageAudit(Audit[LeakageParams]):
         lengths = _lengths(pairs, self.params)
         order = np.random.default_rng(context.seed).permutation(len(pairs))
         chosen, near = np.sort(order[: self.params.inexact]), np.sort(order[: self.params.near])
-        models = range(len(context.models) - (1 if given.documents else 0))
+        models = range(len(context.models) - bool(given.documents))
         for model in models:
             for length in reversed(lengths):
                 context.announce(_exact_stage(model, length), len(pairs))
             context.announce(_inexact_stage(model), len(chosen), weight=_INEXACT_WEIGHT)
             context.announce(_near_stage(model), len(near), weight=NEAR_WEIGHT)
-        for model in models:
-            for length in reversed(lengths):
-                self._measure(context, pairs, model, length)
-            if len(chosen):
-                self._measure_inexact(context, pairs, model, chosen)
-            self._measure_near(context, pairs, model, near)
+        with likelihoods(self.params, context) as source:
+            for model in models:
+                for length in reversed(lengths):
+                    self._measure(context, source, pairs, model, length)
+                if len(chosen):
+                    self._measure_inexact(context, pairs, model, chosen)
+                self._measure_near(context, pairs, model, near)
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         given = Pairs.from_inputs(inputs)
         pairs = measured_pairs(given, rows, self.params)
+        models = self.params.model_names(models)
         targets = models[:-1] if given.documents else models
         return leakage_findings(self.params, pairs, rows, targets, _lengths(pairs, self.params))
 
@@ -100,20 +103,22 @@ class LeakageAudit(Audit[LeakageParams]):
                     suffix=np.array([cut.suffix for cut in cuts], float),
                 )
 
-    def _measure(self, context: AuditContext, pairs: Pairs, model: int, length: int) -> None:
+    def _measure(self, context: AuditContext, source: Likelihoods, pairs: Pairs, model: int, length: int) -> None:
         """Measure the token probabilities of all sequences after the last `length` tokens of their prefixes."""
-        from harness.audits.exact import exact_logprobs  # loads torch
-
         is_single = len(_lengths(pairs, self.params)) == len(context.models) == 1
-        live = _LiveShares(context, model, length, prefix="" if is_single else f"{_exact_stage(model, length)}: ")
-        policies = list(self.params.policies.values())
-        for batch in context.batches(_exact_stage(model, length), len(pairs), size=_SEQUENCES):
-            target = context.target(model)
-            prefixes = pairs.prefixes[batch.rows, -length:]
-            logprobs = exact_logprobs(target, prefixes, pairs.suffixes[batch.rows], policies)
-            if batch.items[0] == 0:
-                context.emit(MODELS.name, model=[model], parameters=[target.model.num_parameters()])
-            by_scheme = {scheme.value: each for scheme, each in zip(SCHEMES, logprobs, strict=True)}
+        live = _LiveShares(
+            context, self.params.schemes, model, length, prefix="" if is_single else f"{_exact_stage(model, length)}: "
+        )
+        schemes = self.params.schemes
+        policies = [self.params.policies[scheme] for scheme in schemes]
+        for batch in context.batches(_exact_stage(model, length), len(pairs), size=source.batch_size(_SEQUENCES)):
+            prefixes, suffixes = pairs.prefixes[batch.rows, -length:], pairs.suffixes[batch.rows]
+            logprobs = source.exact_logprobs(model, prefixes, suffixes, policies)
+            if batch.items[0] == 0 and self.params.endpoint is None:
+                context.emit(MODELS.name, model=[model], parameters=[context.target(model).model.num_parameters()])
+            measured = dict(zip(schemes, logprobs, strict=True))
+            unasked = np.full(suffixes.shape, np.nan)
+            by_scheme = {scheme.value: measured.get(scheme, unasked) for scheme in SCHEMES}
             _emit(
                 context, TOKENS, len(batch.items), model=model, prefix_length=length, sequence=batch.items, **by_scheme
             )
@@ -124,7 +129,7 @@ class LeakageAudit(Audit[LeakageParams]):
         stage = _inexact_stage(model)
         for batch in context.batches(stage, len(chosen), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT):
             sequences = chosen[batch.items]
-            for scheme in SCHEMES:
+            for scheme in self.params.schemes:
                 if pairs.suffixes.shape[1] <= LONGEST_FOLLOWED or scheme is Scheme.GREEDY:
                     self._search(context, pairs, model, scheme, sequences)
                 else:
@@ -261,23 +266,27 @@ def _distinct_matches(tokens: Ints, logprobs: Floats) -> tuple[Ints, Floats]:
 class _LiveShares:
     """The shares of one model and prefix length so far, those of earlier executions included."""
 
-    def __init__(self, context: AuditContext, model: int, length: int, *, prefix: str) -> None:
-        """prefix: of the figures' names, if there are other models or lengths."""
+    def __init__(
+        self, context: AuditContext, schemes: Sequence[Scheme], model: int, length: int, *, prefix: str
+    ) -> None:
+        """schemes: those that are measured. prefix: of the figures' names, if there are other models or lengths."""
         self._context = context
+        self._schemes = schemes
         self._prefix = prefix
         rows = context.rows(TOKENS.name)
         places = np.flatnonzero((np.asarray(rows["model"]) == model) & (np.asarray(rows["prefix_length"]) == length))
-        self._sequences = len(places)
-        self._leaked = np.zeros(len(SCHEMES))
-        self._esp_sums = np.zeros(len(SCHEMES))
+        self._sequences = 0
+        self._leaked = np.zeros(len(schemes))
+        self._esp_sums = np.zeros(len(schemes))
         if len(places):
-            self._count(np.array([log_esp(np.asarray(rows[scheme.value])[places]) for scheme in SCHEMES]))
+            self._count(np.array([log_esp(np.asarray(rows[scheme.value])[places]) for scheme in schemes]))
 
     def add(self, log_esps: Floats) -> None:
         """Count a batch, [schemes, sequences], and report."""
-        self._sequences += log_esps.shape[1]
         self._count(log_esps)
-        for scheme, leaked, esp_sum in zip(SCHEMES, self._leaked, self._esp_sums, strict=True):
+        if not self._sequences:
+            return
+        for scheme, leaked, esp_sum in zip(self._schemes, self._leaked, self._esp_sums, strict=True):
             is_greedy = scheme is Scheme.GREEDY
             name = "greedy extracted" if is_greedy else f"{scheme} ESP > 1/{_LIVE_QUERIES}"
             share = share_of(leaked, self._sequences)
@@ -286,6 +295,8 @@ class _LiveShares:
                 self._context.figure(f"{self._prefix}{scheme} mean ESP", esp_sum / self._sequences, of=self._sequences)
 
     def _count(self, log_esps: Floats) -> None:
+        log_esps = log_esps[:, ~np.isnan(log_esps).any(axis=0)]
+        self._sequences += log_esps.shape[1]
         self._leaked += (log_esps > -np.log(_LIVE_QUERIES)).sum(axis=1)
         self._esp_sums += np.exp(log_esps).sum(axis=1)
 

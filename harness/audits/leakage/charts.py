@@ -14,7 +14,7 @@ from harness.audits.leakage.trends import CLASSES, class_name
 from harness.audits.near_results import near_chart
 from harness.audits.probabilities import expected_share, extraction_rate, query_grid, share_over
 from harness.audits.report import bar_chart, share_of
-from harness.audits.schemes import RANDOM_SCHEMES, Scheme
+from harness.audits.schemes import Scheme
 from harness.core.findings import Chart, HeatMap, LineChart, Series
 from harness.core.text import format_percent, format_score
 
@@ -42,7 +42,7 @@ def _leak_curves(results: LeakageResults) -> list[Chart]:
     Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
     """
     grid = query_grid()
-    logs = {scheme: results.reference.log_esp(scheme) for scheme in Scheme}
+    logs = {scheme: results.reference.log_esp(scheme) for scheme in results.params.schemes}
     rates = {scheme: extraction_rate(each) for scheme, each in logs.items()}
     labels = {scheme: f"{results.label(scheme)}, rate {format_percent(rate)}" for scheme, rate in rates.items()}
     flat = [
@@ -61,7 +61,7 @@ def _leak_curves(results: LeakageResults) -> list[Chart]:
             [
                 *(
                     Series(labels[scheme], grid, share(logs[scheme], grid), key=results.label(scheme))
-                    for scheme in RANDOM_SCHEMES
+                    for scheme in results.params.random_schemes
                 ),
                 *flat,
             ],
@@ -80,7 +80,7 @@ def _position_chart(results: LeakageResults) -> Chart:
         Series(
             results.label(scheme), places, results.reference.position_means(scheme), is_dashed=scheme is Scheme.GREEDY
         )
-        for scheme in (*RANDOM_SCHEMES, Scheme.GREEDY)
+        for scheme in (*results.params.random_schemes, Scheme.GREEDY)
     ]
     title = f"Mean probability of each suffix token, {results.where}"
     has_markers = len(places) <= _FEW_POSITIONS
@@ -96,7 +96,7 @@ def _trend_chart(results: LeakageResults, trend: Trend) -> Chart:
             label: share_of(share * trend.sequences, trend.sequences)
             for label, share in zip(labels, trend.classes[place].tolist(), strict=True)
         }
-        for place, scheme in enumerate(RANDOM_SCHEMES)
+        for place, scheme in enumerate(results.params.random_schemes)
     }
     title = f"ESP over {trend.settings} {trend.over} ({trend.sequences:,} sequences; classes overlap)"
     name = f"trends-over-{trend.over.replace(' ', '-')}"

@@ -2,7 +2,7 @@
 
 from harness.audits.leakage.results import LeakageResults
 from harness.audits.near_results import NEAR_DEFINITION
-from harness.audits.schemes import RANDOM_SCHEMES, Scheme
+from harness.audits.schemes import Scheme
 from harness.core.findings import Conclusion, KeyFigure
 from harness.core.text import format_interval, format_number, format_percent, format_score, pluralize
 
@@ -28,7 +28,7 @@ def leakage_conclusion(results: LeakageResults) -> Conclusion:
     over = top_k.over_1_in_1000
     so_far = "" if results.is_complete else f"; so far {number:,} of {pluralize(len(results.pairs), 'sequence')}"
     name = results.names[results.reference.model]
-    most = max(schemes[scheme].mean for scheme in RANDOM_SCHEMES)
+    most = max(schemes[scheme].mean for scheme in results.params.random_schemes)
     return Conclusion(
         QUESTION,
         f"{format_percent(top_k.mean)} in one query",

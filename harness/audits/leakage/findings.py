@@ -27,7 +27,7 @@ from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
 from harness.audits.near_results import near_figures, near_table, summarize_near
 from harness.audits.probabilities import extraction_rate, share_over
 from harness.audits.report import Row, Share, json_ready, model_names, table_of
-from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
+from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Passage, Stretch
@@ -46,11 +46,11 @@ def leakage_findings(
 
     lengths: the requested prefix lengths. figures: `model`, `prefix_tokens`, `suffix_tokens`, `sequences`,
     `esp` (by scheme: `mean`, `quantiles`, `over_1_in`, …), `settings`, `trends`, `inexact`, `near_verbatim`,
-    `wrong_positions`, `is_complete`.
+    `wrong_positions`, `unmeasured`, `is_complete`.
     """
     names = model_names(models)
     near = [summarize_near(rows, name, model=model) for model, name in enumerate(names)]
-    measured = read_measurements(rows, len(names))
+    measured = read_measurements(rows, len(names), params.schemes)
     results = leakage_results(params, pairs, measured, [one for one in near if one is not None], names, lengths)
     if results is None:
         figures: dict[str, Any] = {"esp": {}, "sequences": 0, "is_complete": False}
@@ -64,7 +64,9 @@ def leakage_findings(
         "sequences": len(reference.sequences),
         "esp": {one.scheme.value: _scheme_figures(one, params) for one in results.schemes},
         "settings": settings,
-        "trends": {trend.over.replace(" ", "_"): _trend_figures(trend) for trend in results.trends},
+        "trends": {
+            trend.over.replace(" ", "_"): _trend_figures(trend, params.random_schemes) for trend in results.trends
+        },
         "inexact": [
             one._asdict() | {"scheme": one.scheme.value, "over_esp": _share_figures(one.over_esp)}
             for one in results.inexact
@@ -74,6 +76,7 @@ def leakage_findings(
             scheme.value: wrong_positions(matches, results.suffix_length).tolist()
             for scheme, matches in results.matches.items()
         },
+        "unmeasured": max(setting.unmeasured for setting in results.measured.settings),
         "is_complete": results.is_complete,
     }
     return Findings(
@@ -133,7 +136,7 @@ def _scheme_figures(one: SchemeSummary, params: LeakageParams) -> dict[str, Any]
 
 
 def _setting_figures(setting: Setting, results: LeakageResults) -> dict[str, Any]:
-    logs = {scheme.value: setting.log_esp(scheme) for scheme in Scheme}
+    logs = {scheme.value: setting.log_esp(scheme) for scheme in results.params.schemes}
     return {
         "model": results.names[setting.model],
         "parameters": int(results.measured.parameters[setting.model]) or None,
@@ -144,11 +147,11 @@ def _setting_figures(setting: Setting, results: LeakageResults) -> dict[str, Any
     }
 
 
-def _trend_figures(trend: Trend) -> dict[str, Any]:
+def _trend_figures(trend: Trend, schemes: Sequence[Scheme]) -> dict[str, Any]:
     def by_scheme(shares: Floats, names: Sequence[tuple[Shape, bool]]) -> dict[str, Any]:
         return {
             scheme.value: {class_name(*each): share for each, share in zip(names, row, strict=True)}
-            for scheme, row in zip(RANDOM_SCHEMES, shares, strict=True)
+            for scheme, row in zip(schemes, shares, strict=True)
         }
 
     return {
@@ -206,7 +209,7 @@ def _settings_tables(results: LeakageResults, settings: Sequence[Row]) -> list[F
             title,
             [
                 {column.removesuffix("_tokens"): one[column] for column in _SETTING_COLUMNS}
-                | {results.label(scheme): one[figure][scheme.value] for scheme in SCHEMES}
+                | {results.label(scheme): one[figure][scheme.value] for scheme in results.params.schemes}
                 for one in settings
             ],
         )
@@ -221,7 +224,7 @@ def _trend_table(results: LeakageResults, trend: Trend) -> FoundTable:
     kinds = (("class of the source", CLASSES, trend.classes), ("part", PARTS, trend.parts))
     rows = [
         {"of": kind, "trend": class_name(*each)}
-        | {results.label(scheme): shares[place, number] for place, scheme in enumerate(RANDOM_SCHEMES)}
+        | {results.label(scheme): shares[place, number] for place, scheme in enumerate(results.params.random_schemes)}
         for kind, names, shares in kinds
         for number, each in enumerate(names)
     ]
@@ -274,8 +277,11 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
     """Return the log ESP of every sequence in every setting; None if a scheme cannot draw it. Numbers begin at 1."""
     rows = [
         {"model": results.names[setting.model], "prefix tokens": setting.prefix_length, "sequence": sequence + 1}
-        | {f"log ESP, {results.label(scheme)}": log for scheme, log in zip(SCHEMES, logs, strict=True)}
+        | {
+            f"log ESP, {results.label(scheme)}": float(setting.log_esp(scheme)[row])
+            for scheme in results.params.schemes
+        }
         for setting in results.measured.settings
-        for sequence, logs in zip(setting.sequences, setting.log_esps.T, strict=True)
+        for row, sequence in enumerate(setting.sequences)
     ]
     return table_of("sequences", "Every sequence", rows, is_detail=True)

@@ -4,7 +4,9 @@ from typing import Annotated
 
 from pydantic import field_validator
 
+from harness.audits.endpoint.params import ScoringParams
 from harness.audits.near_results import NearParams
+from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.core.attack import Field
 from harness.core.text import pluralize
 
@@ -21,13 +23,14 @@ def describe_matches(suffix_length: int) -> str:
     return f"at most {pluralize(min(MOST_ERRORS, suffix_length), 'token')} substituted"
 
 
-class LeakageParams(NearParams):
+class LeakageParams(NearParams, ScoringParams):
     """The options of the audit. Defaults follow the source where it gives a value."""
 
     prefix_lengths: tuple[Annotated[int, Field(ge=1, le=4096)], ...] = Field(
         (),
         description="Prefix lengths to sweep over, in tokens counted from the prefix's end; the whole prefix always.",
     )
+    schemes: tuple[Scheme, ...] = Field(SCHEMES, description="Decoding schemes; greedy, plain and top_k always.")
     queries: int = Field(30, ge=1, le=1_000_000, description="Number of queries for the corrected extraction rate.")
     inexact: int = Field(200, ge=0, description="Sequences, sampled by seed, whose inexact matches are measured.")
     branches: int = Field(256, ge=1, le=65_536, description="Partial suffixes kept in the search for inexact matches.")
@@ -35,6 +38,17 @@ class LeakageParams(NearParams):
     draws: int = Field(16, ge=2, le=4096, description="Substitutions sampled in suffixes of more than 8 tokens.")
     entity_tokens: int = Field(4, ge=1, le=4096, description="Tokens of an entity at which a corpus is cut.")
     entity_kinds: tuple[str, ...] = Field((), description="Kinds of entities to use, such as PER; all if empty.")
+
+    @field_validator("schemes")
+    @classmethod
+    def _in_fixed_order(cls, schemes: tuple[Scheme, ...]) -> tuple[Scheme, ...]:
+        chosen = {*schemes, Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K}
+        return tuple(scheme for scheme in SCHEMES if scheme in chosen)
+
+    @property
+    def random_schemes(self) -> tuple[Scheme, ...]:
+        """The schemes without greedy decoding."""
+        return tuple(scheme for scheme in self.schemes if scheme in RANDOM_SCHEMES)
 
     @field_validator("prefix_lengths")
     @classmethod

@@ -67,8 +67,8 @@ class SchemeSummary:
 class Trend:
     """The share of sequences in each class and in each part over several settings, by scheme.
 
-    over: what grows. settings: how many. classes: [random schemes, 6]. parts: [random schemes, 9]. sequences: how many
-    were measured in every setting.
+    over: what grows. settings: how many. classes: [random schemes, 6]. parts: [random schemes, 9], of those of the
+    parameters. sequences: how many were measured in every setting.
     """
 
     over: str
@@ -160,8 +160,8 @@ def leakage_results(
         where=f"{names[reference.model]}, prefixes of {reference.prefix_length} tokens",
         is_complete=_is_complete(measured, pairs, params, len(names), lengths)
         and sum(one.of for one in near) == len(names) * min(params.near, len(pairs)),
-        schemes=summarize_schemes(reference, params.queries),
-        trends=_trends(measured, reference),
+        schemes=summarize_schemes(reference, params.queries, params.schemes),
+        trends=_trends(measured, reference, params.random_schemes),
         inexact=summarize_inexact(measured, reference),
         near=list(near),
         matches=_likeliest_matches(measured, reference, pairs),
@@ -174,11 +174,11 @@ def wrong_positions(matches: Sequence[Match], length: int) -> Ints:
     return np.bincount(np.concatenate(positions), minlength=length).astype(np.int64)
 
 
-def summarize_schemes(setting: Setting, queries: int) -> list[SchemeSummary]:
-    """Return a summary of every scheme, in the order of `SCHEMES`. queries: those of `factors`."""
+def summarize_schemes(setting: Setting, queries: int, schemes: Sequence[Scheme] = SCHEMES) -> list[SchemeSummary]:
+    """Return a summary of each of `schemes`. queries: those of `factors`."""
     greedy = extraction_rate(setting.log_esp(Scheme.GREEDY))
     summaries = []
-    for scheme in SCHEMES:
+    for scheme in schemes:
         logs, means = setting.log_esp(scheme), setting.position_means(scheme)
         is_random = scheme is not Scheme.GREEDY
         discoverable = [
@@ -206,28 +206,28 @@ def _is_complete(
     measured: Measurements, pairs: Pairs, params: LeakageParams, models: int, lengths: Sequence[int]
 ) -> bool:
     settings = [measured.setting(model, length) for model in range(models) for length in lengths]
-    if any(setting is None or len(setting.sequences) < len(pairs) for setting in settings):
+    if any(setting is None or len(setting.sequences) + setting.unmeasured < len(pairs) for setting in settings):
         return False
     chosen = min(params.inexact, len(pairs))
-    last = [measured.inexact.get((model, RANDOM_SCHEMES[-1], 1)) for model in range(models)]
+    last = [measured.inexact.get((model, params.random_schemes[-1], 1)) for model in range(models)]
     return chosen == 0 or all(one is not None and len(one.sequences) == chosen for one in last)
 
 
-def _trends(measured: Measurements, reference: Setting) -> list[Trend]:
+def _trends(measured: Measurements, reference: Setting, schemes: Sequence[Scheme]) -> list[Trend]:
     """Return the trends over model sizes with the longest prefix, and over prefix lengths of the largest model."""
     by_size = [one for one in measured.settings if one.prefix_length == reference.prefix_length]
     by_length = [one for one in measured.settings if one.model == reference.model]
     candidates = (("model sizes", by_size), ("prefix lengths", by_length))
-    return [_trend(over, settings) for over, settings in candidates if len(settings) > 1]
+    return [_trend(over, settings, schemes) for over, settings in candidates if len(settings) > 1]
 
 
-def _trend(over: str, settings: Sequence[Setting]) -> Trend:
+def _trend(over: str, settings: Sequence[Setting], schemes: Sequence[Scheme]) -> Trend:
     common = settings[0].sequences
     for setting in settings[1:]:
         common = np.intersect1d(common, setting.sequences)
-    classes, parts = np.zeros((len(RANDOM_SCHEMES), len(CLASSES))), np.zeros((len(RANDOM_SCHEMES), len(PARTS)))
+    classes, parts = np.zeros((len(schemes), len(CLASSES))), np.zeros((len(schemes), len(PARTS)))
     if len(common):
-        for place, scheme in enumerate(RANDOM_SCHEMES):
+        for place, scheme in enumerate(schemes):
             values = np.array([one.log_esp(scheme)[np.searchsorted(one.sequences, common)] for one in settings])
             classes[place], parts[place] = source_classes(values).mean(axis=1), partition(values).mean(axis=1)
     return Trend(over, len(settings), classes, parts, len(common))

@@ -1,5 +1,6 @@
 """The audit's tables, and their rows as arrays by model, prefix length and sequence."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -46,7 +47,7 @@ class Setting:
     """One model and prefix length.
 
     model: its number. sequences: [n] int64, ascending. log_esps: [schemes, n]. mean_by_position: [schemes, length], the
-    mean probability of each token.
+    mean probability of each token. unmeasured: the number of other sequences, which could not be measured.
     """
 
     model: int
@@ -54,6 +55,7 @@ class Setting:
     sequences: Ints
     log_esps: Floats
     mean_by_position: Floats
+    unmeasured: int = 0
 
     def log_esp(self, scheme: Scheme) -> Floats:
         """The log ESP of each sequence under `scheme`, [n]."""
@@ -104,19 +106,26 @@ class Measurements:
         return self.settings[keys.index((model, prefix_length))] if (model, prefix_length) in keys else None
 
 
-def read_measurements(rows: RowsOf, models: int) -> Measurements:
-    """Return all rows. If a sequence has several rows, the last one counts."""
+def read_measurements(rows: RowsOf, models: int, schemes: Sequence[Scheme] = SCHEMES) -> Measurements:
+    """Return all rows. If a sequence has several rows, the last one counts.
+
+    schemes: those that are measured; the values of the others are NaN.
+    """
     parameters = np.zeros(models, np.int64)
     sizes = rows(MODELS.name)
     parameters[np.asarray(sizes["model"], np.int64)] = sizes["parameters"]
     tokens = rows(TOKENS.name)
     settings = []
     for (model, length), sequences, places in _grouped(tokens, ("model", "prefix_length")):
+        # An endpoint may not measure a sequence under every scheme.
+        is_known = ~np.isnan(np.stack([np.asarray(tokens[each.value])[places] for each in schemes])).any(axis=(0, 2))
+        if not is_known.any():
+            continue
+        sequences, places, unmeasured = sequences[is_known], places[is_known], int((~is_known).sum())
         logprobs = [np.asarray(tokens[scheme.value])[places] for scheme in SCHEMES]  # each [n, length]
         esps = np.array([log_esp(each) for each in logprobs])
-        settings.append(
-            Setting(model, length, sequences, esps, np.array([np.exp(each).mean(axis=0) for each in logprobs]))
-        )
+        means = np.array([np.exp(each).mean(axis=0) for each in logprobs])
+        settings.append(Setting(model, length, sequences, esps, means, unmeasured))
     # Models of equal or unknown size keep the order in which they were named.
     settings.sort(key=lambda setting: (parameters[setting.model], setting.model, setting.prefix_length))
     inexact = {}

@@ -6,7 +6,7 @@ from harness.audits.leakage.params import LONGEST_FOLLOWED, describe_matches
 from harness.audits.leakage.results import LeakageResults, Trend, wrong_positions
 from harness.audits.leakage.trends import CLASSES
 from harness.audits.near_results import near_sentence
-from harness.audits.schemes import RANDOM_SCHEMES, Scheme
+from harness.audits.schemes import Scheme
 from harness.core.text import format_number, format_percent, pluralize
 
 _SHOWN = 0.005
@@ -15,16 +15,17 @@ _SHOWN = 0.005
 
 def leakage_sentences(results: LeakageResults) -> list[str]:
     """Return the sentences, most important first."""
+    schemes = ", ".join(map(results.label, results.params.schemes))
     return [
         *_progress(results),
+        *_unmeasured(results),
         *_leakage(results),
         *_positions(results),
         *(_trend(results, trend) for trend in results.trends),
         *_inexact(results),
         *(near_sentence(one, results.label(Scheme.TOP_K), "sequence") for one in results.near),
         *_matches(results),
-        f"Schemes: {', '.join(results.label(scheme) for scheme in Scheme)}. For top-k the source gives 5 in its text "
-        "and 10, the default here, in its Table 1.",
+        f"Schemes: {schemes}. For top-k the source gives 5 in its text and 10, the default here, in its Table 1.",
         *results.pairs.notes,
     ]
 
@@ -32,6 +33,11 @@ def leakage_sentences(results: LeakageResults) -> list[str]:
 def _progress(results: LeakageResults) -> Iterator[str]:
     if not results.is_complete:
         yield f"Measured so far: {len(results.reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
+
+
+def _unmeasured(results: LeakageResults) -> Iterator[str]:
+    if number := max(setting.unmeasured for setting in results.measured.settings):
+        yield f"{pluralize(number, 'sequence')} could not be measured through the endpoint and are left out."
 
 
 def _leakage(results: LeakageResults) -> Iterator[str]:
@@ -42,13 +48,14 @@ def _leakage(results: LeakageResults) -> Iterator[str]:
         f"{label} is expected to leak {format_percent(top_k.mean)}. {top_k.over_1_in_1000} sequences have a "
         f"probability above 1/1000 under {label}."
     )
+    number = len(results.params.random_schemes)
     exceeding = [one.exceeds_greedy for one in results.schemes if one.exceeds_greedy is not None]
     if exceeding:
         yield (
-            f"Measured by ESP > 1/X, {len(exceeding)} of {len(RANDOM_SCHEMES)} random schemes leak more than greedy "
+            f"Measured by ESP > 1/X, {len(exceeding)} of {number} random schemes leak more than greedy "
             f"decoding after {min(exceeding)} to {max(exceeding)} queries."
         )
-    if never := len(RANDOM_SCHEMES) - len(exceeding):
+    if never := number - len(exceeding):
         yield f"{pluralize(never, 'scheme')} did not exceed greedy decoding within a million queries."
     factor = max((one.factors[0] for one in results.schemes if one.factors[0] >= _SHOWN), default=None)
     if factor is not None:
@@ -69,7 +76,7 @@ def _positions(results: LeakageResults) -> Iterator[str]:
 
 
 def _trend(results: LeakageResults, trend: Trend) -> str:
-    place = RANDOM_SCHEMES.index(Scheme.TOP_K)
+    place = results.params.random_schemes.index(Scheme.TOP_K)
     parts = trend.parts[place]
     decreasing = [number for number, (_, is_up) in enumerate(CLASSES) if not is_up]
     decreases = format_percent(float(parts[[1, 3, 5, 7]].sum()))

@@ -7,8 +7,9 @@ from harness.audits.membership.inputs import Documents
 from harness.audits.membership.params import MODEL_SCORES, MembershipParams, Score
 from harness.audits.membership.rows import REFERENCE, SCORES, TABLES, WORDS
 from harness.audits.membership.scores import loss_score, min_k_plus_score, min_k_score, recall_score, zlib_score
+from harness.audits.membership.token_likelihoods import LocalModel, TokenLikelihoods, token_likelihoods
 from harness.audits.membership.word_shift import out_of_fold_scores
-from harness.core.arrays import Floats, Ints
+from harness.core.arrays import Floats
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
 
@@ -42,23 +43,24 @@ class MembershipAudit(Audit[MembershipParams]):
             self._score_reference(context, documents)
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        return membership_findings(self.params, Documents.from_inputs(inputs), rows, models)
+        return membership_findings(self.params, Documents.from_inputs(inputs), rows, self.params.model_names(models))
 
     def _score(self, context: AuditContext, documents: Documents) -> None:
-        from harness.audits.membership.token_statistics import padded, token_statistics  # loads torch
-
         longest = max(map(len, documents.tokens))
-        for batch in context.batches(_SCORES_STAGE, len(documents.tokens), size=_DOCUMENTS):
-            target = context.target()
-            rows, lengths = padded([documents.tokens[number] for number in batch.items])
-            statistics = token_statistics(target, rows[:, :1], rows[:, 1:])
+        with token_likelihoods(self.params, context) as source:
+            self._score_with(source, context, documents, longest)
+
+    def _score_with(self, source: TokenLikelihoods, context: AuditContext, documents: Documents, longest: int) -> None:
+        size = source.batch_size(_DOCUMENTS)
+        for batch in context.batches(_SCORES_STAGE, len(documents.tokens), size=size):
+            texts = [documents.tokens[number] for number in batch.items]
+            statistics = source.statistics(texts)
             # The shots are the same before every document. The bos token comes before them.
-            room = max(0, (target.context_length or 1 << 20) - longest - 1)
+            room = max(0, (source.context_length() or 1 << 20) - longest - 1)
             shots = documents.shots[max(0, len(documents.shots) - room) :]
             after = None
             if len(shots) >= _FEWEST_SHOT_TOKENS:
-                before = np.concatenate([np.tile(shots, (len(rows), 1)), rows[:, :1]], axis=1)
-                after = token_statistics(target, before, rows[:, 1:])[0]
+                after = source.statistics(texts, after=shots)
             elif self.params.shots and batch.items[0] == 0:
                 why = (
                     f"the context has no room for {_FEWEST_SHOT_TOKENS} tokens before the text"
@@ -68,16 +70,19 @@ class MembershipAudit(Audit[MembershipParams]):
                 context.warn(f"ReCaLL was left out: {why}.")
             scores = np.array(
                 [
-                    self._scores_of(statistics[:, row, : length - 1], documents.texts[number], after, row)
-                    for row, (number, length) in enumerate(zip(batch.items.tolist(), lengths.tolist(), strict=True))
+                    self._scores_of(statistics[row], documents.texts[number], None if after is None else after[row][0])
+                    for row, number in enumerate(batch.items.tolist())
                 ]
             )  # [documents, scores]
             columns = {score.value: scores[:, place] for place, score in enumerate(MODEL_SCORES)}
             context.emit(SCORES.name, document=batch.items, **columns)
             context.figure("documents scored", float(batch.items[-1] + 1), of=len(documents.tokens))
 
-    def _scores_of(self, statistics: Floats, text: str, after: Floats | None, row: int) -> list[float]:
-        """Return the scores of one document in the order of `MODEL_SCORES`. statistics: [3, tokens]."""
+    def _scores_of(self, statistics: Floats, text: str, after: Floats | None) -> list[float]:
+        """Return the scores of one document in the order of `MODEL_SCORES`, NaN for those that are not known.
+
+        statistics: [3, tokens]. after: the log-probabilities of its tokens after the shots, [tokens].
+        """
         logprobs, means, deviations = statistics
         found = {
             Score.LOSS: loss_score(logprobs),
@@ -86,19 +91,11 @@ class MembershipAudit(Audit[MembershipParams]):
             Score.MIN_K_PLUS: min_k_plus_score(logprobs, means, deviations, self.params.k),
         }
         if after is not None:
-            found[Score.RECALL] = recall_score(logprobs, after[row, : len(logprobs)])
+            found[Score.RECALL] = recall_score(logprobs, after)
         return [found.get(score, np.nan) for score in MODEL_SCORES]
 
     def _score_reference(self, context: AuditContext, documents: Documents) -> None:
-        from harness.audits.membership.token_statistics import padded, token_statistics  # loads torch
-
+        source = LocalModel(context, 1)
         for batch in context.batches(_REFERENCE_STAGE, len(documents.tokens), size=_DOCUMENTS):
-            rows, lengths = padded([documents.tokens[number] for number in batch.items])
-            logprobs = token_statistics(context.target(1), rows[:, :1], rows[:, 1:])[0]
-            context.emit(REFERENCE.name, document=batch.items, loss=_means(logprobs, lengths - 1))
-
-
-def _means(logprobs: Floats, lengths: Ints) -> Floats:
-    """Return the mean of the first `lengths` [n] of each row of logprobs [n, tokens]."""
-    known = np.arange(logprobs.shape[1]) < lengths[:, None]
-    return np.asarray(np.where(known, logprobs, 0).sum(axis=1) / lengths)
+            statistics = source.statistics([documents.tokens[number] for number in batch.items])
+            context.emit(REFERENCE.name, document=batch.items, loss=[float(each[0].mean()) for each in statistics])

@@ -15,7 +15,7 @@ from harness.audits.membership.params import (
     Score,
 )
 from harness.audits.membership.roc import Rate, Roc, roc_of
-from harness.audits.membership.rows import read_scores
+from harness.audits.membership.rows import SCORES, read_scores
 from harness.audits.report import bar_chart, json_ready, model_names, table_of
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
@@ -40,6 +40,7 @@ class _Results:
     rocs: dict[Score, Roc]
     members: int
     others: int
+    unmeasured: int
     is_complete: bool
 
     @property
@@ -103,8 +104,11 @@ def _results(params: MembershipParams, documents: Documents, rows: RowsOf) -> _R
     if not members or not others:
         return None
     rocs = {score: roc_of(values[chosen], is_member, FALSE_POSITIVE_RATES) for score, values in known.items()}
-    is_complete = bool(chosen.all()) and (Score.REFERENCE in known) == params.reference
-    return _Results(documents, scores, rocs, members, others, is_complete)
+    found = rows(SCORES.name)
+    is_unmeasured = np.zeros(len(documents.tokens), bool)
+    is_unmeasured[np.asarray(found["document"], np.int64)] = np.isnan(np.asarray(found[Score.LOSS.value], np.float64))
+    is_complete = bool((chosen | is_unmeasured).all()) and (Score.REFERENCE in known) == params.reference
+    return _Results(documents, scores, rocs, members, others, int(is_unmeasured.sum()), is_complete)
 
 
 def _has_word_shift(results: _Results) -> bool | None:
@@ -166,6 +170,9 @@ def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
         yield f"There are too few non-members for the TPR at {' and '.join(few)} FPR."
     if len(results.documents.shots):
         yield f"ReCaLL puts up to {len(results.documents.shots):,} tokens of other non-members before each text."
+    if results.unmeasured:
+        missing = pluralize(results.unmeasured, "document")
+        yield f"{missing} could not be measured through the endpoint and are left out."
     yield from results.documents.notes
 
 

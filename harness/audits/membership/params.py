@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from harness.audits.options import AuditParams
+from harness.audits.endpoint.params import ScoringParams
 from harness.core.attack import Field
 
 
@@ -31,7 +31,7 @@ MODEL_SCORES = tuple(score for score in Score if score is not Score.WORDS)
 FALSE_POSITIVE_RATES = (0.01, 0.001)
 
 
-class MembershipParams(AuditParams):
+class MembershipParams(ScoringParams):
     """The options of the audit. Defaults follow the sources of the scores."""
 
     tokens: int = Field(128, ge=2, le=4096, description="Tokens at the beginning of a document that are scored.")

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness.audits.sequence.completion import REFUSAL, Completer, Completion, State
+from harness.audits.endpoint.params import REFUSAL
+from harness.audits.sequence.completion import Completer, Completion, State
 from harness.audits.sequence.dataset import Control, Dataset, permuted_partners
 from harness.audits.sequence.findings import sequence_findings
 from harness.audits.sequence.measures import COMPARISONS, COMPLETIONS, Comparison, compare, read_results
@@ -64,14 +65,14 @@ class SequenceAudit(Audit[SequenceParams]):
 
             yield LocalCompleter(context.target(), dataset, self.params, seed=context.seed)
             return
-        from harness.audits.sequence.endpoint import Endpoint
+        from harness.audits.endpoint.client import open_endpoint
         from harness.audits.sequence.remote import RemoteCompleter
 
-        with contextlib.closing(Endpoint(self.params, key=context.api_key, seed=context.seed)) as endpoint:
-            if endpoint.is_unencrypted:
-                context.warn("The endpoint's URL begins with http: the API key and the corpus are sent unencrypted.")
-            with contextlib.closing(RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)) as completer:
-                yield completer
+        with (
+            open_endpoint(self.params, context) as endpoint,
+            contextlib.closing(RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)) as completer,
+        ):
+            yield completer
 
     def _emit(
         self, context: AuditContext, dataset: Dataset, partner: Ints, requested: Ints, completions: list[Completion]

@@ -7,9 +7,6 @@ import numpy as np
 
 from harness.core.arrays import Ints
 
-REFUSAL = "refuses the prompt"
-"""The start of the fault of a prompt that an endpoint would refuse again, such as one too long for its model."""
-
 
 class State(StrEnum):
     """The outcome for a requested paragraph."""

@@ -6,19 +6,26 @@ After a kill at most the requests in flight are sent again.
 import math
 import re
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
+from harness.audits.endpoint.client import Answer, Endpoint, answers_as_they_arrive
 from harness.audits.sequence.completion import Completion, State, shuffled
 from harness.audits.sequence.dataset import Dataset
-from harness.audits.sequence.endpoint import Answer, Endpoint
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.words import first_words, words_of
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize
+from harness.corpora.text_files import without_surrogates
+
+CHAT_INSTRUCTION = (
+    "Continue the following text from a document word for word. Answer with the continuation alone:\n\n{prompt}"
+)
+"""The message that asks a chat model to continue a prompt."""
 
 _BYTES_PER_TOKEN = 2
 _MARGIN, _MOST_TOKENS = 16, 4_096
@@ -41,7 +48,7 @@ class RemoteCompleter:
         self._params = params
         self._failures = 0
         self._threads = ThreadPoolExecutor(params.concurrency)
-        self._answers: Iterator[tuple[int, Answer]] = iter(())
+        self._answers: Iterator[tuple[int, Answer[str]]] = iter(())
 
     def close(self) -> None:
         """Wait for the requests in flight and drop the others."""
@@ -49,7 +56,8 @@ class RemoteCompleter:
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
         """Set the paragraphs. They are completed in the order of the answers, so that none waits for another."""
-        self._answers = self._request_all(paragraphs[~np.isin(paragraphs, done)].tolist())
+        left = paragraphs[~np.isin(paragraphs, done)].tolist()
+        self._answers = answers_as_they_arrive(self._threads, left, self._request, concurrency=self._params.concurrency)
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
         """Complete paragraphs.
@@ -61,10 +69,10 @@ class RemoteCompleter:
         paragraphs = np.array([paragraph for paragraph, _ in answered], np.int64)
         return paragraphs, [self._completion(*each) for each in answered]
 
-    def _completion(self, paragraph: int, answer: Answer) -> Completion:
-        if answer.text is not None:
+    def _completion(self, paragraph: int, answer: Answer[str]) -> Completion:
+        if answer.value is not None:
             self._failures = 0
-            return Completion(State.COMPLETED, cut_to_suffix(answer.text, self._dataset.suffixes[paragraph]))
+            return Completion(State.COMPLETED, cut_to_suffix(answer.value, self._dataset.suffixes[paragraph]))
         self._failures += 1
         if self._failures == _MOST_FAILURES:
             raise HarnessError(
@@ -74,27 +82,37 @@ class RemoteCompleter:
             )
         return Completion(State.UNANSWERED, fault=answer.fault)
 
-    def _request_all(self, paragraphs: list[int]) -> Iterator[tuple[int, Answer]]:
-        """Yield paragraphs with their answers. After an error no request is sent, and it is raised at the end."""
-        left, error = iter(paragraphs), None
-        in_flight: set[Future[tuple[int, Answer]]] = set()
-        while True:
-            free = self._params.concurrency - len(in_flight)
-            in_flight |= {self._threads.submit(self._request, paragraph) for paragraph in islice(left, free)}
-            if not in_flight:
-                break
-            answered = wait(in_flight, return_when=FIRST_COMPLETED).done.pop()
-            in_flight.remove(answered)
-            if answered.exception():
-                left, error = iter(()), answered.exception()
-            else:
-                yield answered.result()
-        if error:
-            raise error
-
-    def _request(self, paragraph: int) -> tuple[int, Answer]:
+    def _request(self, paragraph: int) -> Answer[str]:
         prompt, suffix = self._dataset.prompts[paragraph], self._dataset.suffixes[paragraph]
-        return paragraph, self._endpoint.complete(prompt, max_tokens(suffix), paragraph)
+        return complete_prompt(self._endpoint, self._params, prompt, max_tokens(suffix), paragraph)
+
+
+def complete_prompt(endpoint: Endpoint, params: SequenceParams, prompt: str, tokens: int, number: int) -> Answer[str]:
+    """Complete `prompt` with at most `tokens` tokens. `number` seeds the draws and the waiting times.
+
+    Raises HarnessError as `Endpoint.request` does.
+    """
+    body: dict[str, Any] = {"max_tokens": tokens, "temperature": params.temperature}
+    if params.temperature > 0:
+        body |= {"top_p": params.top_p, "seed": endpoint.random(number).randrange(1 << 31)}
+    if params.chat:
+        body["messages"] = [{"role": "user", "content": CHAT_INSTRUCTION.format(prompt=prompt)}]
+        return endpoint.request(body, _chat_text, number=number, path="chat/completions")
+    return endpoint.request(body | {"prompt": prompt}, _completion_text, number=number)
+
+
+def _completion_text(answer: Any) -> str:
+    return _text(answer["choices"][0]["text"])
+
+
+def _chat_text(answer: Any) -> str:
+    return _text(answer["choices"][0]["message"]["content"])
+
+
+def _text(text: Any) -> str:
+    if not isinstance(text, str):
+        raise TypeError
+    return without_surrogates(text)
 
 
 def cut_to_suffix(answer: str, suffix: str) -> str:

@@ -36,12 +36,14 @@ class AuditRecord(JobRecord[AuditSpec]):
             changed.append(f"its inputs in {folder.inputs}")
         for model, current in zip(spec.models, weights_sha256, strict=True):
             if current != model.weights_sha256:
-                changed.append(f"the weights of {model.id}")
+                changed.append(f"the {model.hashed} of {model.id}")
         return changed
 
     def describe(self, folder: RunFolder, spec: AuditSpec) -> list[tuple[str, str]]:
         rows = [("audit", spec.audit), ("subject", sanitize(spec.subject))]
-        rows += [("model", f"{sanitize(model.id)}, weights {model.weights_sha256[:12]}") for model in spec.models]
+        rows += [
+            ("model", f"{sanitize(model.id)}, {model.hashed} {model.weights_sha256[:12]}") for model in spec.models
+        ]
         rows += [(name, sanitize(str(record.path))) for name, record in spec.paths.items()]
         if folder.store.exists():
             with AuditReader(folder.store) as reader:

@@ -14,8 +14,8 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.remote import max_tokens
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
+from tests.unit.audits.endpoint.completions_server import CompletionsServer, Reply, completion, completions_server
 from tests.unit.audits.in_memory import InMemory, Killed
-from tests.unit.audits.sequence.completions_server import CompletionsServer, Reply, completion, completions_server
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 
 

@@ -1,4 +1,4 @@
-"""A client for `POST {base}/completions` of an OpenAI-compatible API, with a rate limit, retries and a secret key.
+"""A client for `POST {base}/…` of an OpenAI-compatible API, with a rate limit, retries and a secret key.
 
 Error messages never contain the key, the prompt or the answer.
 """
@@ -8,19 +8,27 @@ import re
 import threading
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Generic, TypeVar
 
 import httpx
 
-from harness.audits.sequence.completion import REFUSAL
-from harness.audits.sequence.params import SequenceParams
+from harness.audits.endpoint.params import REFUSAL, EndpointParams
+from harness.core.audit import AuditContext
 from harness.core.errors import HarnessError
 from harness.core.request import ENDPOINT_KEYS
-from harness.corpora.text_files import parse_json, without_surrogates
+from harness.corpora.text_files import parse_json
+
+UNREACHABLE = "cannot be reached"
+Value = TypeVar("Value")
+Item = TypeVar("Item")
 
 _LONGEST_BACKOFF = 60.0  # seconds
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
@@ -88,29 +96,36 @@ def retry_after_seconds(header: str | None, now: datetime | None = None) -> floa
         return None
 
 
-class Answer(NamedTuple):
-    """A completion, or None and the reason as a clause about the endpoint."""
+@dataclass(frozen=True)
+class Answer(Generic[Value]):
+    """The value that was read from an answer, or None and the reason as a clause about the endpoint.
 
-    text: str | None
+    is_final: the endpoint answered, and would answer so again.
+    """
+
+    value: Value | None
     fault: str = ""
+    is_final: bool = True
 
 
-class _Retryable(Exception):
-    """A request that may succeed when it is sent again. wait: seconds that the endpoint asks for."""
+class BadAnswer(Exception):
+    """An answer from which no value can be read. is_final: the same request would get it again."""
 
-    def __init__(self, fault: str, wait: float = 0.0) -> None:
+    def __init__(self, fault: str, *, wait: float = 0.0, is_final: bool = False) -> None:
+        """fault: a clause about the endpoint. wait: seconds that it asks for."""
         super().__init__(fault)
         self.fault = fault
         self.wait = wait
+        self.is_final = is_final
 
 
 class Endpoint:
-    """A connection to one endpoint. `complete` may be called from several threads."""
+    """A connection to one endpoint. `request` may be called from several threads."""
 
-    def __init__(self, params: SequenceParams, *, key: str | None, seed: int) -> None:
+    def __init__(self, params: EndpointParams, *, key: str | None, seed: int) -> None:
         assert params.endpoint is not None and params.endpoint_model is not None
-        self._params = params
-        self._url = f"{params.endpoint}/completions"
+        self.params = params
+        self.url: str = params.endpoint
         self._key = _clean_key(key)
         self._seed = seed
         self._limiter = RateLimiter(params.requests_per_minute)
@@ -124,78 +139,115 @@ class Endpoint:
     @property
     def is_unencrypted(self) -> bool:
         """True if the key is sent unencrypted to another machine."""
-        url = httpx.URL(self._url)
+        url = httpx.URL(self.url)
         return self._key is not None and url.scheme == "http" and url.host not in _LOOPBACK
 
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
 
-    def complete(self, prompt: str, tokens: int, number: int) -> Answer:
-        """Complete `prompt` with at most `tokens` tokens. `number` seeds the draws and the waiting times.
+    def random(self, number: int) -> Random:
+        """Return the generator of request `number`, which seeds its draws and its waiting times."""
+        return Random(f"{self._seed}/{number}")  # noqa: S311  a seed, not a secret
 
-        Raises HarnessError if the endpoint rejects the key or the address. A prompt that is refused, with a status such
-        as 400, 413 or 422, is not sent again.
+    def request(
+        self, body: dict[str, Any], read: Callable[[Any], Value], *, number: int, path: str = "completions"
+    ) -> Answer[Value]:
+        """Post `body` with the name of the model to `path`, and return what `read` makes of the answer's JSON.
+
+        read: raises BadAnswer, LookupError or TypeError for JSON without a value. Raises HarnessError if the endpoint
+        rejects the key or the address. A request that is refused, with a status such as 400, 413 or 422, is not sent
+        again.
         """
-        random = Random(f"{self._seed}/{number}")  # noqa: S311  a seed, not a secret
-        content = self._content(prompt, tokens, random)
+        random = self.random(number)
+        content = json.dumps({"model": self.params.endpoint_model, **body}).encode()
         fault = ""
-        for attempt in range(self._params.retries + 1):
+        for attempt in range(self.params.retries + 1):
             self._limiter.wait()
             try:
-                return self._post(content)
-            except _Retryable as error:
+                return Answer(_read_json(self._post(path, content), read))
+            except BadAnswer as error:
                 fault = error.fault
+                if error.is_final:
+                    return Answer(None, fault)
                 wait = max(backoff_seconds(attempt, random), error.wait)
-            if attempt < self._params.retries:
+            if attempt < self.params.retries:
                 if wait > _LONGEST_WAIT:
-                    raise self._error(f"asks for a wait of {wait / 60:.0f} minutes. Resume the audit then")
+                    raise self._error(path, f"asks for a wait of {wait / 60:.0f} minutes. Resume the audit then")
                 self._limiter.pause(wait)
-        return Answer(None, fault)
+        return Answer(None, fault, is_final=False)
 
-    def _content(self, prompt: str, tokens: int, random: Random) -> bytes:
-        params = self._params
-        body: dict[str, Any] = {"model": params.endpoint_model, "prompt": prompt, "max_tokens": tokens}
-        body["temperature"] = params.temperature
-        if params.temperature > 0:
-            body |= {"top_p": params.top_p, "seed": random.randrange(1 << 31)}
-        return json.dumps(body).encode()
-
-    def _post(self, content: bytes) -> Answer:
-        """Send one request. Raises _Retryable for a fault that may be temporary."""
-        deadline = time.monotonic() + self._params.timeout
+    def _post(self, path: str, content: bytes) -> bytes:
+        """Send one request and return the answer. Raises BadAnswer for a fault of the answer or of the connection."""
+        deadline = time.monotonic() + self.params.timeout
         received = bytearray()
         try:
             headers = {"Content-Type": "application/json"}
-            with self._client.stream("POST", self._url, content=content, headers=headers) as response:
+            with self._client.stream("POST", f"{self.url}/{path}", content=content, headers=headers) as response:
                 for piece in response.iter_bytes():
                     received += piece
                     if len(received) > _LARGEST_ANSWER:
-                        raise _Retryable("sent more than 8 MiB")
+                        raise BadAnswer("sent more than 8 MiB")
                     if time.monotonic() > deadline:
-                        raise _Retryable("timed out")
+                        raise BadAnswer("timed out")
         except httpx.TimeoutException:
-            raise _Retryable("timed out") from None
+            raise BadAnswer("timed out") from None
         except httpx.RemoteProtocolError:
-            raise _Retryable("sent an incomplete answer") from None
+            raise BadAnswer("sent an incomplete answer") from None
         except (httpx.DecodingError, httpx.StreamError):
-            raise _Retryable("sent an answer that cannot be decoded") from None
+            raise BadAnswer("sent an answer that cannot be decoded") from None
         except httpx.TransportError:
-            raise _Retryable("cannot be reached") from None
+            raise BadAnswer(UNREACHABLE) from None
         status = response.status_code
         if status == 200:
-            return Answer(_completion_text(bytes(received)))
+            return bytes(received)
         if status in _RETRIED or status > 504:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
-            raise _Retryable(f"answers with status {status}", wait)
+            raise BadAnswer(f"answers with status {status}", wait=wait)
         if status not in _FATAL and not 300 <= status < 400:
-            return Answer(None, f"{REFUSAL} (status {status})")
+            raise BadAnswer(f"{REFUSAL} (status {status})", is_final=True)
         code = _error_code(bytes(received))
         shown = f", {code}" if code is not None and not (self._key and self._key in code) else ""
-        raise self._error(f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})")
+        raise self._error(path, f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})")
 
-    def _error(self, clause: str) -> HarnessError:
-        return HarnessError(f"{self._url}: the endpoint {clause}.")
+    def _error(self, path: str, clause: str) -> HarnessError:
+        return HarnessError(f"{self.url}/{path}: the endpoint {clause}.")
+
+
+@contextmanager
+def open_endpoint(params: EndpointParams, context: AuditContext) -> Iterator[Endpoint]:
+    """Connect an audit to its endpoint, and warn if the key would be sent unencrypted."""
+    endpoint = Endpoint(params, key=context.api_key, seed=context.seed)
+    try:
+        if endpoint.is_unencrypted:
+            context.warn("The endpoint's URL begins with http: the API key and the corpus are sent unencrypted.")
+        yield endpoint
+    finally:
+        endpoint.close()
+
+
+def answers_as_they_arrive(
+    threads: ThreadPoolExecutor, items: Sequence[Item], request: Callable[[Item], Value], *, concurrency: int
+) -> Iterator[tuple[Item, Value]]:
+    """Yield each item with its answer, at most `concurrency` at a time.
+
+    After an error no request is sent, and the error is raised when all answers in flight have arrived.
+    """
+    left, error = iter(items), None
+    in_flight: dict[Future[Value], Item] = {}
+    while True:
+        for item in islice(left, concurrency - len(in_flight)):
+            in_flight[threads.submit(request, item)] = item
+        if not in_flight:
+            break
+        answered = wait(in_flight, return_when=FIRST_COMPLETED).done.pop()
+        item = in_flight.pop(answered)
+        if answered.exception():
+            left, error = iter(()), answered.exception()
+        else:
+            yield item, answered.result()
+    if error:
+        raise error
 
 
 def _clean_key(key: str | None) -> str | None:
@@ -206,17 +258,13 @@ def _clean_key(key: str | None) -> str | None:
     return key or None
 
 
-def _completion_text(content: bytes) -> str:
+def _read_json(content: bytes, read: Callable[[Any], Value]) -> Value:
     try:
-        choices = parse_json(content)["choices"]
-        text = choices[0]["text"]
+        return read(parse_json(content))
     except ValueError:
-        raise _Retryable("sends invalid JSON") from None
-    except (KeyError, IndexError, TypeError):
-        text = None
-    if not isinstance(text, str):
-        raise _Retryable("sends JSON without a completion")
-    return without_surrogates(text)
+        raise BadAnswer("sends invalid JSON") from None
+    except (LookupError, TypeError, AttributeError):
+        raise BadAnswer("sends JSON without a completion") from None
 
 
 def _error_code(content: bytes) -> str | None:

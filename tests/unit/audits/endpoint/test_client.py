@@ -8,28 +8,29 @@ from typing import Any
 
 import pytest
 
-from harness.audits.sequence.endpoint import Answer, Endpoint
+from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.remote import complete_prompt
 from harness.core.errors import HarnessError
-from tests.unit.audits.sequence.completions_server import CompletionsServer, Reply, completion, completions_server
+from tests.unit.audits.endpoint.completions_server import CompletionsServer, Reply, completion, completions_server
 
 KEY = "sk-very-secret-key"
 
 
-def asked(server: CompletionsServer, *, key: str | None = KEY, **fields: Any) -> Answer:
+def asked(server: CompletionsServer, *, key: str | None = KEY, **fields: Any) -> Answer[str]:
     settings = {"requests_per_minute": 60_000, "retries": 2, "timeout": 5.0} | fields
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
     with closing(Endpoint(params, key=key, seed=0)) as endpoint:
-        return endpoint.complete("Once upon", 7, 0)
+        return complete_prompt(endpoint, params, "Once upon", 7, 0)
 
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide waiting times by 100; they have their own tests."""
-    from harness.audits.sequence import endpoint
+    from harness.audits.endpoint import client
 
-    backoff_seconds = endpoint.backoff_seconds
-    monkeypatch.setattr(endpoint, "backoff_seconds", lambda attempt, random: backoff_seconds(attempt, random) / 100)
+    backoff_seconds = client.backoff_seconds
+    monkeypatch.setattr(client, "backoff_seconds", lambda attempt, random: backoff_seconds(attempt, random) / 100)
 
 
 def once(first: Reply, then: Reply) -> Callable[[dict[str, Any], int], Reply]:
@@ -82,25 +83,25 @@ def test_a_faulty_answer_is_retried(reply: Reply, fault: str) -> None:
     with completions_server(once(reply, completion("x"))) as server:
         assert asked(server) == Answer("x")
     with completions_server(lambda body, number: reply) as server:
-        assert asked(server) == Answer(None, fault)
+        assert asked(server) == Answer(None, fault, is_final=False)
     assert len(server.bodies) == 3
 
 
 def test_a_slow_answer_times_out() -> None:
     with completions_server(lambda body, number: Reply(delay=30)) as server:
-        assert asked(server, timeout=0.2, retries=1) == Answer(None, "timed out")
+        assert asked(server, timeout=0.2, retries=1) == Answer(None, "timed out", is_final=False)
     assert len(server.bodies) == 2
 
 
 def test_a_stopped_server_cannot_be_reached() -> None:
     with completions_server(lambda body, number: completion("x")) as server:
         pass
-    assert asked(server, retries=1) == Answer(None, "cannot be reached")
+    assert asked(server, retries=1) == Answer(None, "cannot be reached", is_final=False)
 
 
 def test_a_too_large_answer_is_rejected() -> None:
     with completions_server(lambda body, number: completion("x" * (9 << 20))) as server:
-        assert asked(server, retries=0) == Answer(None, "sent more than 8 MiB")
+        assert asked(server, retries=0) == Answer(None, "sent more than 8 MiB", is_final=False)
 
 
 def test_a_lone_surrogate_becomes_a_question_mark() -> None:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from harness.audits.sequence.endpoint import RateLimiter, backoff_seconds, retry_after_seconds
+from harness.audits.endpoint.client import RateLimiter, backoff_seconds, retry_after_seconds
 
 
 class Clock:

@@ -1,0 +1,1 @@
+"""Models behind an OpenAI-compatible API: the client, the probe before the clock starts, and exact probabilities."""

@@ -1,0 +1,233 @@
+"""The probe of an endpoint before the clock starts: does it return log-probabilities of a prompt, and the right ones?
+
+Two prompts that differ in their last tokens show positions that are shifted. A prediction depends on the tokens before
+it: at the first token that differs it must be the same, and at the token after that it must be another one.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.audits.endpoint.client import UNREACHABLE, Answer, BadAnswer, Endpoint
+from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
+from harness.audits.endpoint.params import REFUSAL
+from harness.audits.endpoint.prompt_logprobs import OTHER_TOKENS, PromptLogprobs, read_prompt_logprobs, request_body
+from harness.core.arrays import Floats, Ints
+from harness.core.errors import HarnessError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_TEXT = (
+    "The committee met on the first Monday of the month. After the minutes of the last meeting were read, the "
+    "chairman asked whether anyone wished to speak. Nobody did"
+)
+_ENDINGS = (", and", " so")
+_SHIFT = 0.5
+"""Nats by which a prediction differs if it is of another position. Rounding in 16 bits differs by less."""
+_EQUAL = 1e-6
+_SHIFTED = "returns log-probabilities of shifted positions: those of a token depend on {}"
+_FEW = 2
+"""Likeliest tokens that every endpoint returns, if it returns any."""
+_CHANGED = 0.1
+"""Mean difference in nats above which a model is another one than before."""
+_ATTEMPTS = (
+    (PromptForm.TOKENS, LogprobsField.PROMPT_LOGPROBS),
+    (PromptForm.TOKENS, LogprobsField.ECHO),
+    (PromptForm.TEXT, LogprobsField.ECHO),
+)
+"""The forms that are tried, the most exact first."""
+
+
+class Probe:
+    """The probe of an endpoint whose model has this tokenizer."""
+
+    def __init__(self, endpoint: Endpoint, tokenizer: "Tokenizer", *, top_k: int) -> None:
+        """top_k: the number of likeliest tokens that the audit needs."""
+        self._endpoint = endpoint
+        self._tokenizer = tokenizer
+        self._top_k = top_k
+        added = tokenizer.encode("a")
+        has_bos = added.special_tokens_mask[:1] == [1]
+        self._bos: int | None = added.ids[0] if has_bos else None
+        self._number = 0
+
+    def run(self) -> tuple[EndpointForm, list[str]]:
+        """Return the form of requests that the endpoint answers correctly, and warnings.
+
+        Raises HarnessError in one sentence if there is none, or if the endpoint cannot be reached.
+        """
+        faults: list[str] = []
+        for prompt, field in _ATTEMPTS:
+            form = EndpointForm(
+                prompt=prompt,
+                field=field,
+                bos_token=self._bos if prompt is PromptForm.TOKENS else None,
+                skip=0,
+                likeliest=self._top_k if field is LogprobsField.PROMPT_LOGPROBS else self._top_k + 1,
+                fingerprint=(),
+            )
+            try:
+                return self._check(form)
+            except BadAnswer as error:
+                is_refused = error.fault.startswith(REFUSAL)
+                faults.append((self._limit_fault(form) if is_refused else None) or error.fault)
+        # A form that the endpoint does not have says less than the fault of one that it has.
+        telling = [fault for fault in faults if not fault.startswith((REFUSAL, "returns no log-probabilities"))]
+        raise self._error((telling or faults)[-1])
+
+    def _limit_fault(self, form: EndpointForm) -> str | None:
+        """Return the fault of an endpoint that answers a request for fewer likeliest tokens, None for another one."""
+        if form.likeliest <= _FEW:
+            return None
+        try:
+            self._added_positions(form.model_copy(update={"likeliest": _FEW}), self._encode(_TEXT))
+        except BadAnswer:
+            return None
+        return (
+            f"does not return {form.likeliest} likeliest tokens. Set a smaller --top-k, or start the server with a "
+            "larger limit (vLLM: --max-logprobs)"
+        )
+
+    def _check(self, form: EndpointForm) -> tuple[EndpointForm, list[str]]:
+        """Return `form` with what was found. Raises BadAnswer if the endpoint does not answer it correctly."""
+        first, second = (self._encode(_TEXT + ending) for ending in _ENDINGS)
+        shared = int(np.argmin(np.append(first[: len(second)] == second[: len(first)], False)))
+        first, second = first[: shared + 2], second[: shared + 2]
+        form = form.model_copy(update={"skip": self._added_positions(form, first)})
+        one, other = (self._ask(form, tokens) for tokens in (first, second))
+        _require_positions(one, other, shared)
+        warnings = []
+        tempered = self._ask(form, first, temperature=0.5)
+        if _difference(one.tokens, tempered.tokens) > _CHANGED:
+            warnings.append(
+                f"{self._endpoint.url}: log-probabilities depend on the temperature. They are requested at temperature "
+                "1, where they are those of the model."
+            )
+        return form.model_copy(update={"fingerprint": tuple(one.tokens[1:].tolist())}), warnings
+
+    def _added_positions(self, form: EndpointForm, tokens: Ints) -> int:
+        """Return the positions that the endpoint returns before the prompt's. Raises BadAnswer for a wrong token there.
+
+        The number of tokens in `usage` also counts a special token that the endpoint adds and does not return.
+        """
+        sent = self._with_bos(form, tokens)
+        counted, returned = self._request(form, sent, lambda answer: _counts(answer, form.field))
+        added = counted - len(sent) if counted is not None else None
+        shown = returned - len(sent)
+        if form.prompt is PromptForm.TOKENS and (added or 0) > 0:
+            raise BadAnswer("puts a special token before prompts that are sent as tokens", is_final=True)
+        if form.prompt is PromptForm.TEXT and added is not None:
+            if added > 0 and self._bos is None:
+                raise BadAnswer(
+                    f"puts {'a special token' if added == 1 else f'{added} tokens'} before prompts, which the "
+                    "tokenizer of --target does not",
+                    is_final=True,
+                )
+            if added == 0 and self._bos is not None:
+                name = self._tokenizer.id_to_token(self._bos)
+                raise BadAnswer(f"does not put {name} before prompts, as the tokenizer of --target does", is_final=True)
+        if added is not None and added not in (0, 1):
+            raise BadAnswer(OTHER_TOKENS, is_final=True)
+        # A generated token may follow the prompt's.
+        return 1 if added == 1 and shown >= 1 + (form.field is LogprobsField.ECHO) else 0
+
+    def _encode(self, text: str) -> Ints:
+        return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
+
+    def _with_bos(self, form: EndpointForm, tokens: Ints) -> Ints:
+        return tokens if form.bos_token is None else np.concatenate([[form.bos_token], tokens])
+
+    def _ask(self, form: EndpointForm, tokens: Ints, *, temperature: float = 1) -> PromptLogprobs:
+        sent = self._with_bos(form, tokens)
+        found: PromptLogprobs = self._request(
+            form,
+            sent,
+            lambda answer: read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=form.skip),
+            temperature=temperature,
+        )
+        return found.last(len(tokens))
+
+    def _request(self, form: EndpointForm, sent: Ints, read: Any, *, temperature: float = 1) -> Any:
+        text = self._tokenizer.decode(sent.tolist(), skip_special_tokens=False)
+        body = request_body(
+            sent.tolist(),
+            text,
+            prompt=form.prompt,
+            field=form.field,
+            likeliest=form.likeliest,
+            temperature=temperature,
+        )
+        self._number += 1
+        answer: Answer[Any] = self._endpoint.request(body, read, number=-self._number)
+        if answer.value is None:
+            if answer.fault == UNREACHABLE:
+                raise self._error(answer.fault)
+            raise BadAnswer(answer.fault, is_final=True)
+        return answer.value
+
+    def _error(self, clause: str) -> HarnessError:
+        return HarnessError(f"{self._endpoint.url}: the endpoint {clause}.")
+
+
+def require_unchanged(form: EndpointForm, found: PromptLogprobs, url: str) -> None:
+    """Raise HarnessError if the probe's text has other log-probabilities than when the audit was started."""
+    if (difference := _difference(np.array([np.nan, *form.fingerprint]), found.tokens)) > _CHANGED:
+        raise HarnessError(
+            f"{url}: the endpoint's log-probabilities differ from those before the audit by {difference:.2g} nats on "
+            "average, so it serves another model or precision. Start the audit again."
+        )
+
+
+def probe_tokens(tokenizer: "Tokenizer", form: EndpointForm) -> Ints:
+    """Return the tokens whose log-probabilities are the fingerprint."""
+    ids = tokenizer.encode(_TEXT + _ENDINGS[0], add_special_tokens=False).ids
+    return np.array(ids[: len(form.fingerprint) + 1], np.int64)
+
+
+def _counts(answer: Any, field: LogprobsField) -> tuple[int | None, int]:
+    """Return the number of prompt tokens in `usage`, None if it is missing, and the number of returned positions."""
+    counted = (answer.get("usage") or {}).get("prompt_tokens")
+    choice = answer["choices"][0]
+    if field is LogprobsField.ECHO:
+        positions = (choice.get("logprobs") or {}).get("tokens")
+    else:
+        positions = choice.get("prompt_logprobs", answer.get("prompt_logprobs"))
+    if not positions:
+        raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
+    return counted if isinstance(counted, int) else None, len(positions)
+
+
+def _require_positions(one: PromptLogprobs, other: PromptLogprobs, shared: int) -> None:
+    """Raise BadAnswer if the positions of two prompts are shifted. shared: the number of equal tokens before others."""
+    distances = [_distance(*each) for each in zip(one.by_token, other.by_token, strict=True)]
+    before = [*_differences(one.tokens[:shared], other.tokens[:shared]), *distances[1 : shared + 1]]
+    if max(before) > _SHIFT:
+        raise BadAnswer(_SHIFTED.format("the tokens after it"), is_final=True)
+    if one.tokens[shared] == other.tokens[shared]:
+        raise BadAnswer("returns the same log-probability for different tokens of a prompt", is_final=True)
+    if distances[shared + 1] <= _EQUAL:
+        raise BadAnswer(_SHIFTED.format("fewer tokens than those before it"), is_final=True)
+
+
+def _distance(one: dict[str, float], other: dict[str, float]) -> float:
+    """Return the mean difference of the likeliest tokens at a position; infinite if they have none in common.
+
+    The token of a prompt may be listed beside the likeliest, so that not all are in both.
+    """
+    common = one.keys() & other.keys()
+    if not one or not other:
+        return 0.0
+    return float(np.mean([abs(one[name] - other[name]) for name in common])) if common else float("inf")
+
+
+def _difference(one: Floats, other: Floats) -> float:
+    """Return the mean absolute difference of log-probabilities, without the first ones."""
+    return float(_differences(one, other).mean())
+
+
+def _differences(one: Floats, other: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        differences = np.abs(one[1:] - other[1:])
+    # Two impossible tokens are equal.
+    return np.nan_to_num(differences, nan=0.0)

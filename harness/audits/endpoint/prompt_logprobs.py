@@ -1,0 +1,170 @@
+"""Log-probabilities of the tokens of a prompt: the request for them, and the reading of an answer.
+
+A server may leave out positions, shift them, or tokenize the prompt differently, so every answer is compared with the
+tokens that were sent.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.audits.endpoint.client import BadAnswer
+from harness.audits.endpoint.form import LogprobsField, PromptForm
+from harness.core.arrays import Floats, Ints
+from harness.core.policy import Policy
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_EXCESS = 1e-3
+"""Nats above 0 that rounding explains."""
+_EQUAL = 1e-6
+"""Difference of log-probabilities below which they are of one token."""
+OTHER_TOKENS = "tokenizes the prompt differently from the tokenizer of --target"
+_ID_BEGINNING = "token_id:"
+"""What vLLM and SGLang write before an id if they are started with --return-tokens-as-token-ids."""
+
+
+@dataclass(frozen=True)
+class PromptLogprobs:
+    """The log-probabilities of the n tokens of a prompt under the unmodified model.
+
+    tokens: [n] float64 in nats, NaN for the first one. likeliest: for each position those of the likeliest tokens, in
+    descending order; they may include the prompt's own token beside the requested number. texts: for each position the
+    likeliest tokens, as ids or as text, with their log-probabilities.
+    """
+
+    tokens: Floats
+    likeliest: Sequence[Floats]
+    by_token: Sequence[dict[str, float]]
+
+    def last(self, number: int) -> "PromptLogprobs":
+        """Return the last `number` positions."""
+        return PromptLogprobs(self.tokens[-number:], self.likeliest[-number:], self.by_token[-number:])
+
+    def under(self, policy: Policy, *, exact_ids: bool) -> Floats:
+        """Return the log-probability of each token under `policy`, which has no other filter than top-k, [n].
+
+        It is -inf for a token that the policy excludes, and NaN where the answer does not settle it. exact_ids: the
+        likeliest tokens are distinct; otherwise two of equal text may hide each other, and one more was requested.
+        """
+        if policy.top_k is None:
+            return self.tokens
+        most = policy.top_k
+        found = np.full(len(self.tokens), np.nan)
+        for place, (own, values) in enumerate(zip(self.tokens.tolist(), self.likeliest, strict=True)):
+            if len(values) < (most if exact_ids else most + 1):
+                continue
+            kept = values[:most]
+            if own < kept[-1] - _EQUAL:
+                found[place] = -math.inf
+            else:
+                found[place] = min(0.0, own - float(np.logaddexp.reduce(kept)))
+        return found
+
+
+def request_body(
+    tokens: Sequence[int],
+    text: str,
+    *,
+    prompt: PromptForm,
+    field: LogprobsField,
+    likeliest: int,
+    temperature: float = 1,
+) -> dict[str, Any]:
+    """Return the body of a request for the log-probabilities of a prompt and of the likeliest tokens there."""
+    asked = {"echo": True, "logprobs": likeliest} if field is LogprobsField.ECHO else {"prompt_logprobs": likeliest}
+    sent = list(tokens) if prompt is PromptForm.TOKENS else text
+    # Servers differ in what they make of 0 tokens.
+    return {"prompt": sent, "max_tokens": 1, "temperature": temperature} | asked
+
+
+def read_prompt_logprobs(
+    answer: Any, tokens: Ints, tokenizer: "Tokenizer", field: LogprobsField, *, skip: int = 0
+) -> PromptLogprobs:
+    """Return the log-probabilities of `tokens` [n] from an answer's JSON.
+
+    skip: positions before them that the endpoint returns, of a token that it puts before every prompt. Raises BadAnswer
+    if positions are missing or are of other tokens, and LookupError or TypeError for JSON of another form.
+    """
+    if field is LogprobsField.ECHO:
+        found = _read_echo(answer["choices"][0].get("logprobs"), tokens, tokenizer, skip)
+    else:
+        choice = answer["choices"][0]
+        found = _read_vllm(choice.get("prompt_logprobs", answer.get("prompt_logprobs")), tokens, tokenizer, skip)
+    given = found.tokens[1:]
+    if np.isnan(given).any():
+        missing = int(np.isnan(given).sum())
+        raise BadAnswer(f"returns no log-probability for {missing} of {len(tokens)} prompt tokens", is_final=True)
+    if (given > _EXCESS).any():
+        raise BadAnswer("returns log-probabilities above 0", is_final=True)
+    if not given.any() and len(given):
+        raise BadAnswer("returns 0 for the log-probabilities of all prompt tokens", is_final=True)
+    np.minimum(given, 0, out=given)
+    return found
+
+
+def _read_echo(lists: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) -> PromptLogprobs:
+    if not lists or not lists.get("tokens"):
+        raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
+    stop = skip + len(tokens)
+    texts, values, tops = (lists[name] for name in ("tokens", "token_logprobs", "top_logprobs"))
+    _require_positions(min(map(len, (texts, values, tops))), stop)
+    _require_equal_tokens(texts[skip:stop], tokens, tokenizer)
+    by_token = [_numbers(top) for top in tops[skip:stop]]
+    return _from_lists(values[skip:stop], by_token)
+
+
+def _read_vllm(positions: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) -> PromptLogprobs:
+    if not positions:
+        raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
+    _require_positions(len(positions), skip + len(tokens))
+    values: list[Any] = []
+    by_token, texts = [], []
+    for place, (token, given) in enumerate(zip(tokens.tolist(), positions[skip:], strict=False)):
+        entries = given or {}
+        own = entries.get(str(token))
+        if own is None and place:
+            raise BadAnswer(OTHER_TOKENS, is_final=True)
+        by_token.append(_numbers({id_: entry["logprob"] for id_, entry in entries.items()}))
+        values.append(None if own is None else own["logprob"])
+        texts.append(None if own is None else own.get("decoded_token"))
+    _require_equal_tokens(texts, tokens, tokenizer)
+    return _from_lists(values, by_token)
+
+
+def _require_positions(found: int, wanted: int) -> None:
+    if found < wanted:
+        raise BadAnswer(f"returns {found} positions for a prompt of {wanted} tokens", is_final=True)
+
+
+def _require_equal_tokens(texts: Sequence[Any], tokens: Ints, tokenizer: "Tokenizer") -> None:
+    """Raise BadAnswer if the texts of tokens are not those of `tokens`. Servers write spaces and bytes differently."""
+    for text, token in zip(texts, tokens.tolist(), strict=True):
+        if not isinstance(text, str):
+            continue
+        if text.startswith(_ID_BEGINNING):
+            is_equal = text.removeprefix(_ID_BEGINNING) == str(token)
+        else:
+            own, other = (_plain(each) for each in (tokenizer.decode([token], skip_special_tokens=False), text))
+            is_equal = own == other or not own or not other or "\ufffd" in own + other
+        if not is_equal:
+            raise BadAnswer(OTHER_TOKENS, is_final=True)
+
+
+def _plain(text: str) -> str:
+    return text.replace("Ġ", " ").replace("Ċ", "\n").replace("▁", " ").strip()
+
+
+def _numbers(entries: Any) -> dict[str, float]:
+    return {str(name): float(value) for name, value in (entries or {}).items() if value is not None}
+
+
+def _from_lists(values: Sequence[Any], by_token: list[dict[str, float]]) -> PromptLogprobs:
+    tokens = np.array([math.nan if value is None else float(value) for value in values], np.float64)
+    tokens[:1] = math.nan
+    likeliest = [np.array(sorted(each.values(), reverse=True), np.float64) for each in by_token]
+    return PromptLogprobs(tokens, likeliest, by_token)

@@ -1,0 +1,92 @@
+"""The options of an endpoint as the target of an audit, and its probe before the clock starts."""
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+import typer
+
+from harness.audits.endpoint.params import ScoringParams
+from harness.audits.models import Model, load_text_tokenizer
+from harness.audits.near_results import NearParams
+from harness.audits.schemes import Scheme, SchemeParams
+from harness.cli.output import say
+from harness.core.errors import UsageError
+from harness.core.request import ENDPOINT_KEYS
+
+ParamsType = TypeVar("ParamsType", bound=ScoringParams)
+NearType = TypeVar("NearType", bound=NearParams)
+ENDPOINT_SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
+"""The decoding schemes whose probabilities follow from the tokens that an endpoint returns."""
+_PROBE_RETRIES = 2
+
+
+@dataclass(frozen=True)
+class EndpointOptions:
+    """The options of an endpoint. They are the fields of EndpointParams, which checks them later."""
+
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Base URL of an OpenAI-compatible completions API; API key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY.",
+        ),
+    ] = None
+    endpoint_model: Annotated[str | None, typer.Option(metavar="MODEL", help="Name of the model at the endpoint.")] = (
+        None
+    )
+    requests_per_minute: Annotated[float, typer.Option(help="Maximum requests per minute to an endpoint.")] = 60.0
+    concurrency: Annotated[int, typer.Option(help="Maximum concurrent requests to an endpoint.")] = 1
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds until a request times out.")] = 60.0
+    retries: Annotated[int, typer.Option(help="Maximum retries of a failed request.")] = 6
+
+
+def require_endpoint_schemes(schemes: tuple[Scheme, ...]) -> None:
+    """Raise UsageError if a scheme needs more of the distribution than an endpoint returns."""
+    if missing := [scheme.value for scheme in schemes if scheme not in ENDPOINT_SCHEMES]:
+        raise UsageError(
+            f"--schemes: {', '.join(missing)} need the whole distribution, which an endpoint does not return. Choose "
+            f"from {', '.join(scheme.value for scheme in ENDPOINT_SCHEMES)}."
+        )
+
+
+def require_one_target(params: ScoringParams, targets: Sequence[str]) -> None:
+    """Raise UsageError if an endpoint and several targets are named: a target then names the tokenizer."""
+    if params.endpoint is not None and len(set(targets)) != 1:
+        raise UsageError("an endpoint serves one model. Give one --target with its tokenizer: a hub id or a directory.")
+
+
+def without_search(params: NearType) -> NearType:
+    """Return the parameters without searches for likely suffixes, which need the model itself, and say so."""
+    left_out = [name for name in ("inexact", "near") if getattr(params, name, 0)]
+    if left_out:
+        say(f"--{' and --'.join(left_out)} need the model itself, and are left out with an endpoint")
+    return params.model_copy(update=dict.fromkeys(left_out, 0))
+
+
+def most_likely_tokens(params: SchemeParams, schemes: Sequence[Scheme]) -> int:
+    """Return the number of likeliest tokens of each position that the schemes need."""
+    return max([1, *(params.policies[scheme].top_k or 1 for scheme in schemes)])
+
+
+def with_probed_form(params: ParamsType, tokenizer: Model, *, top_k: int) -> ParamsType:
+    """Return the parameters with what a probe of their endpoint found; unchanged without an endpoint.
+
+    tokenizer: the model whose tokenizer the endpoint uses. top_k: the number of likeliest tokens that are needed.
+    Raises HarnessError in one sentence if the endpoint cannot be used.
+    """
+    if params.endpoint is None:
+        return params
+    from harness.audits.endpoint.client import Endpoint  # loads an HTTP client
+    from harness.audits.endpoint.probe import Probe
+
+    key = next((os.environ[name] for name in ENDPOINT_KEYS if os.environ.get(name)), None)
+    brief = params.model_copy(update={"retries": min(params.retries, _PROBE_RETRIES)})
+    with closing(Endpoint(brief, key=key, seed=0)) as endpoint:
+        form, warnings = Probe(endpoint, load_text_tokenizer(tokenizer), top_k=top_k).run()
+    say(f"probed {params.endpoint}: prompts as {form.prompt}, log-probabilities by {form.field}")
+    for warning in warnings:
+        say(f"warning: {warning}")
+    return params.model_copy(update={"form": form})

@@ -1,0 +1,115 @@
+"""The probe of an endpoint: what servers get wrong is found before the clock starts."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer
+
+from harness.audits.endpoint.client import Endpoint
+from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
+from harness.audits.endpoint.params import ScoringParams
+from harness.audits.endpoint.probe import Probe
+from harness.audits.models import Model, load_text_tokenizer
+from harness.core.errors import HarnessError
+from harness.demo import WEIGHTS
+from tests.demo_server import DemoModel, Served, serve
+from tests.unit.audits.endpoint.completions_server import Reply, completions_server
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return load_text_tokenizer(Model("demo", WEIGHTS))
+
+
+def probe(url: str, tokenizer: Tokenizer, *, top_k: int = 5, **fields: Any) -> tuple[EndpointForm, list[str]]:
+    settings = {"requests_per_minute": 60_000, "retries": 0, "timeout": 30.0} | fields
+    params = ScoringParams.checked(endpoint=url, endpoint_model="demo", **settings)
+    with closing(Endpoint(params, key=None, seed=0)) as endpoint:
+        return Probe(endpoint, tokenizer, top_k=top_k).run()
+
+
+@contextmanager
+def demo(**fields: Any) -> Iterator[Served]:
+    with serve(DemoModel(**fields).answer) as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    ("fields", "prompt", "field"),
+    [
+        ({}, PromptForm.TOKENS, LogprobsField.PROMPT_LOGPROBS),
+        ({"has_vllm_field": False}, PromptForm.TOKENS, LogprobsField.ECHO),
+        ({"has_vllm_field": False, "takes_tokens": False}, PromptForm.TEXT, LogprobsField.ECHO),
+    ],
+)
+def test_the_most_exact_form_that_works_is_chosen(
+    fields: dict[str, Any], prompt: PromptForm, field: LogprobsField, tokenizer: Tokenizer
+) -> None:
+    with demo(**fields) as served:
+        form, warnings = probe(served.url, tokenizer)
+    assert (form.prompt, form.field, form.bos_token, form.skip) == (prompt, field, None, 0)
+    assert len(form.fingerprint) > 20
+    assert warnings == []
+
+
+@pytest.mark.parametrize("takes_tokens", [True, False])
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("zeros", "returns 0 for the log-probabilities of all prompt tokens"),
+        ("missing", "returns no log-probability for|positions for a prompt of"),
+        ("shifted", "shifted positions: those of a token depend on the tokens after it"),
+        ("late", "shifted positions: those of a token depend on fewer tokens"),
+        ("bos", "puts a special token before prompts"),
+        ("other tokenizer", "tokenizes the prompt differently|tokens before prompts|a special token before prompts"),
+    ],
+)
+@pytest.mark.parametrize("has_vllm_field", [True, False])
+def test_a_server_that_lies_is_refused(
+    fault: str, says: str, *, takes_tokens: bool, has_vllm_field: bool, tokenizer: Tokenizer
+) -> None:
+    with (
+        demo(fault=fault, takes_tokens=takes_tokens, has_vllm_field=has_vllm_field) as served,
+        pytest.raises(HarnessError, match=says) as caught,
+    ):
+        probe(served.url, tokenizer)
+    assert "\n" not in str(caught.value)
+
+
+def test_log_probabilities_after_temperature_are_a_warning(tokenizer: Tokenizer) -> None:
+    with demo(fault="temperature") as served:
+        _, warnings = probe(served.url, tokenizer)
+    assert len(warnings) == 1
+    assert "depend on the temperature" in warnings[0]
+
+
+def test_a_limit_of_likeliest_tokens_is_named(tokenizer: Tokenizer) -> None:
+    with demo(most_logprobs=20) as served:
+        assert probe(served.url, tokenizer, top_k=20)[0].likeliest == 20
+        with pytest.raises(HarnessError, match=r"does not return 4\d likeliest tokens\. Set a smaller --top-k"):
+            probe(served.url, tokenizer, top_k=40)
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        (Reply(500), "answers with status 500"),
+        (Reply(200, b'{"choices": [{"text": "x"}]}'), "returns no log-probabilities of the prompt"),
+        (Reply(200, b"<html>"), "sends invalid JSON"),
+        (Reply(200, b"[]"), "sends JSON without a completion"),
+        (Reply(401), "rejects the API key"),
+        (Reply(200, b'{"choices": [{"prompt_logprobs": 5, "logprobs": "x"}]}'), "sends JSON without a completion"),
+    ],
+)
+def test_an_answer_without_log_probabilities_is_one_sentence(reply: Reply, says: str, tokenizer: Tokenizer) -> None:
+    with completions_server(lambda body, number: reply) as server, pytest.raises(HarnessError, match=says):
+        probe(server.url, tokenizer)
+
+
+def test_a_server_that_is_not_there_is_one_sentence(tokenizer: Tokenizer) -> None:
+    with completions_server(lambda body, number: Reply()) as server:
+        pass
+    with pytest.raises(HarnessError, match="cannot be reached"):
+        probe(server.url, tokenizer)

@@ -1,0 +1,223 @@
+"""Audits of a model behind an endpoint have the figures of the local model, and ask for nothing twice."""
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.audits.book.audit import BookAudit
+from harness.audits.book.inputs import read_texts
+from harness.audits.book.params import BookParams
+from harness.audits.endpoint.client import Endpoint
+from harness.audits.endpoint.params import ScoringParams
+from harness.audits.endpoint.probe import Probe
+from harness.audits.leakage.audit import LeakageAudit
+from harness.audits.leakage.inputs import PairSize, round_pairs
+from harness.audits.leakage.params import LeakageParams
+from harness.audits.membership.audit import MembershipAudit
+from harness.audits.membership.inputs import read_documents
+from harness.audits.membership.params import MembershipParams
+from harness.audits.models import Model, load_text_tokenizer
+from harness.audits.schemes import Scheme
+from harness.audits.sources import CorpusFiles
+from harness.core.audit import Audit, AuditInputs
+from harness.core.errors import HarnessError
+from harness.core.rounds import load_round
+from harness.demo import SIZES
+from tests.demo_server import Body, DemoModel, Refused, Served, serve
+from tests.unit.audits.book.conftest import trained_text, unseen_text
+from tests.unit.audits.in_memory import InMemory, Killed, target_configs
+
+TINY = Model(SIZES[-1].name, SIZES[-1].weights)
+FORMS: list[dict[str, Any]] = [
+    {},
+    {"has_vllm_field": False},
+    {"has_vllm_field": False, "takes_tokens": False},
+]
+
+
+@pytest.fixture(scope="module", params=FORMS, ids=["vllm", "echo", "text"])
+def model(request: pytest.FixtureRequest) -> DemoModel:
+    return DemoModel(TINY.path, most_logprobs=50, **request.param)
+
+
+def probed(params: ScoringParams, served: Served, *, top_k: int, concurrency: int = 4) -> Any:
+    fields = {"endpoint": served.url, "endpoint_model": "tiny", "requests_per_minute": 60_000, "retries": 0}
+    whole = params.model_copy(update=fields | {"concurrency": concurrency})
+    with closing(Endpoint(whole, key=None, seed=0)) as endpoint:
+        form, _ = Probe(endpoint, load_text_tokenizer(TINY), top_k=top_k).run()
+    return whole.model_copy(update={"form": form})
+
+
+def run(audit: Audit[Any], inputs: AuditInputs, batches: int | None = None) -> InMemory:
+    return InMemory(audit, inputs, target_configs(TINY.path), batches=batches)
+
+
+def leakage_inputs(limit: int = 30) -> AuditInputs:
+    return round_pairs(load_round("demo"), [TINY], PairSize(), limit=limit, seed=0).to_inputs()
+
+
+LEAKAGE = LeakageParams(schemes=(Scheme.TOP_K,), inexact=0, near=0)
+
+
+def test_a_leakage_audit_has_the_local_figures(model: DemoModel) -> None:
+    local = run(LeakageAudit(LEAKAGE), leakage_inputs()).run()
+    with serve(model.answer) as served:
+        remote = run(LeakageAudit(probed(LEAKAGE, served, top_k=10)), leakage_inputs()).run()
+    ours, theirs = ({int(row["sequence"]): row for row in rows_of(each)} for each in (local, remote))
+    measured = [number for number, row in theirs.items() if not np.isnan(row["plain"]).any()]
+    # Text does not always have the tokens of a window that was cut from the middle of a document.
+    assert len(measured) >= (24 if not model.takes_tokens else 26 if not model.has_vllm_field else 30)
+    for number in measured:
+        for scheme in ("greedy", "plain", "top_k"):
+            assert ours[number][scheme] == pytest.approx(theirs[number][scheme], abs=1e-4), scheme
+        assert np.isnan(theirs[number]["typical_p"]).all()
+    figures = remote.findings("demo-tiny").figures
+    assert figures["model"] == "tiny"
+    assert figures["is_complete"]
+    assert figures["sequences"] == len(measured)
+    assert figures["unmeasured"] == 30 - len(measured)
+    assert set(figures["esp"]) == {"greedy", "plain", "top_k"}
+
+
+def rows_of(context: InMemory) -> list[dict[str, Any]]:
+    rows = context.rows("token")
+    return [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+
+
+def test_a_book_audit_has_the_local_coverage(model: DemoModel, tmp_path: Path) -> None:
+    known = tmp_path / "known.txt"
+    known.write_text(f"{trained_text(2)}\n\n{unseen_text(1)}", encoding="utf-8")
+    params = BookParams(near=0, stride=60, top_k=20)
+    inputs = read_texts([known], None, [TINY], params, field="text")
+    local = run(BookAudit(params), inputs).run().findings("tiny")
+    with serve(model.answer) as served:
+        remote = run(BookAudit(probed(params, served, top_k=20)), inputs).run().findings("demo-tiny")
+    assert remote.figures["is_complete"] and local.figures["is_complete"]
+    windows = [findings.figures["measured_windows"] for findings in (local, remote)]
+    if model.has_vllm_field:
+        assert windows[0] == windows[1]
+        for figure in ("coverage", "extractable_windows"):
+            assert remote.figures["models"][0][figure] == local.figures["models"][0][figure]
+    else:
+        assert 0.8 * windows[0] <= windows[1] <= windows[0]
+
+
+def test_a_membership_audit_has_the_local_scores(model: DemoModel, tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text(unseen_text(20).replace("\n\n", "\x00"), encoding="utf-8")
+    folder = tmp_path / "others"
+    folder.mkdir()
+    for number, text in enumerate(other.read_text(encoding="utf-8").split("\x00")):
+        (folder / f"{number}.txt").write_text(text, encoding="utf-8")
+    params = MembershipParams(shots=2)
+    inputs = read_documents(load_round("demo"), CorpusFiles(folder), [TINY], params, limit=20, seed=0)
+    local = run(MembershipAudit(params), inputs).run()
+    with serve(model.answer) as served:
+        remote = run(MembershipAudit(probed(params, served, top_k=1)), inputs).run()
+    ours, theirs = (context.rows("score") for context in (local, remote))
+    order = np.argsort(np.asarray(theirs["document"]))
+    measured = ~np.isnan(np.asarray(theirs["loss"])[order])
+    assert measured.mean() >= (0.7 if not model.takes_tokens else 1)
+    for name in ("loss", "zlib", "min_k", "recall"):
+        one, other_one = np.asarray(ours[name])[measured], np.asarray(theirs[name])[order][measured]
+        known = ~np.isnan(other_one)
+        assert known.any()
+        assert one[known] == pytest.approx(other_one[known], rel=1e-4), name
+    assert np.isnan(np.asarray(theirs["min_k_plus"])).all()
+    figures = remote.findings("demo-tiny").figures
+    assert figures["is_complete"]
+    assert "min_k_plus" not in figures["scores"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_resumed_audit_asks_for_nothing_that_is_done(concurrency: int) -> None:
+    model = DemoModel(TINY.path)
+    with serve(model.answer) as served:
+        params = probed(LEAKAGE, served, top_k=10, concurrency=concurrency)
+        killed = run(LeakageAudit(params), leakage_inputs(8), batches=2)
+        with pytest.raises(Killed):
+            killed.run()
+        served.bodies.clear()
+        resumed = killed.resumed().run()
+        # One request shows that the model is still the same.
+        assert len(served.bodies) == 1 + 8 - 2 * concurrency
+        whole = run(LeakageAudit(params), leakage_inputs(8)).run()
+    assert resumed.findings("x").figures == whole.findings("x").figures
+
+
+def answers_until(model: DemoModel, number: int, then: Callable[[Body], Body]) -> Callable[[str, Body], Body]:
+    """Return an answer that changes after `number` requests for log-probabilities of long prompts."""
+    asked = iter(range(1_000_000))
+
+    def answer(path: str, body: Body) -> Body:
+        return model.answer(path, body) if next(asked) < number else then(model.answer(path, body))
+
+    return answer
+
+
+def status(code: int) -> Callable[[Body], Body]:
+    def refuse(body: Body) -> Body:
+        raise Refused(code)
+
+    return refuse
+
+
+def moved(body: Body) -> Body:
+    """Return an answer whose positions are moved by one."""
+    positions = body["choices"][0]["prompt_logprobs"]
+    body["choices"][0]["prompt_logprobs"] = [None, *positions[2:], positions[1]]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("then", "says"),
+    [
+        (status(500), r"answers with status 500\. All answers are kept; resume the audit"),
+        (moved, r"tokenizes the prompt differently.*, for 8 texts in a row\. All answers are kept"),
+        (status(400), r"refuses the prompt \(status 400\), for 8 texts in a row"),
+    ],
+)
+def test_a_server_that_fails_in_the_middle_ends_the_audit_and_keeps_the_rest(
+    then: Callable[[Body], Body], says: str
+) -> None:
+    model = DemoModel(TINY.path)
+    with serve(model.answer) as served:
+        params = probed(LEAKAGE, served, top_k=10, concurrency=1)
+    with serve(answers_until(model, 6, then)) as served:
+        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs())
+        with pytest.raises(HarnessError, match=says):
+            context.run()
+    assert len(rows_of(context)) >= 5
+    assert context.findings("x").figures["sequences"] == 5
+
+
+def test_another_model_behind_the_endpoint_is_noticed() -> None:
+    with serve(DemoModel(TINY.path).answer) as served:
+        params = probed(LEAKAGE, served, top_k=10)
+    with serve(DemoModel(SIZES[0].weights).answer) as served:
+        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs())
+        with pytest.raises(HarnessError, match="serves another model or precision"):
+            context.run()
+
+
+def test_unreadable_texts_are_left_out_and_counted() -> None:
+    model = DemoModel(TINY.path)
+    asked = iter(range(1_000))
+
+    def answer(path: str, body: Body) -> Body:
+        if next(asked) in (7, 9):
+            raise Refused(400)
+        return model.answer(path, body)
+
+    with serve(model.answer) as served:
+        params = probed(LEAKAGE, served, top_k=10, concurrency=1)
+    with serve(answer) as served:
+        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs(12)).run()
+    figures = context.findings("x").figures
+    assert (figures["sequences"], figures["unmeasured"], figures["is_complete"]) == (10, 2, True)
+    assert len(context.warnings) == 2
+    assert any("2 sequences could not be measured" in sentence for sentence in context.findings("x").sentences)
