@@ -78,7 +78,7 @@ class IndexFiles:
     @property
     def separator(self) -> int:
         """The id that separates documents, which no token has. All smaller ids can be in the index."""
-        return 256**self.width - 1
+        return (1 << 8 * self.width) - 1
 
     def largest_token(self) -> int:
         """Return the largest id in the first, the middle and the last million tokens of the first shard."""

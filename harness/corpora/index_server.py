@@ -11,6 +11,7 @@ from typing import BinaryIO
 import numpy as np
 from infini_gram.engine import InfiniGramEngine
 
+from harness.core.errors import HarnessError
 from harness.corpora.index_client import PLACE, READY, REPLY, REQUEST
 from harness.corpora.index_files import IndexFiles, Shard, index_files
 from harness.corpora.occurrences import Place
@@ -22,7 +23,10 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # The engine takes every file for a table whose whole path contains the word.
     os.chdir(sys.argv[1])
-    server = _Server(index_files(Path()))
+    try:
+        server = _Server(index_files(Path()))
+    except HarnessError as error:
+        sys.exit(str(error))
     replies.write(READY)
     replies.flush()
     while header := _read(sys.stdin.buffer, REQUEST.size):

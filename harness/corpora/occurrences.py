@@ -7,6 +7,7 @@ of that end. Text that is not in the corpus rarely shares more than a few tokens
 its length, as in the Boyer-Moore algorithm.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from harness.core.arrays import Tokens
@@ -51,12 +52,13 @@ class Span(NamedTuple):
 NOTHING = Span(0, 0)
 
 
-class Occurrences(NamedTuple):
+@dataclass(frozen=True)
+class Occurrences:
     """The parts of one sequence that a corpus contains.
 
     count: how often the corpus contains the whole sequence. longest: the first of the longest parts that it contains.
-    runs: parts of at least `least` tokens, from left to right, whose windows of `least` tokens are all found windows of
-    the sequence, each of them once.
+    runs: parts that are found, of at least `least` tokens, from left to right. Every window of `least` tokens that is
+    found lies in exactly one of them.
     """
 
     count: int
@@ -76,7 +78,7 @@ def occurrences_of(index: CorpusIndex, tokens: Tokens, *, least: int) -> Occurre
     count = index.count(tokens) if len(tokens) else 0
     if count:
         return Occurrences(count, whole, (whole,) if len(tokens) >= least else (), least)
-    runs = found_runs(index, tokens, least=least)
+    runs = found_runs(index, tokens, least=least) if len(tokens) > least else []
     known = max(runs, key=lambda run: run.length, default=NOTHING)
     return Occurrences(0, longest_span(index, tokens, known=known), tuple(runs), least)
 
@@ -94,6 +96,8 @@ def longest_span(index: CorpusIndex, tokens: Tokens, *, known: Span = NOTHING) -
         if search.is_found(start, end):
             longest = Span(start, search.furthest_end(start, end) - start)
             start += 1
+        elif end == len(tokens):
+            break
         else:
             start = search.last_missing(start, end) + 1
     return longest
@@ -109,6 +113,8 @@ def found_runs(index: CorpusIndex, tokens: Tokens, *, least: int) -> list[Span]:
             furthest = search.furthest_end(start, end)
             runs.append(Span(start, furthest - start))
             start = furthest - least + 1
+        elif end == len(tokens):
+            break
         else:
             start = search.last_missing(start, end) + 1
     return runs
