@@ -6,7 +6,7 @@ The engine is compiled without checks, so damaged files can end its process. Its
 import os
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from infini_gram.engine import InfiniGramEngine
@@ -48,7 +48,7 @@ class _Server:
 
     def answer(self, tokens: list[int], most: int) -> tuple[int, list[Place]]:
         """Return how often the index contains the tokens, and at most `most` places."""
-        found = self._engine.find(input_ids=tokens)
+        found: Any = self._engine.find(input_ids=tokens)
         if "error" in found:
             raise ValueError(found["error"])
         places: list[Place] = []

@@ -36,7 +36,11 @@ def build_index(folder: Path, shards: Shards, dtype: str = "<u2") -> Path:
 
 
 def _run_tool(folder: Path, shards: int, width: int) -> None:
-    """Run the tool, which tokenizes nothing if the tokens are there already."""
+    """Run the tool, which tokenizes nothing if the tokens are there already.
+
+    It replaces `tokenized` in the whole path of a file to name the table.
+    """
+    assert "tokenized" not in str(folder)
     empty, scratch = folder / "texts", folder / "scratch"
     empty.mkdir()
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
