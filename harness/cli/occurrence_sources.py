@@ -90,10 +90,10 @@ def read_generations(source: str, reading: Reading) -> Generations:
     return generations
 
 
-def tokenizer_file(name: str) -> Path:
+def tokenizer_file(name: str, revision: str = "main", *, is_offline: bool = False) -> Path:
     """Return a tokenizer.json: a file, that in a directory, that of a shipped target, or that of a hub model.
 
-    Raises HarnessError if there is none.
+    is_offline: look for that of a hub model in the cache only. Raises HarnessError if there is none.
     """
     from harness.core.paths import expand_home
     from harness.demo import REFERENCE, SIZES
@@ -109,7 +109,7 @@ def tokenizer_file(name: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     try:
-        return Path(hf_hub_download(name, _TOKENIZER))
+        return Path(hf_hub_download(name, _TOKENIZER, revision=revision, local_files_only=is_offline))
     except Exception as error:  # A failed download has many causes: an unknown id, name resolution, a full disk.
         raise HarnessError(
             f"no tokenizer: {sanitize(name)} is no directory, and its {_TOKENIZER} cannot be downloaded "
@@ -153,10 +153,8 @@ def _of_submission(path: Path, reading: Reading) -> Generations:
 
 def _tokenizer_of(round_: Round) -> Path | None:
     """Return the tokenizer of the round's target, None if it is not on this machine."""
-    from harness.engine.resolving import resolve_target
-
     with contextlib.suppress(HarnessError):
-        return resolve_target(round_.target, round_.revision, offline=True).path / _TOKENIZER
+        return tokenizer_file(round_.target, round_.revision, is_offline=True)
     return None
 
 

@@ -116,7 +116,7 @@ def occurrences(
     if shown:
         print(_notable(shown, len(notable), generations, is_wrong="wrong" in groups), sep="\n")
     if out is not None:
-        say(f"wrote {pluralize(len(generations), 'row')} to {out}")
+        say(f"wrote {pluralize(len(generations), 'row')} to {sanitize(str(out))}")
 
 
 def _require_one_vocabulary(generations: Generations, files: IndexFiles) -> None:
@@ -193,7 +193,7 @@ def _table(whole: Tally, groups: dict[str, Tally], generations: Generations, lea
         f"longest: {generations.unit}s of the longest span that the corpus contains, as a median. [ ]: 95 % interval.",
     ]
     if short := whole.generations - whole.long_enough:
-        notes.append(f"{_count(short, generations.noun)} of less than {unit} do not count as verbatim or not.")
+        notes.append(f"Left out of the column verbatim: {_count(short, generations.noun)} of less than {unit}.")
     shown = [row if whole.has_prefixes else row[:3] + row[4:] for row in (header, *rows)]
     return "\n".join([align_columns(shown), "", *notes])
 

@@ -223,18 +223,22 @@ def test_completions_of_a_sequence_audit_are_looked_up_after_their_prompts(
     build_index(machine.folder / "index", shards)
     audit = ("audit", "sequence", "corpus", "--target", "demo", "--threads", "1", "--prompt-length", "12")
     machine.run(*audit)
-    found = machine.json("occurrences", "latest", "--index", "index", "--least", "10", "--out", "rows.csv")
-    rows = list(csv.DictReader((machine.folder / "rows.csv").read_text().splitlines()))
+    found = machine.json("occurrences", "latest", "--index", "index", "--least", "10", "--out", "rows.parquet")
+    rows = pyarrow.parquet.read_table(machine.folder / "rows.parquet").to_pylist()
     assert (found["kind"], set(found["groups"])) == ("completion", {"corpus"})
     assert {row["name"].split(":")[0] for row in rows} <= {f"{number:02}.txt" for number in range(40)}
-    assert any(row["is_verbatim"] == "true" for row in rows)
+    assert any(row["is_verbatim"] for row in rows)
     tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
     for row in rows:
-        # The rows show text with marks for line ends, which these texts do not contain.
-        ids = tokenizer.encode(row["text"].removeprefix("'"), add_special_tokens=False).ids
-        if len(ids) == int(row["tokens"]):
-            assert int(row["count"]) == len(places_of(shards, ids))
-            assert int(row["longest"]) == longest_of(shards, ids).length
+        prompt = " ".join(demo_texts[int(row["name"][:2])].split()[:12])
+        before = tokenizer.encode(prompt, add_special_tokens=False).ids
+        text = row["text"].replace("⏎", "\n").replace("⇥", "\t")
+        ids = tokenizer.encode(prompt + text, add_special_tokens=False).ids[len(before) :]
+        assert len(ids) == row["tokens"]
+        assert row["count"] == len(places_of(shards, ids))
+        assert row["longest"] == longest_of(shards, ids).length
+    whole = [row for row in rows if row["count"]]
+    assert sum(row["count_with_prefix"] > 0 for row in whole) > len(whole) / 2
 
 
 def _encoded(texts: list[str]) -> list[list[list[int]]]:
