@@ -18,7 +18,7 @@ def modules_loaded_by(statement: str) -> set[str]:
     ("module", "forbidden"),
     [
         ("harness", HEAVY | {"pydantic", "numpy"}),
-        ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
+        ("harness.cli.app", HEAVY | {"pydantic", "numpy", "infini_gram"}),
         (
             "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
             "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard",
@@ -54,6 +54,7 @@ def modules_loaded_by(statement: str) -> set[str]:
             HEAVY | {"scipy", "statsmodels", "tokenizers"},
         ),
         ("harness.audits.leakage.audit, harness.audits.leakage.inputs, harness.cli.audit_leakage", HEAVY),
+        ("harness.cli.occurrences", HEAVY | {"infini_gram", "pyarrow", "tokenizers", "huggingface_hub"}),
         ("harness.demo.names, tests.demo_target.corpus", HEAVY | {"harness.engine"}),
         ("harness.engine, harness.bench, harness.cli.bench", HEAVY),
         ("harness.engine.resolving, harness.engine.devices", HEAVY | {"huggingface_hub"}),

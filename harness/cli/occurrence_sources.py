@@ -1,0 +1,254 @@
+"""Read the generations that `harness occurrences` looks up: guesses, completions, and files of text or tokens."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.analysis.decoded_text import TokenText
+from harness.cli.output import sanitize, say
+from harness.core.arrays import Ints, Tokens, mapped_array
+from harness.core.errors import HarnessError, UsageError
+from harness.core.examples import load_answers, load_prefixes
+from harness.core.rounds import Round, load_round
+from harness.core.scoring import correct_rows
+from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.corpora.encoders import ByteEncoder, Encoder, TokenizerEncoder
+from harness.corpora.generations import RIGHT, WRONG, Generations
+from harness.jobs.attack.results import submission_now
+from harness.jobs.attack.spec import AttackSpec
+from harness.jobs.audit.spec import AuditSpec
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder, run_folder
+
+if TYPE_CHECKING:
+    from harness.corpora.index_files import IndexFiles
+
+_NPY = ".npy"
+_FILE_SUFFIXES = (".csv", _NPY, ".jsonl", ".ndjson", ".tsv", ".parquet", ".txt")
+_TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a source is read.
+
+    round: of a submission, or None. tokenizer: that of the index as the user named it, or None. field: of records.
+    """
+
+    index: "IndexFiles"
+    round: str | None
+    tokenizer: str | None
+    field: str
+
+    def encoder(self, default: Path | None) -> Encoder:
+        """Return the encoder of the index. default: a tokenizer.json that is used if the user named none."""
+        if self.tokenizer is not None:
+            return TokenizerEncoder(tokenizer_file(self.tokenizer))
+        if self.index.width == 1:
+            return ByteEncoder()
+        if default is None or not default.is_file():
+            raise UsageError("the tokenizer of the index is not known. Name it with --tokenizer.")
+        return TokenizerEncoder(default)
+
+    def decoder(self, default: Path | None) -> Callable[[Sequence[Tokens]], list[str]]:
+        """Return the function that decodes rows of the index."""
+        if self.tokenizer is None and self.index.width == 1:
+            return lambda rows: [sanitize(row.astype(np.uint8).tobytes().decode("utf-8", "replace")) for row in rows]
+        text = TokenText(default if self.tokenizer is None else tokenizer_file(self.tokenizer))
+        return lambda rows: _texts(text, rows)
+
+    def is_tokenizer(self, default: Path | None) -> bool:
+        """Return whether tokens of the tokenizer `default` can be looked up as they are."""
+        if self.tokenizer is None:
+            return self.index.width > 1
+        named = tokenizer_file(self.tokenizer)
+        return default is not None and default.is_file() and default.read_bytes() == named.read_bytes()
+
+
+def read_generations(source: str, reading: Reading) -> Generations:
+    """Return the generations of `source`: a run, a submission, or a file.
+
+    Raises HarnessError if it cannot be read, or has none.
+    """
+    path = Path(source)
+    if not path.exists() and "/" not in source and not source.endswith(_FILE_SUFFIXES):
+        if reading.round is not None:
+            raise UsageError(f"a run has its own round: {sanitize(source)}. Remove --round.")
+        generations = _of_run(run_folder(source), reading)
+    elif path.suffix == ".csv":
+        generations = _of_submission(path, reading)
+    elif path.suffix == _NPY:
+        generations = _of_array(path, reading)
+    else:
+        generations = _of_texts(path, reading)
+    if not len(generations):
+        raise HarnessError(f"{source} contains no {generations.noun}.")
+    return generations
+
+
+def tokenizer_file(name: str, revision: str = "main", *, is_offline: bool = False) -> Path:
+    """Return a tokenizer.json: a file, that in a directory, that of a shipped target, or that of a hub model.
+
+    is_offline: look for that of a hub model in the cache only. Raises HarnessError if there is none.
+    """
+    from harness.core.paths import expand_home
+    from harness.demo import REFERENCE, SIZES
+
+    shipped = {size.name: size.weights for size in (*SIZES, REFERENCE)}
+    path = shipped.get(name, expand_home(name))
+    if path.is_dir():
+        path = path / _TOKENIZER
+    if path.is_file():
+        return path
+    if path.suffix == ".json" or name.startswith((".", "/", "~")):
+        raise HarnessError(f"no such file: {path}. --tokenizer expects a {_TOKENIZER}, its directory or a hub id.")
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(name, _TOKENIZER, revision=revision, local_files_only=is_offline))
+    except Exception as error:  # A failed download has many causes: an unknown id, name resolution, a full disk.
+        raise HarnessError(
+            f"no tokenizer: {sanitize(name)} is no directory, and its {_TOKENIZER} cannot be downloaded "
+            f"({type(error).__name__}). Check --tokenizer and the network."
+        ) from error
+
+
+def _texts(text: TokenText, rows: Sequence[Tokens]) -> list[str]:
+    """Return the text of each row; rows of one length are decoded together."""
+    found = [""] * len(rows)
+    lengths = np.array([len(row) for row in rows], np.int64)
+    for length in np.unique(lengths[lengths > 0]).tolist():
+        places = np.flatnonzero(lengths == length).tolist()
+        for place, decoded in zip(places, text.texts(np.stack([rows[place] for place in places])), strict=True):
+            found[place] = decoded
+    return found
+
+
+def _of_run(folder: RunFolder, reading: Reading) -> Generations:
+    spec = folder.spec()
+    if isinstance(spec, AttackSpec):
+        submission = submission_now(folder)
+        default = folder.tokenizer if folder.tokenizer.is_file() or spec.target is None else None
+        if default is None and spec.target is not None:
+            default = spec.target.path / _TOKENIZER
+        return _guesses(spec.round, submission.ids, submission.suffixes, default, reading)
+    if isinstance(spec, AuditSpec) and spec.audit == "sequence":
+        return _completions(folder, spec, reading)
+    found = f"a {spec.audit} audit" if isinstance(spec, AuditSpec) else f"a run of kind {spec.kind}"
+    raise HarnessError(f"{folder.id} is {found}. Name an attack run or a sequence audit.")
+
+
+def _of_submission(path: Path, reading: Reading) -> Generations:
+    if reading.round is None:
+        raise UsageError(f"{sanitize(str(path))} is a submission. Name its round with --round.")
+    round_ = load_round(reading.round)
+    rules = SubmissionRules(len(load_prefixes(round_)), round_.suffix_length, round_.vocabulary, round_.row_cap)
+    submission = read_submission(path, rules)
+    return _guesses(round_, submission.ids, submission.suffixes, _tokenizer_of(round_), reading)
+
+
+def _tokenizer_of(round_: Round) -> Path | None:
+    """Return the tokenizer of the round's target, None if it is not on this machine."""
+    with contextlib.suppress(HarnessError):
+        return tokenizer_file(round_.target, round_.revision, is_offline=True)
+    return None
+
+
+def _guesses(round_: Round, ids: Ints, suffixes: Tokens, default: Path | None, reading: Reading) -> Generations:
+    prefixes = load_prefixes(round_)[ids]
+    answers = load_answers(round_)
+    groups = None if answers is None else [RIGHT if it_is else WRONG for it_is in correct_rows(ids, suffixes, answers)]
+    names = [str(example) for example in ids.tolist()]
+    if reading.is_tokenizer(default):
+        texts = reading.decoder(default)
+        return Generations("guess", names, list(suffixes), list(prefixes), groups, round_.vocabulary, texts)
+    if default is None or not default.is_file():
+        raise HarnessError(f"the guesses cannot be turned into text: the target of {round_.name} has no {_TOKENIZER}.")
+    encoder = reading.encoder(default)
+    pairs = TokenizerEncoder(default).decode(prefixes, suffixes)
+    return _encoded("guess", names, pairs, groups, encoder, reading.decoder(default))
+
+
+def _completions(folder: RunFolder, spec: AuditSpec, reading: Reading) -> Generations:
+    """Return the completions of a sequence audit, each after its prompt."""
+    from harness.audits.sequence.completion import State
+    from harness.audits.sequence.dataset import Dataset
+    from harness.audits.sequence.measures import read_results
+    from harness.core.audit import AuditInputs
+    from harness.jobs.audit.reader import AuditReader
+
+    tables = {table.name: table for table in spec.tables}
+    if not folder.store.exists():
+        raise HarnessError(f"{folder.id} has no completions yet. Follow it with `harness watch {folder.id}`.")
+    with as_harness_error(folder.path), AuditReader(folder.store) as reader:
+        dataset = Dataset.from_inputs(AuditInputs.read(folder.inputs))
+        results = read_results(lambda name: reader.audit_rows(tables[name]).columns, len(dataset))
+    rows = [row for row, state in enumerate(results.states) if state is State.COMPLETED and results.texts[row]]
+    documents = [dataset.documents[document] for document in dataset.document.tolist()]
+    default = spec.models[0].path / _TOKENIZER if spec.models else None
+    return _encoded(
+        "completion",
+        [f"{documents[row]}:{dataset.number[row]}" for row in rows],
+        ((dataset.prompts[row], results.texts[row]) for row in rows),
+        ["control" if dataset.is_control[row] else "corpus" for row in rows],
+        reading.encoder(default),
+        reading.decoder(default),
+    )
+
+
+def _of_array(path: Path, reading: Reading) -> Generations:
+    """Return the rows of an array of tokens of the index."""
+    array = mapped_array(path)
+    if array.ndim not in (1, 2) or not np.issubdtype(array.dtype, np.integer):
+        raise HarnessError(
+            f"{path}: expected integers of shape [tokens] or [rows, tokens], found {array.dtype} {list(array.shape)}."
+        )
+    rows = np.atleast_2d(np.asarray(array))
+    if rows.size and int(rows.min()) < 0:
+        raise HarnessError(f"{path} contains the token {int(rows.min())}. Ids of tokens are not negative.")
+    default = None if reading.round is None else _tokenizer_of(load_round(reading.round))
+    named = default if reading.tokenizer is None else tokenizer_file(reading.tokenizer)
+    vocabulary = reading.index.separator if named is None else TokenizerEncoder(named).vocabulary
+    if rows.size and int(rows.max()) >= vocabulary:
+        known = f"the index stores ids below {vocabulary:,}" if named is None else f"{named} has {vocabulary:,} tokens"
+        raise HarnessError(f"{path} contains the token {int(rows.max()):,}, but {known}. Check --tokenizer.")
+    names = [str(row) for row in range(len(rows))]
+    return Generations("generation", names, list(rows), None, None, vocabulary, reading.decoder(named))
+
+
+def _of_texts(path: Path, reading: Reading) -> Generations:
+    """Return the documents of a corpus file."""
+    from harness.corpora.documents import documents_in
+    from harness.corpora.text_files import Notes
+
+    notes = Notes()
+    named = [
+        (document.name, "".join(document.lines))
+        for document in documents_in(path, field=reading.field, split=None, notes=notes, keeps_line_ends=True)
+    ]
+    for sentence in notes.sentences:
+        say(sentence)
+    default = None if reading.round is None else _tokenizer_of(load_round(reading.round))
+    names, pairs = [name for name, _ in named], (("", text) for _, text in named)
+    encoder, texts = reading.encoder(default), reading.decoder(default)
+    found = _encoded("generation", names, pairs, None, encoder, texts)
+    return Generations(found.noun, names, found.tokens, None, None, found.vocabulary, texts, found.unit)
+
+
+def _encoded(
+    noun: str,
+    names: list[str],
+    pairs: Iterable[tuple[str, str]],
+    groups: list[str] | None,
+    encoder: Encoder,
+    texts: Callable[[Sequence[Tokens]], list[str]],
+) -> Generations:
+    """Return generations that are encoded for the index, each with its prefix."""
+    encoded = list(encoder.encode(pairs))
+    unit = "byte" if isinstance(encoder, ByteEncoder) else "token"
+    prefixes = [one.prefix for one in encoded]
+    return Generations(noun, names, [one.tokens for one in encoded], prefixes, groups, encoder.vocabulary, texts, unit)

@@ -1,0 +1,128 @@
+"""An infini-gram index as a `CorpusIndex`. The engine runs in a process of its own (index_server.py).
+
+A request is a header (number of tokens, most places) and the tokens. The reply is a header (count, number of places)
+and the places. All integers are little-endian.
+"""
+
+import importlib.util
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from harness.core.arrays import Tokens
+from harness.core.errors import HarnessError
+from harness.core.text import sanitize, shorten
+from harness.corpora.index_files import KINDS, IndexFiles
+from harness.corpora.occurrences import Place
+
+REQUEST = struct.Struct("<II")
+REPLY = struct.Struct("<qI")
+PLACE = struct.Struct("<IQQ")
+READY = b"+"
+"""Sent once when the index is open."""
+_SECONDS_TO_END = 5.0
+
+
+def require_infini_gram() -> None:
+    """Raise HarnessError if infini-gram is not installed."""
+    if importlib.util.find_spec("infini_gram") is None:
+        raise HarnessError(
+            "infini-gram is not installed, and --index needs it. Install it: pip install "
+            "'extraction-harness[infini-gram]', or pip install infini-gram."
+        )
+
+
+class InfiniGramIndex(ExitStack):
+    """Counts and finds tokens in an infini-gram index. Closing it ends the engine's process."""
+
+    def __init__(self, files: IndexFiles) -> None:
+        """Start the engine. Raises HarnessError if it is not installed or cannot open the index."""
+        super().__init__()
+        require_infini_gram()
+        self._files = files
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-index-"))
+            self._errors: IO[bytes] = stack.enter_context(tempfile.TemporaryFile())
+            _link(files, Path(folder))
+            self._process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "harness.corpora.index_server", folder],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._errors,
+                )
+            )
+            stack.callback(self._end)
+            assert self._process.stdin is not None and self._process.stdout is not None
+            self._requests, self._replies = self._process.stdin, self._process.stdout
+            self._read(len(READY))
+            self.push(stack.pop_all())
+
+    def count(self, tokens: Tokens) -> int:
+        """Return how often the index contains the `tokens` [n].
+
+        Raises HarnessError if a token is too large for the index, or if the engine fails.
+        """
+        return self._ask(tokens, 0)[0]
+
+    def find(self, tokens: Tokens, most: int) -> list[Place]:
+        """Return at most `most` places of the `tokens` [n], with the errors of `count`."""
+        return self._ask(tokens, most)[1]
+
+    def _ask(self, tokens: Tokens, most: int) -> tuple[int, list[Place]]:
+        largest = int(tokens.max(initial=0))
+        if largest >= self._files.separator:
+            raise HarnessError(
+                f"token {largest:,} is too large for the index, which stores ids below {self._files.separator:,}: "
+                f"{self._files.folder}. Use the tokenizer of the index."
+            )
+        request = REQUEST.pack(len(tokens), most) + np.ascontiguousarray(tokens, "<u4").tobytes()
+        try:
+            self._requests.write(request)
+            self._requests.flush()
+        except BrokenPipeError:
+            raise self._failure() from None
+        count, places = REPLY.unpack(self._read(REPLY.size))
+        return count, [Place(*PLACE.unpack(self._read(PLACE.size))) for _ in range(places)]
+
+    def _read(self, size: int) -> bytes:
+        data = self._replies.read(size)
+        if len(data) != size:
+            raise self._failure()
+        return data
+
+    def _failure(self) -> HarnessError:
+        """Return the error for an engine that has ended: its signal, or the last line that it printed."""
+        code = self._process.wait()
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "replace").split("\n")
+        said = next((line for line in reversed(lines) if line.strip()), "")
+        reason = signal.Signals(-code).name if code < 0 else sanitize(shorten(said, 160)) or f"exit code {code}"
+        return HarnessError(
+            f"the infini-gram engine failed ({reason}): {self._files.folder}. If its files are damaged, build it again."
+        )
+
+    def _end(self) -> None:
+        """End the process: it ends by itself when its stdin does."""
+        try:
+            self._process.communicate(timeout=_SECONDS_TO_END)
+        except (subprocess.TimeoutExpired, BrokenPipeError):
+            self._process.kill()
+
+
+def _link(files: IndexFiles, folder: Path) -> None:
+    """Link the files of the index into `folder`, which then contains nothing else.
+
+    The engine orders the shards by their names, so the numbers get leading zeros.
+    """
+    for shard in files.shards:
+        for kind in KINDS:
+            path: Path = getattr(shard, kind)
+            (folder / f"{kind}.{shard.number:09d}").symlink_to(path.resolve())
