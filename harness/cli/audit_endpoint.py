@@ -46,9 +46,11 @@ class EndpointOptions:
 def require_endpoint_schemes(schemes: tuple[Scheme, ...]) -> None:
     """Raise UsageError if a scheme needs more of the distribution than an endpoint returns."""
     if missing := [scheme.value for scheme in schemes if scheme not in ENDPOINT_SCHEMES]:
+        needs = "need" if len(missing) > 1 else "needs"
+        choices = ", ".join(scheme.value for scheme in ENDPOINT_SCHEMES)
         raise UsageError(
-            f"--schemes: {', '.join(missing)} need the whole distribution, which an endpoint does not return. Choose "
-            f"from {', '.join(scheme.value for scheme in ENDPOINT_SCHEMES)}."
+            f"--schemes: {', '.join(missing)} {needs} the whole distribution, which an endpoint does not return. "
+            f"Choose from {choices}."
         )
 
 
@@ -62,7 +64,8 @@ def without_search(params: NearType) -> NearType:
     """Return the parameters without searches for likely suffixes, which need the model itself, and say so."""
     left_out = [name for name in ("inexact", "near") if getattr(params, name, 0)]
     if left_out:
-        say(f"--{' and --'.join(left_out)} need the model itself, and are left out with an endpoint")
+        needs = "need" if len(left_out) > 1 else "needs"
+        say(f"--{' and --'.join(left_out)} {needs} the model itself, which an endpoint does not give: left out")
     return params.model_copy(update=dict.fromkeys(left_out, 0))
 
 

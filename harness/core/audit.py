@@ -136,7 +136,7 @@ class Audit(ABC, Generic[ParamsType]):
     @property
     def needs_network(self) -> bool:
         """True if its parameters name an endpoint: the worker then gets network access and the API key."""
-        return False
+        return getattr(self.params, "endpoint", None) is not None
 
     @abstractmethod
     def run(self, context: AuditContext) -> None:

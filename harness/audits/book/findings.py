@@ -134,10 +134,11 @@ def _sentences(results: BookResults) -> Iterator[str]:
     blocks = sorted({one.block for one in results.by_text})
     length = f"{blocks[0]:,}" if len(blocks) == 1 else f"{blocks[0]:,} to {blocks[-1]:,}"
     yield f"Intervals are 95 % intervals of a circular block bootstrap with blocks of {length} characters."
-    yield (
-        "A window whose first tokens are less likely than 10⁻⁹ under every scheme is not followed to its end; its "
-        "probability is then an upper bound, which changes no coverage."
-    )
+    if params.endpoint is None:
+        yield (
+            "A window whose first tokens are less likely than 10⁻⁹ under every scheme is not followed to its end; its "
+            "probability is then an upper bound, which changes no coverage."
+        )
     if len(results.by_text) > MOST_ROWS:
         yield f"Charts show {MOST_ROWS} rows of {len(results.by_text)} (texts under targets); the tables have all."
     yield from results.texts.notes

@@ -74,7 +74,9 @@ class Probe:
                 faults.append((self._limit_fault(form) if is_refused else None) or error.fault)
         # A form that the endpoint does not have says less than the fault of one that it has.
         telling = [fault for fault in faults if not fault.startswith((REFUSAL, "returns no log-probabilities"))]
-        raise self._error((telling or faults)[-1])
+        if telling:
+            raise self._error(telling[-1])
+        raise self._error(f"{faults[-1]}. It may not return log-probabilities of prompts, or not serve this model")
 
     def _limit_fault(self, form: EndpointForm) -> str | None:
         """Return the fault of an endpoint that answers a request for fewer likeliest tokens, None for another one."""

@@ -29,10 +29,6 @@ class SequenceAudit(Audit[SequenceParams]):
     reference = "Black-box sequence extraction: four word-level thresholds on completions of 35-word prompts"
     tables = (COMPLETIONS, COMPARISONS)
 
-    @property
-    def needs_network(self) -> bool:
-        return self.params.endpoint is not None
-
     def run(self, context: AuditContext) -> None:
         dataset = Dataset.from_inputs(context.inputs)
         partner = permuted_partners(dataset, context.seed)

@@ -97,6 +97,7 @@ def test_a_limit_of_likeliest_tokens_is_named(tokenizer: Tokenizer) -> None:
     [
         (Reply(500), "answers with status 500"),
         (Reply(200, b'{"choices": [{"text": "x"}]}'), "returns no log-probabilities of the prompt"),
+        (Reply(400), r"refuses the prompt \(status 400\)\. It may not return log-probabilities of prompts"),
         (Reply(200, b"<html>"), "sends invalid JSON"),
         (Reply(200, b"[]"), "sends JSON without a completion"),
         (Reply(401), "rejects the API key"),
