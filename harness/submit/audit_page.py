@@ -105,7 +105,7 @@ def audit_page(
         # In the order of the page, which defines a term where it appears first.
         terms=terms.new_in(findings.sentences),
         header=header,
-        model=", ".join(map(_short_name, header.spec.models)) or header.endpoint or "the target",
+        model=", ".join(map(short_name, header.spec.models)) or header.endpoint or "the target",
         caution=_caution(header),
         sentences=findings.sentences,
         figures=named_figures(findings.figures),
@@ -200,7 +200,7 @@ def _without_empty_stretches(passage: Passage) -> Passage:
     return passage._replace(texts=texts)
 
 
-def _short_name(model: TargetRecord) -> str:
+def short_name(model: TargetRecord) -> str:
     """Return the name of a model, without the directories before it."""
     return PurePosixPath(model.id).name if model.id.startswith(("/", ".", "~")) else model.id
 
