@@ -22,7 +22,7 @@ PANELS = {
         "resume": ("run_control:resume", "Continue a run that was stopped, crashed or lost."),
         "show": ("run_records:show", "Show a run: what it was given, how it went, its score."),
         "logs": ("run_records:logs", "Print the log of a run's worker."),
-        "export": ("run_records:export", "Write a run's submission, or all its guesses, to a file."),
+        "export": ("export:export", "Write a run to a file, or log it to MLflow."),
         "runs": ("run_records:app", "List, annotate, queue and delete runs."),
         "demo": ("demo:demo", "Run the baseline attack on the bundled demo target."),
     },

@@ -4,6 +4,7 @@ import io
 import shutil
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.audits.registry import audit_named
 from harness.cli.options import recorded_values
@@ -18,6 +19,9 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
 from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import format_column, is_numeric_column, named_figures, plain_value
+
+if TYPE_CHECKING:
+    from harness.submit.audit_page import AuditHeader
 
 _MOST_FIGURES, _MOST_ROWS = 24, 40
 _MOST_CHARACTERS = 44  # in a cell
@@ -123,16 +127,16 @@ def _table(table: FoundTable, width: int) -> str:
     return f"{title}\n{text}{rest}"
 
 
-def _write_findings(out: Path, folder: RunFolder, findings: Findings, *, redact: bool) -> list[Path]:
-    """Write tables, figures and a page, and return their files."""
-    # It loads matplotlib.
-    from harness.submit.audit_export import AuditHeader, write_audit
+def audit_header(folder: RunFolder) -> "AuditHeader":
+    """Return the record of an audit as its files show it. Raises HarnessError if it cannot be read."""
+    # It loads jinja2.
+    from harness.submit.audit_page import AuditHeader
 
     spec, summary = folder.audit_spec(), run_summary(folder)
     audit_type = audit_named(spec.audit)
     with AuditReader(folder.store) as reader:
         warnings = reader.warnings()
-    header = AuditHeader(
+    return AuditHeader(
         spec=spec,
         title=audit_type.title,
         reference=audit_type.reference,
@@ -142,4 +146,11 @@ def _write_findings(out: Path, folder: RunFolder, findings: Findings, *, redact:
         sandbox=summary.sandbox or "none yet",
         warnings=warnings,
     )
-    return write_audit(out, findings, header, redact=redact)
+
+
+def _write_findings(out: Path, folder: RunFolder, findings: Findings, *, redact: bool) -> list[Path]:
+    """Write tables, figures and a page, and return their files."""
+    # It loads matplotlib.
+    from harness.submit.audit_export import write_audit
+
+    return write_audit(out, findings, audit_header(folder), redact=redact)

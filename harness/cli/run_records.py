@@ -1,10 +1,7 @@
-"""Commands that list, show, export, annotate, queue and delete recorded runs; `harness runs` is their group."""
+"""Commands that list, show, annotate, queue and delete recorded runs; `harness runs` is their group."""
 
 import itertools
-import sys
 from collections.abc import Iterator
-from io import BytesIO
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,12 +11,9 @@ from harness.cli.completion import attack_names, run_and_tuning_names, tuning_na
 from harness.cli.descriptions import describe, describe_example, run_as_json
 from harness.cli.options import (
     RUN_HELP,
-    Force,
     Json,
     Run,
-    check_output_file,
     round_option,
-    write_output,
 )
 from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
 from harness.cli.run_queue import queue
@@ -27,12 +21,10 @@ from harness.cli.token_probabilities import token_probabilities
 from harness.cli.tuning_records import find_run_or_tuning, print_tuning
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import log_lines
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
-from harness.core.submission import write_submission
 from harness.core.text import format_score
 from harness.core.times import date_and_time, format_duration
-from harness.jobs.attack.results import every_guess, submission_now
 from harness.runs.folder import RunFolder, all_run_folders, remove_run, run_folder
 from harness.runs.launch import is_over, stop_run
 from harness.runs.status import Status
@@ -262,43 +254,3 @@ def show(
         print_json(run_as_json(found))
     else:
         print(describe(found))
-
-
-def export(
-    run: Run,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="A .csv, .parquet or .jsonl file; - for stdout."),
-    ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Write every guess with its score.")] = False,
-    force: Force = False,
-    json: Json = False,
-) -> None:
-    """Write a run's submission, or all its guesses, to a file."""
-    folder = run_folder(run)
-    destination = out if out is not None else Path(f"{folder.id}.csv")
-    is_stdout = str(destination) == "-"
-    if is_stdout and json:
-        raise typer.BadParameter("--out - writes to stdout. Name a file.", param_hint="--json")
-    if not all_ and not is_stdout and destination.suffix != ".csv":
-        raise UsageError(f"{destination}: a submission is a .csv file. --all writes .parquet and .jsonl too.")
-    check_output_file(destination, force=force or is_stdout)
-    content = BytesIO()
-    if all_:
-        from harness.core.tables import write_guesses
-
-        guesses = every_guess(folder)
-        rows = len(guesses.ids)
-        write_guesses(content, guesses, ".csv" if is_stdout else destination.suffix)
-    else:
-        submission = submission_now(folder)
-        rows = len(submission.ids)
-        write_submission(content, submission.ids, submission.suffixes)
-    if is_stdout:
-        sys.stdout.buffer.write(content.getbuffer())
-    else:
-        write_output(destination, content.getvalue())
-    if json:
-        print_json({"run": folder.id, "path": str(destination.absolute()), "rows": rows})
-    elif not is_stdout:
-        print(destination)

@@ -1,4 +1,7 @@
-"""Write an audit to a folder of tables, charts, findings and a page, completely or not at all."""
+"""Write an audit to a folder of tables, charts, findings and a page, completely or not at all.
+
+The folder is also a Hugging Face data set (README.md) with Croissant metadata (croissant.json).
+"""
 
 import json
 import os
@@ -9,14 +12,16 @@ from typing import Any
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, Passage
 from harness.figures.charts import draw_charts
+from harness.submit.audit_dataset import dataset_card, stored_tables
 from harness.submit.audit_page import AuditHeader, PageChart, audit_page, shaded_text_page
 from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import write_csv, write_parquet
+from harness.submit.croissant import croissant_metadata
 
 __all__ = ["AuditHeader", "check_audit_folder", "write_audit"]
 
 _FORMAT = "harness audit, 1"
-_RECORD, _PAGE = "findings.json", "index.html"
+_RECORD, _PAGE, _CARD, _CROISSANT = "findings.json", "index.html", "README.md", "croissant.json"
 _TABLES, _FIGURES, _TEXTS = PurePosixPath("tables"), PurePosixPath("figures"), PurePosixPath("texts")
 
 
@@ -86,7 +91,11 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
         (folder / texts[-1][1]).write_text(shaded_text_page(shaded), encoding="utf-8")
     page = audit_page(findings, header, charts=charts, files=tables, texts=texts, is_redacted=is_redacted)
     (folder / _PAGE).write_text(page, encoding="utf-8")
-    files = [PurePosixPath(_PAGE), PurePosixPath(_RECORD), *(chart.file for chart in charts)]
+    stored = stored_tables(folder, findings, tables, is_redacted=is_redacted)
+    card = dataset_card(findings, header, stored, is_redacted=is_redacted)
+    (folder / _CARD).write_text(card, encoding="utf-8")
+    (folder / _CROISSANT).write_text(croissant_metadata(folder, header, stored), encoding="utf-8")
+    files = [*map(PurePosixPath, (_PAGE, _RECORD, _CARD, _CROISSANT)), *(chart.file for chart in charts)]
     files += [file for _, csv, parquet in tables for file in (csv, parquet)]
     files += [file for _, file in texts]
     record = {

@@ -56,7 +56,7 @@ class AuditHeader:
     def model(self) -> str:
         """The names of the audited models, or the address of an endpoint."""
         loaded = [model for model in self.spec.models if not model.is_tokenizer_only]
-        return self.endpoint or ", ".join(map(_short_name, loaded)) or "the target"
+        return self.endpoint or ", ".join(map(short_name, loaded)) or "the target"
 
     @property
     def endpoint(self) -> str:
@@ -206,7 +206,7 @@ def _without_empty_stretches(passage: Passage) -> Passage:
     return passage._replace(texts=texts)
 
 
-def _short_name(model: TargetRecord) -> str:
+def short_name(model: TargetRecord) -> str:
     """Return the name of a model, without the directories before it."""
     return PurePosixPath(model.id).name if model.id.startswith(("/", ".", "~")) else model.id
 

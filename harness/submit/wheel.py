@@ -30,10 +30,10 @@ def harness_wheel() -> tuple[str, bytes]:
         raise HarnessError(
             f"{DISTRIBUTION} is not installed as a distribution. Install it, or its checkout, with pip."
         ) from None
-    stem = f"{DISTRIBUTION.replace('-', '_')}-{distribution.version}"
-    files = {f"harness/{name}": content for name, content in _package_files().items()}
     if distribution.read_text("METADATA") is None:
         raise HarnessError(f"{DISTRIBUTION}: the METADATA of its installation is missing. Install it again with pip.")
+    stem = f"{DISTRIBUTION.replace('-', '_')}-{distribution.version}"
+    files = {f"harness/{name}": content for name, content in _package_files().items()}
     for name in _COPIED_METADATA:
         if (text := distribution.read_text(name)) is not None:
             files[f"{stem}.dist-info/{name}"] = text.encode()

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"torch", "transformers", "textual", "pandas", "matplotlib", "harness.engine.target"}
+HEAVY = {"torch", "transformers", "textual", "pandas", "matplotlib", "mlflow", "harness.engine.target"}
 
 
 def modules_loaded_by(statement: str) -> set[str]:
@@ -21,13 +21,14 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.cli.app", HEAVY | {"pydantic", "numpy", "infini_gram"}),
         (
             "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
-            "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard",
+            "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard, harness.cli.export",
             HEAVY,
         ),
         ("harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch", HEAVY),
         ("harness.supervisor.supervisor", HEAVY | {"harness.worker", "rich", "typer"}),
         ("harness.runs.launch", HEAVY | {"harness.worker", "rich", "typer"}),
         ("harness.submit.run_facts", HEAVY | {"harness.figures", "harness.worker", "typer", "jinja2", "typst"}),
+        ("harness.submit.mlflow_export, harness.submit.mlflow_record", HEAVY | {"requests", "harness.audits"}),
         (
             "harness.submit.report, harness.submit.description",
             (HEAVY - {"matplotlib"}) | {"harness.worker", "harness.tui", "typer"},

@@ -107,8 +107,12 @@ def write_results(folder: RunFolder, spec: AttackSpec) -> None:
         guesses, final = reader.guesses(), reader.final_order()
     submission = _submission(spec, _rank(spec, guesses) if final is None else final)
     write_submission(folder.submission, submission.ids, submission.suffixes)
-    scorecard = scorecard_of(spec, submission) | {"any_of_n": any_of_n(spec, guesses, final)}
-    write_atomically(folder.scorecard, json.dumps(scorecard, indent=2) + "\n")
+    write_atomically(folder.scorecard, scorecard_text(spec, submission, any_of_n(spec, guesses, final)))
+
+
+def scorecard_text(spec: AttackSpec, submission: Submission, any_of_n: float | None) -> str:
+    """Return the content of scorecard.json as it is written at the end of a run."""
+    return json.dumps(scorecard_of(spec, submission) | {"any_of_n": any_of_n}, indent=2) + "\n"
 
 
 def _rank(spec: AttackSpec, guesses: Guesses) -> Guesses:

@@ -70,6 +70,8 @@ def findings(text: str = TEXT) -> Findings:
 
 
 WITHOUT_CHARTS = replace(findings(), charts=[])
+WITHOUT_TABLES = ["README.md", "croissant.json", "findings.json", "index.html"]
+"""The files of an audit that has neither tables nor charts."""
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +92,8 @@ def test_an_audit_writes_a_page_a_record_tables_and_charts(tmp_path: Path) -> No
         contents(tmp_path / "out")
     )
     assert sorted(contents(tmp_path / "out")) == [
+        "README.md",
+        "croissant.json",
         "figures/bars.svg",
         "figures/curve.svg",
         "figures/words.svg",
@@ -269,7 +273,7 @@ def test_parquet_keeps_types_and_texts(written: Path) -> None:
 def test_an_earlier_audit_is_replaced(tmp_path: Path) -> None:
     write_audit(tmp_path / "out", WITHOUT_CHARTS, HEADER, redact=False)
     write_audit(tmp_path / "out", Findings({"n": 1}), HEADER, redact=False)
-    assert sorted(contents(tmp_path / "out")) == ["findings.json", "index.html"]
+    assert sorted(contents(tmp_path / "out")) == WITHOUT_TABLES
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -310,7 +314,7 @@ def test_a_link_to_a_folder_is_kept(tmp_path: Path) -> None:
     for _ in range(2):
         write_audit(tmp_path / "out", Findings({"n": 1}), HEADER, redact=False)
     assert (tmp_path / "out").is_symlink()
-    assert sorted(contents(tmp_path / "elsewhere" / "real")) == ["findings.json", "index.html"]
+    assert sorted(contents(tmp_path / "elsewhere" / "real")) == WITHOUT_TABLES
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["real"]
 
 

@@ -62,7 +62,9 @@ def test_the_record_has_hash_and_size_of_each_file(files: dict[str, bytes]) -> N
 
 
 def test_an_installation_without_metadata_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.metadata.PathDistribution, "read_text", lambda self, name: None)
+    # The class is that of another package if a test of this process has imported `importlib_metadata`, as MLflow does.
+    found = type(importlib.metadata.distribution("extraction-harness"))
+    monkeypatch.setattr(found, "read_text", lambda self, name: None)
     with pytest.raises(HarnessError, match="METADATA of its installation is missing"):
         harness_wheel()
 

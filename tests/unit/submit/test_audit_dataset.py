@@ -1,0 +1,231 @@
+"""The folder of an audit is a Hugging Face data set with a card and Croissant metadata, whatever text it contains."""
+
+import hashlib
+import html
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from harness.core.findings import Conclusion, Findings, FoundTable
+from harness.core.text import sanitize
+from harness.submit.audit_export import write_audit
+from harness.submit.audit_page import AuditHeader
+from harness.submit.audit_tables import whole_text
+from harness.submit.markdown_escape import markdown_text, yaml_string
+from tests.unit.submit.audit_header import HEADER, MODEL
+
+MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+HOSTILE = (
+    "---\nlicense: mit\nconfigs: []\n---",
+    "# A heading",
+    "[a link](http://evil.example) ![picture](http://evil.example/x.png) <https://evil.example>",
+    "<script>alert(1)</script> <img src=x onerror=alert(1)> &lt;b&gt;",
+    "| a | b |\n|---|---|\n| `code` | **bold** ~~gone~~ |",
+    '1. x "quoted" \\ back\x1b[31m\u202e\ud800\u2028 😀',
+    "- item\n\n```\nfence",
+)
+ODD_NAMES = ("a b/c|d`", "ünï 😀", "%2F", '{x}<y>"', "line\n\u2028break", "[a](http://b)", "")
+TABLES = [
+    FoundTable("rates", "Rates", {"threshold": ["trigram", "start"], "rate": np.array([0.4, np.nan]), "n": [3, None]}),
+    FoundTable(
+        "texts",
+        "Texts",
+        {"text": [*HOSTILE, None], "vector": np.ones((8, 2)), "is_known": [True, None] * 4, "none": [None] * 8},
+        text_columns=("text",),
+    ),
+    FoundTable("odd", "Odd names", {name: [number, None] for number, name in enumerate(ODD_NAMES)}),
+    FoundTable("without-rows", "No rows", {"a": [], "b": []}),
+    FoundTable("without-columns", "No columns", {}),
+]
+FINDINGS = Findings(
+    {"n": 1},
+    sentences=HOSTILE,
+    tables=TABLES,
+    conclusion=Conclusion("Was it seen?", "Probably", HOSTILE[2], HOSTILE[4]),
+    definitions={"rate": "the share of paragraphs that pass", "threshold": HOSTILE[3]},
+)
+LOADABLE = ["rates", "texts", "odd"]
+
+
+def hostile_header() -> AuditHeader:
+    """The header of an audit of a model in a directory, whose other names are hostile."""
+    model = MODEL.model_copy(update={"id": "/home/me/models/target"})
+    spec = HEADER.spec.model_copy(update={"subject": HOSTILE[0], "models": (model,)})
+    return replace(HEADER, spec=spec, title=HOSTILE[5], warnings=[*HOSTILE, "/home/me/models/target has no tokenizer."])
+
+
+def write(folder: Path, findings: Findings = FINDINGS, header: AuditHeader = HEADER, *, redact: bool = False) -> Path:
+    write_audit(folder / "out", findings, header, redact=redact)
+    return folder / "out"
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["open", "redacted"])
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an audit with odd tables, as it is and redacted."""
+    return write(tmp_path_factory.mktemp("dataset"), redact=request.param)
+
+
+def card_of(folder: Path) -> tuple[dict[str, Any], str]:
+    """Return the front matter of a card and its body."""
+    empty, front_matter, body = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    assert not empty
+    return yaml.safe_load(front_matter), body
+
+
+def croissant_of(folder: Path) -> dict[str, Any]:
+    metadata: dict[str, Any] = json.loads((folder / "croissant.json").read_bytes())
+    return metadata
+
+
+def tokens_of(body: str) -> list[Token]:
+    return [token for block in MARKDOWN.parse(body) for token in (block, *(block.children or ()))]
+
+
+def stored_rows(folder: Path, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(folder / "tables" / f"{name}.parquet").to_pylist()
+    return rows
+
+
+def test_datasets_loads_every_configuration(written: Path, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    assert datasets.get_dataset_config_names(str(written)) == LOADABLE
+    for name in LOADABLE:
+        loaded = datasets.load_dataset(str(written), name, split="audit", cache_dir=str(tmp_path))
+        assert loaded.to_list() == stored_rows(written, name)
+    default = datasets.load_dataset(str(written), split="audit", cache_dir=str(tmp_path))
+    assert default.to_list() == stored_rows(written, LOADABLE[0])
+
+
+def test_the_card_names_each_table_that_can_be_loaded(written: Path) -> None:
+    front_matter, body = card_of(written)
+    assert front_matter["license"] == "other" and "memorization" in front_matter["tags"]
+    assert front_matter["pretty_name"] == "Sequence extraction: corpus"
+    assert front_matter["configs"] == [
+        {"config_name": name, "data_files": [{"split": "audit", "path": f"tables/{name}.parquet"}]}
+        | ({"default": True} if name == LOADABLE[0] else {})
+        for name in LOADABLE
+    ]
+    assert "tables/without-rows.parquet has no rows" in body
+
+
+def test_the_card_says_what_was_measured_and_what_columns_mean(tmp_path: Path) -> None:
+    for is_redacted, sentence, meaning in (
+        (False, "This data set is not redacted", "text of the corpus or of the model"),
+        (True, "This data set is redacted", "length and hash of a text of the corpus or of the model"),
+    ):
+        _, body = card_of(write(tmp_path, redact=is_redacted))
+        for known in (sentence, f"| text | text | {meaning} |", "| rate | number | rate: the share of paragraphs that"):
+            assert known in body
+    for known in ("A paper", "Seed: 7", "harness: 0.1", "ab" * 32, "corpus.jsonl, SHA-256 cdcd", "abcd-demo, finished"):
+        assert known in body
+
+
+def test_hostile_text_is_only_shown_as_text(tmp_path: Path) -> None:
+    folder = write(tmp_path, header=hostile_header())
+    front_matter, body = card_of(folder)
+    assert front_matter["pretty_name"] == sanitize(whole_text(f"{HOSTILE[5]}: {HOSTILE[0]}"))
+    assert front_matter["license"] == "other" and len(front_matter["configs"]) == len(LOADABLE)
+    tokens = tokens_of(body)
+    assert not {"html_block", "html_inline", "link_open", "image", "s_open", "em_open", "hr"} & {
+        token.type for token in tokens
+    }
+    headings = [after.content for token, after in itertools.pairwise(tokens) if token.type == "heading_open"]
+    assert headings[1:] == [
+        *("What was measured", "Notes and limitations", "Warnings", "Tables"),
+        *("Rates", "Texts", "Odd names", "No rows", "No columns"),
+    ]
+    assert [token.content.split("\n")[0] for token in tokens if token.type == "fence"] == [
+        "from datasets import load_dataset"
+    ]
+    assert sum(token.type == "strong_open" for token in tokens) == 1
+    rows = sum(token.type == "tr_open" for token in tokens)
+    assert rows == sum(1 + len(table.columns) for table in TABLES if table.columns)
+    shown = {token.content for token in tokens if token.type == "text"}
+    assert sanitize(HOSTILE[1]) in shown
+
+
+def test_card_and_metadata_contain_no_path_of_this_machine(tmp_path: Path) -> None:
+    conclusion = Conclusion("Was it seen?", "Yes", "/home/me/models/target leaks it")
+    found = replace(FINDINGS, conclusion=conclusion, sentences=["/home/me/models/target leaks 40 %."])
+    folder = write(tmp_path, found, hostile_header())
+    text = (folder / "README.md").read_text(encoding="utf-8") + (folder / "croissant.json").read_text(encoding="utf-8")
+    assert "target leaks 40 %" in text and "target has no tokenizer" in text
+    assert "/home" not in text and str(tmp_path) not in text
+
+
+@given(st.text())
+def test_any_text_is_escaped_for_markdown(text: str) -> None:
+    line = " ".join(sanitize(text).split())
+    shown = MARKDOWN.render(f"- {markdown_text(text)}")
+    assert html.unescape(shown) == f"<ul>\n<li>{line}</li>\n</ul>\n"
+    assert shown.count("<") == 4
+
+
+@given(st.text())
+def test_any_text_is_a_yaml_scalar(text: str) -> None:
+    scalar = yaml_string(text)
+    assert len(scalar.splitlines()) == 1
+    assert yaml.safe_load(f"a: {scalar}\nb: 1") == {"a": sanitize(text), "b": 1}
+
+
+def test_croissant_reads_every_table(written: Path) -> None:
+    croissant = pytest.importorskip("mlcroissant")
+    dataset = croissant.Dataset(jsonld=str(written / "croissant.json"))
+    assert not dataset.metadata.ctx.issues.errors and not dataset.metadata.ctx.issues.warnings
+    assert [record_set.name for record_set in dataset.metadata.record_sets] == [*LOADABLE, "without-rows"]
+    rates = list(dataset.records("rates"))
+    assert rates == [
+        {"rates/threshold": b"trigram", "rates/rate": 0.4, "rates/n": 3},
+        {"rates/threshold": b"start", "rates/rate": None, "rates/n": None},
+    ]
+    texts = [record["texts/text"] for record in dataset.records("texts")]
+    assert texts == [row["text"] and row["text"].encode() for row in stored_rows(written, "texts")]
+    assert [len(record["texts/vector"]) for record in dataset.records("texts")] == [2] * 8
+    named = [name for name in ODD_NAMES if name]
+    assert [list(record.values()) for record in dataset.records("odd")] == [
+        [float(number) for number in range(len(named))],
+        [None] * len(named),
+    ]
+    assert list(dataset.records("without-rows")) == []
+
+
+def test_croissant_has_the_hash_and_types_of_each_file(written: Path) -> None:
+    metadata = croissant_of(written)
+    assert len(metadata["distribution"]) == len(TABLES)
+    for file in metadata["distribution"]:
+        content = (written / file["contentUrl"]).read_bytes()
+        assert file["sha256"] == hashlib.sha256(content).hexdigest()
+        assert file["contentSize"] == f"{len(content)} B"
+    types = {field["name"]: field["dataType"] for record in metadata["recordSet"] for field in record["field"]}
+    assert (types["threshold"], types["rate"], types["n"]) == ("sc:Text", "sc:Float", "sc:Integer")
+    assert (types["vector"], types["is_known"], types["none"]) == ("sc:Float", "sc:Boolean", "sc:Float")
+    repeated = [field["name"] for record in metadata["recordSet"] for field in record["field"] if "repeated" in field]
+    assert repeated == ["vector"]
+
+
+def test_croissant_describes_the_audit_and_its_day(tmp_path: Path) -> None:
+    metadata = croissant_of(write(tmp_path))
+    assert metadata["datePublished"] == "2023-11-14"
+    assert metadata["citeAs"] == "A paper" and "Target: demo. Source: corpus." in metadata["description"]
+    ids = [metadata["distribution"], *(record["field"] for record in metadata["recordSet"]), metadata["recordSet"]]
+    names = [node["@id"] for nodes in ids for node in nodes]
+    assert len(set(names)) == len(names)
+
+
+def test_an_audit_without_tables_has_a_card_and_metadata(tmp_path: Path) -> None:
+    folder = write(tmp_path, Findings({"n": 1}))
+    front_matter, body = card_of(folder)
+    assert "configs" not in front_matter and "The audit has no table." in body
+    croissant = pytest.importorskip("mlcroissant")
+    assert croissant.Dataset(jsonld=str(folder / "croissant.json")).metadata.record_sets == []
