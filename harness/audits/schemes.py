@@ -29,6 +29,7 @@ class SchemeParams(AuditParams):
     top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by the `top_k` scheme.")
     top_p: float = Field(0.9, gt=0, lt=1, description="Probability mass kept by the `top_p` scheme.")
     typical_p: float = Field(0.6, gt=0, lt=1, description="Probability mass kept by the `typical_p` scheme.")
+    schemes: tuple[Scheme, ...] = Field(SCHEMES, min_length=1, description="Decoding schemes that are measured.")
 
     @property
     def policies(self) -> dict[Scheme, Policy]:

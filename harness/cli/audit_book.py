@@ -10,14 +10,7 @@ from harness.audits.book.audit import BookAudit
 from harness.audits.book.inputs import read_texts
 from harness.audits.book.params import BookParams, StrideUnit
 from harness.audits.models import Model
-from harness.cli.audit_endpoint import (
-    EndpointOptions,
-    most_likely_tokens,
-    require_endpoint_schemes,
-    require_one_target,
-    with_probed_form,
-    without_search,
-)
+from harness.cli.audit_endpoint import EndpointOptions, for_endpoint, with_probed_form
 from harness.cli.audit_run import AuditOptions, Targets, TextField, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.resolving import model_records
@@ -71,15 +64,11 @@ def book(
     if not target:
         raise UsageError("no target is named. Give --target.")
     params = BookParams.checked(**asdict(measurement), **asdict(server), schemes=schemes.replace(",", " ").split())
-    is_served = params.endpoint is not None
-    if is_served:
-        require_one_target(params, target)
-        require_endpoint_schemes(params.schemes)
-        params = without_search(params)
-    records = model_records(target, compute, revision=options.revision, is_first_served=is_served)
+    params = for_endpoint(params, target)
+    records = model_records(target, compute, revision=options.revision, is_first_served=params.endpoint is not None)
     models = [Model(record.id, record.path) for record in records]
+    params = with_probed_form(params, models[0])
     inputs = read_texts(text, control, models, params, field=field, split=split)
-    params = with_probed_form(params, models[0], top_k=most_likely_tokens(params, params.schemes))
     files = {"text" if number == 1 else f"text {number}": path for number, path in enumerate(text, 1)}
     if control is not None:
         files["control"] = control

@@ -13,9 +13,9 @@ from harness.audits.compare.inputs import Sequences, Stored, common_sequences, r
 from harness.audits.compare.params import SCHEMES, CompareParams
 from harness.audits.leakage.inputs import PairSize, PairSource, read_pairs
 from harness.audits.leakage.pairs import Pairs
+from harness.audits.leakage.params import LeakageParams
 from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model
-from harness.audits.registry import audit_named
 from harness.audits.sources import select_source
 from harness.cli.audit_run import AuditOptions, Round, Targets, TextField, run_audit
 from harness.cli.options import DeviceOptions
@@ -124,15 +124,15 @@ def _stored_audit(folder: RunFolder) -> tuple[str, Pairs, Sequence[Stored]]:
     spec = folder.audit_spec()
     if spec.audit != "leakage":
         raise HarnessError(f"{folder.id} is an audit of kind {spec.audit}, and --run takes leakage audits.")
-    params = audit_named(spec.audit).params_type().model_validate(spec.params)
+    params = LeakageParams.model_validate(spec.params)
     tables = {table.name: table for table in spec.tables}
     inputs = AuditInputs.read(folder.inputs)
     with AuditReader(folder.store) as reader:
         rows: RowsOf = lambda name: reader.audit_rows(tables[name]).columns  # noqa: E731
         given = Pairs.from_inputs(inputs)
-        pairs = measured_pairs(given, rows, params)  # type: ignore[arg-type]
+        pairs = measured_pairs(given, rows, params)
         tokens = rows("token")
-    names = [model.id for model in spec.models][: len(spec.models) - bool(given.documents)]
+    names = params.model_names(tuple(model.id for model in spec.models))[: len(spec.models) - bool(given.documents)]
     length = np.asarray(tokens["prefix_length"], np.int64) == pairs.prefix_length
     stored = []
     for number, name in enumerate(names):

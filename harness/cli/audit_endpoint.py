@@ -10,14 +10,12 @@ import typer
 
 from harness.audits.endpoint.params import ScoringParams
 from harness.audits.models import Model, load_text_tokenizer
-from harness.audits.near_results import NearParams
 from harness.audits.schemes import Scheme, SchemeParams
 from harness.cli.output import say
 from harness.core.errors import UsageError
 from harness.core.request import ENDPOINT_KEYS
 
-ParamsType = TypeVar("ParamsType", bound=ScoringParams)
-NearType = TypeVar("NearType", bound=NearParams)
+ScoringParamsType = TypeVar("ScoringParamsType", bound=ScoringParams)
 ENDPOINT_SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
 """The decoding schemes whose probabilities follow from the tokens that an endpoint returns."""
 _PROBE_RETRIES = 2
@@ -43,8 +41,16 @@ class EndpointOptions:
     retries: Annotated[int, typer.Option(help="Maximum retries of a failed request.")] = 6
 
 
-def require_endpoint_schemes(schemes: tuple[Scheme, ...]) -> None:
-    """Raise UsageError if a scheme needs more of the distribution than an endpoint returns."""
+def for_endpoint(params: ScoringParamsType, targets: Sequence[str]) -> ScoringParamsType:
+    """Return the parameters without what an endpoint cannot measure, and say so; unchanged without an endpoint.
+
+    Raises UsageError if several targets are named, or a scheme that needs more than an endpoint returns.
+    """
+    if params.endpoint is None:
+        return params
+    if len(set(targets)) != 1:
+        raise UsageError("an endpoint serves one model. Give one --target with its tokenizer: a hub id or a directory.")
+    schemes = getattr(params, "schemes", ())
     if missing := [scheme.value for scheme in schemes if scheme not in ENDPOINT_SCHEMES]:
         needs = "need" if len(missing) > 1 else "needs"
         choices = ", ".join(scheme.value for scheme in ENDPOINT_SCHEMES)
@@ -52,36 +58,22 @@ def require_endpoint_schemes(schemes: tuple[Scheme, ...]) -> None:
             f"--schemes: {', '.join(missing)} {needs} the whole distribution, which an endpoint does not return. "
             f"Choose from {choices}."
         )
+    # Searches for likely suffixes take thousands of steps in the model.
+    searches = [name for name in ("inexact", "near") if getattr(params, name, 0)]
+    if searches:
+        say(f"left out, because an endpoint does not give the model itself: --{' and --'.join(searches)}")
+    return params.model_copy(update=dict.fromkeys(searches, 0))
 
 
-def require_one_target(params: ScoringParams, targets: Sequence[str]) -> None:
-    """Raise UsageError if an endpoint and several targets are named: a target then names the tokenizer."""
-    if params.endpoint is not None and len(set(targets)) != 1:
-        raise UsageError("an endpoint serves one model. Give one --target with its tokenizer: a hub id or a directory.")
-
-
-def without_search(params: NearType) -> NearType:
-    """Return the parameters without searches for likely suffixes, which need the model itself, and say so."""
-    left_out = [name for name in ("inexact", "near") if getattr(params, name, 0)]
-    if left_out:
-        needs = "need" if len(left_out) > 1 else "needs"
-        say(f"--{' and --'.join(left_out)} {needs} the model itself, which an endpoint does not give: left out")
-    return params.model_copy(update=dict.fromkeys(left_out, 0))
-
-
-def most_likely_tokens(params: SchemeParams, schemes: Sequence[Scheme]) -> int:
-    """Return the number of likeliest tokens of each position that the schemes need."""
-    return max([1, *(params.policies[scheme].top_k or 1 for scheme in schemes)])
-
-
-def with_probed_form(params: ParamsType, tokenizer: Model, *, top_k: int) -> ParamsType:
+def with_probed_form(params: ScoringParamsType, tokenizer: Model) -> ScoringParamsType:
     """Return the parameters with what a probe of their endpoint found; unchanged without an endpoint.
 
-    tokenizer: the model whose tokenizer the endpoint uses. top_k: the number of likeliest tokens that are needed.
-    Raises HarnessError in one sentence if the endpoint cannot be used.
+    tokenizer: the model whose tokenizer the endpoint uses. Raises HarnessError in one sentence if the endpoint cannot
+    be used.
     """
     if params.endpoint is None:
         return params
+    top_k = params.top_k if isinstance(params, SchemeParams) and Scheme.TOP_K in params.schemes else 1
     from harness.audits.endpoint.client import Endpoint  # loads an HTTP client
     from harness.audits.endpoint.probe import Probe
 

@@ -12,15 +12,7 @@ from harness.audits.leakage.params import LeakageParams
 from harness.audits.models import Model
 from harness.audits.schemes import SCHEMES
 from harness.audits.sources import CorpusFiles, select_source
-from harness.cli.audit_endpoint import (
-    ENDPOINT_SCHEMES,
-    EndpointOptions,
-    most_likely_tokens,
-    require_endpoint_schemes,
-    require_one_target,
-    with_probed_form,
-    without_search,
-)
+from harness.cli.audit_endpoint import ENDPOINT_SCHEMES, EndpointOptions, for_endpoint, with_probed_form
 from harness.cli.audit_run import AuditOptions, Round, Targets, TextField, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.resolving import model_records
@@ -102,13 +94,8 @@ def leakage(
         entity_kinds=entity_kinds.replace(",", " ").split(),
     )
     ids, revision = source.models(target, options.revision)
-    if is_served:
-        require_one_target(params, ids[: len(ids) - (tagger is not None)])
-        require_endpoint_schemes(params.schemes)
-        params = without_search(params)
+    params = for_endpoint(params, ids[: len(ids) - (tagger is not None)])
     records = model_records(ids, compute, revision=revision, is_first_served=is_served)
+    params = with_probed_form(params, Model(records[0].id, records[0].path))
     inputs = read_inputs(source, params, {record.id: record.path for record in records}, limit=limit, seed=options.seed)
-    params = with_probed_form(
-        params, Model(records[0].id, records[0].path), top_k=most_likely_tokens(params, params.schemes)
-    )
     run_audit(LeakageAudit(params), inputs, name=source.name, files=source.files, models=records, options=options)

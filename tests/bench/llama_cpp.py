@@ -94,7 +94,8 @@ def main() -> None:
             assert "shifted positions" in done.stderr
         _add_first_token(model / "tokenizer.json")
         (folder / "known.txt").write_text(_demo_text())
-        book = (str(folder / "known.txt"), "--near", "0", "--stride", "60", "--top-k", "10", "--target", str(model))
+        measured = ("--near", "0", "--stride", "60", "--schemes", "plain,greedy", "--target", str(model))
+        book = (str(folder / "known.txt"), *measured)
         with _served(options.python, model, folder / "with.gguf", adds_bos=True) as url:
             for audit, arguments in (("leakage", _leakage(model)), ("book", book)):
                 served = json.loads(_audit(audit, *arguments, *_endpoint(url), "--json", home=folder).stdout)

@@ -14,6 +14,7 @@ TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_the_commands_of_a_tutorial(machine: Machine, page: Path) -> None:
     text = page.read_text(encoding="utf-8")

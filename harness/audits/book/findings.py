@@ -115,7 +115,7 @@ def _sentences(results: BookResults) -> Iterator[str]:
     params = results.params
     if results.progress.unmeasured:
         missing = pluralize(results.progress.unmeasured, "window")
-        yield f"{missing} could not be measured through the endpoint and are left out."
+        yield f"Left out {missing} that could not be measured through the endpoint."
     for one in results.by_model:
         gap = one.difference(THRESHOLDS[0])
         if gap is not None:

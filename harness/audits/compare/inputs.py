@@ -137,7 +137,12 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[Stored]]]) -> S
         raise HarnessError(
             f"{first} and {audits[-1][0]} used different values of --top-k. Run one of them again with the same value."
         )
-    rows = np.array(chosen, np.int64)
+    # An endpoint may not have measured all sequences.
+    known = ~np.isnan(np.concatenate([one.logprobs for one in stored])).any(axis=(0, 2))
+    if not known.all():
+        notes.append(f"Left out {pluralize(int((~known).sum()), 'sequence')} that some audit could not measure.")
+        stored = [replace(one, logprobs=one.logprobs[:, known]) for one in stored]
+    rows = np.array(chosen, np.int64)[known]
     shared = replace(pairs, prefixes=pairs.prefixes[rows], suffixes=pairs.suffixes[rows], documents=(), notes=notes)
     return Sequences(shared, np.zeros(len(rows), bool), np.full(len(rows), -1, np.int64), rows, stored)
 

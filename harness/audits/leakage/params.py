@@ -30,7 +30,6 @@ class LeakageParams(NearParams, ScoringParams):
         (),
         description="Prefix lengths to sweep over, in tokens counted from the prefix's end; the whole prefix always.",
     )
-    schemes: tuple[Scheme, ...] = Field(SCHEMES, description="Decoding schemes; greedy, plain and top_k always.")
     queries: int = Field(30, ge=1, le=1_000_000, description="Number of queries for the corrected extraction rate.")
     inexact: int = Field(200, ge=0, description="Sequences, sampled by seed, whose inexact matches are measured.")
     branches: int = Field(256, ge=1, le=65_536, description="Partial suffixes kept in the search for inexact matches.")
@@ -42,6 +41,7 @@ class LeakageParams(NearParams, ScoringParams):
     @field_validator("schemes")
     @classmethod
     def _in_fixed_order(cls, schemes: tuple[Scheme, ...]) -> tuple[Scheme, ...]:
+        # The conclusion is about these three.
         chosen = {*schemes, Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K}
         return tuple(scheme for scheme in SCHEMES if scheme in chosen)
 

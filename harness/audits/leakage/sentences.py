@@ -37,7 +37,7 @@ def _progress(results: LeakageResults) -> Iterator[str]:
 
 def _unmeasured(results: LeakageResults) -> Iterator[str]:
     if number := max(setting.unmeasured for setting in results.measured.settings):
-        yield f"{pluralize(number, 'sequence')} could not be measured through the endpoint and are left out."
+        yield f"Left out {pluralize(number, 'sequence')} that could not be measured through the endpoint."
 
 
 def _leakage(results: LeakageResults) -> Iterator[str]:

@@ -172,7 +172,7 @@ def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
         yield f"ReCaLL puts up to {len(results.documents.shots):,} tokens of other non-members before each text."
     if results.unmeasured:
         missing = pluralize(results.unmeasured, "document")
-        yield f"{missing} could not be measured through the endpoint and are left out."
+        yield f"Left out {missing} that could not be measured through the endpoint."
     yield from results.documents.notes
 
 

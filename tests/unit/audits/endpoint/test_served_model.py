@@ -11,6 +11,7 @@ import pytest
 from harness.audits.book.audit import BookAudit
 from harness.audits.book.inputs import read_texts
 from harness.audits.book.params import BookParams
+from harness.audits.compare.inputs import Stored, common_sequences
 from harness.audits.endpoint.client import Endpoint
 from harness.audits.endpoint.params import ScoringParams
 from harness.audits.endpoint.probe import Probe
@@ -220,4 +221,16 @@ def test_unreadable_texts_are_left_out_and_counted() -> None:
     figures = context.findings("x").figures
     assert (figures["sequences"], figures["unmeasured"], figures["is_complete"]) == (10, 2, True)
     assert len(context.warnings) == 2
-    assert any("2 sequences could not be measured" in sentence for sentence in context.findings("x").sentences)
+    assert any("Left out 2 sequences" in sentence for sentence in context.findings("x").sentences)
+
+
+def test_a_served_audit_can_be_compared_without_what_was_left_out() -> None:
+    logprobs = np.log(np.full((3, 4, 5), 0.5))
+    partial = logprobs.copy()
+    partial[:, 2] = np.nan
+    pairs = round_pairs(load_round("demo"), [TINY], PairSize(), limit=4, seed=0)
+    audits = [(name, pairs, [Stored(name, each, 10)]) for name, each in (("a", logprobs), ("b", partial))]
+    shared = common_sequences(audits)
+    assert len(shared.pairs) == 3
+    assert shared.rows.tolist() == [0, 1, 3]
+    assert any("Left out 1 sequence" in note for note in shared.pairs.notes)
