@@ -8,7 +8,7 @@ import argparse
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -93,7 +93,7 @@ class DemoModel:
         for place in range(1, len(ids)):
             scores = given[max(0, place - shift)]
             value = 0.0 if self.fault == "zeros" else float(scores[ids[place]])
-            top = scores.topk(number)
+            top = scores.topk(min(number, 3) if self.fault == "few" else number)
             yield ids[place], value, dict(zip(top.indices.tolist(), top.values.tolist(), strict=True))
 
     def _by_id(self, ids: Sequence[int], number: int, body: Body) -> list[Body | None]:
@@ -150,10 +150,12 @@ def serve(answer: Callable[[str, Body], Body], *, port: int = 0) -> Iterator[Ser
                 status, content = 200, json.dumps(answer(self.path, body)).encode()
             except Refused as error:
                 status, content = error.status, b"{}"
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            # A client may have been killed.
+            with suppress(ConnectionError):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -71,12 +71,15 @@ def load_text_tokenizer(model: Model) -> "Tokenizer":
     return tokenizer
 
 
-def require_context(models: Sequence[Model], wanted: int) -> None:
-    """Raise HarnessError unless every model attends to `wanted` tokens."""
+def require_context(
+    models: Sequence[Model],
+    wanted: int,
+    *,
+    what: str = "prefix and suffix have",
+    option: str = "--prefix-tokens or --suffix-tokens",
+) -> None:
+    """Raise HarnessError unless every model attends to `wanted` tokens. what, option: words of the sentence."""
     for model in models:
         context = configured_number(model.path, CONTEXT_KEYS)
         if context is not None and context < wanted:
-            raise HarnessError(
-                f"prefix and suffix have {wanted:,} tokens, and the context of {model.id} is {context:,}. Set "
-                "--prefix-tokens or --suffix-tokens."
-            )
+            raise HarnessError(f"{what} {wanted:,} tokens, and the context of {model.id} is {context:,}. Set {option}.")

@@ -67,8 +67,8 @@ def book(
     params = for_endpoint(params, target)
     records = model_records(target, compute, revision=options.revision, is_first_served=params.endpoint is not None)
     models = [Model(record.id, record.path) for record in records]
-    params = with_probed_form(params, models[0])
     inputs = read_texts(text, control, models, params, field=field, split=split)
+    params = with_probed_form(params, models[0])
     files = {"text" if number == 1 else f"text {number}": path for number, path in enumerate(text, 1)}
     if control is not None:
         files["control"] = control

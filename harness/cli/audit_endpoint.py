@@ -61,7 +61,9 @@ def for_endpoint(params: ScoringParamsType, targets: Sequence[str]) -> ScoringPa
     # Searches for likely suffixes take thousands of steps in the model.
     searches = [name for name in ("inexact", "near") if getattr(params, name, 0)]
     if searches:
-        say(f"left out, because an endpoint does not give the model itself: --{' and --'.join(searches)}")
+        names = {"inexact": "inexact", "near": "near-verbatim"}
+        left_out = " and ".join(names[name] for name in searches)
+        say(f"not measured, because an endpoint does not give the model itself: {left_out} matches")
     return params.model_copy(update=dict.fromkeys(searches, 0))
 
 

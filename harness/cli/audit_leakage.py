@@ -96,6 +96,6 @@ def leakage(
     ids, revision = source.models(target, options.revision)
     params = for_endpoint(params, ids[: len(ids) - (tagger is not None)])
     records = model_records(ids, compute, revision=revision, is_first_served=is_served)
-    params = with_probed_form(params, Model(records[0].id, records[0].path))
     inputs = read_inputs(source, params, {record.id: record.path for record in records}, limit=limit, seed=options.seed)
+    params = with_probed_form(params, Model(records[0].id, records[0].path))
     run_audit(LeakageAudit(params), inputs, name=source.name, files=source.files, models=records, options=options)

@@ -71,7 +71,7 @@ def membership(
     models = [Model(record.id, record.path) for record in records]
     if reference is not None and len(models) < 2:
         raise UsageError(f"{reference} is both --target and --reference. Choose two models.")
-    params = with_probed_form(params, models[0])
     inputs = read_documents(inside, outside, models, params, limit=limit, seed=options.seed)
+    params = with_probed_form(params, models[0])
     files = source_files("members", inside) | source_files("non-members", outside)
     run_audit(MembershipAudit(params), inputs, name=source_name(inside), files=files, models=records, options=options)

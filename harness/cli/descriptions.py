@@ -131,7 +131,9 @@ def _input_rows(folder: RunFolder, spec: JobSpec) -> list[tuple[str, str]]:
 
 
 def _params_text(params: Mapping[str, Any]) -> str:
-    return sanitize(", ".join(settings_from(params)) or "none")
+    # The form of an endpoint is described in a row of its own.
+    shown = {name: value for name, value in params.items() if name != "form"}
+    return sanitize(", ".join(settings_from(shown)) or "none")
 
 
 def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tuple[str, str]]:
@@ -172,7 +174,7 @@ def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).description}")]
     if summary.in_force is not None:
         rows.append(("in force", sanitize(AppliedSandbox.from_record(summary.in_force).summary)))
-    rows.append(("network", "none" if summary.network == "none" else f"{summary.network}, as the attack requested"))
+    rows.append(("network", "none" if summary.network == "none" else f"{summary.network}, as the job requested"))
     if refused := describe_refusals({Refusal(kind): count for kind, count in summary.refused.items()}):
         rows.append(("refused", f"{refused}: the attack tried this, and the sandbox refused it"))
     return rows

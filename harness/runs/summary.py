@@ -190,6 +190,8 @@ def nondeterminism_reasons(folder: RunFolder) -> list[str]:
     reasons = []
     if status in (Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST):
         reasons.append(f"it ended {status.words}")
+    if folder.spec().network == "endpoint":
+        reasons.append("an endpoint may answer differently")
     if any(name == "worker_read_clock" for _, _, name, _ in events):
         reasons.append("the attack read the clock")
     used = [detail for _, _, name, detail in events if name == "execution"]

@@ -123,7 +123,7 @@ def dataset_title(header: AuditHeader) -> str:
 
 def dataset_summary(header: AuditHeader) -> str:
     """Return one sentence about what was measured: the audit, the targets and the source."""
-    models = ", ".join(map(short_name, header.spec.models)) or header.endpoint or "stored results"
+    models = header.model if header.endpoint or header.spec.models else "stored results"
     return (
         f"Results of the audit “{header.title}” (harness audit {header.spec.audit}), which measures what a model has "
         f"memorized. Target: {models}. Source: {header.spec.subject}."

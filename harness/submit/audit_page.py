@@ -236,7 +236,8 @@ def _record(header: AuditHeader) -> Rows:
     if header.endpoint:
         rows.append(("Endpoint", f"{header.endpoint}, model {header.spec.params.get('endpoint_model')}"))
     rows += [(name, Monospace(f"{record.path.name}, sha256 {record.sha256}")) for name, record in spec.paths.items()]
-    params = ", ".join(f"{name} = {shorten(str(value), _MAX_VALUE)}" for name, value in spec.params.items())
+    shown = {name: value for name, value in spec.params.items() if name != "form"}
+    params = ", ".join(f"{name} = {shorten(str(value), _MAX_VALUE)}" for name, value in shown.items())
     rows += [
         ("Parameters", params or "none"),
         ("Seed", str(spec.seed)),

@@ -187,7 +187,7 @@ class Endpoint:
                 for piece in response.iter_bytes():
                     received += piece
                     if len(received) > _LARGEST_ANSWER:
-                        raise BadAnswer("sent more than 8 MiB")
+                        raise BadAnswer("sent more than 8 MiB", is_final=True)
                     if time.monotonic() > deadline:
                         raise BadAnswer("timed out")
         except httpx.TimeoutException:
@@ -263,7 +263,7 @@ def _read_json(content: bytes, read: Callable[[Any], Value]) -> Value:
         return read(parse_json(content))
     except ValueError:
         raise BadAnswer("sends invalid JSON") from None
-    except (LookupError, TypeError, AttributeError):
+    except (LookupError, TypeError, AttributeError, OverflowError):
         raise BadAnswer("sends JSON without a completion") from None
 
 

@@ -11,7 +11,13 @@ import numpy as np
 from harness.audits.endpoint.client import UNREACHABLE, Answer, BadAnswer, Endpoint
 from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.params import REFUSAL
-from harness.audits.endpoint.prompt_logprobs import OTHER_TOKENS, PromptLogprobs, read_prompt_logprobs, request_body
+from harness.audits.endpoint.prompt_logprobs import (
+    OTHER_TOKENS,
+    PromptLogprobs,
+    read_prompt_logprobs,
+    request_body,
+    vllm_positions,
+)
 from harness.core.arrays import Floats, Ints
 from harness.core.errors import HarnessError
 
@@ -22,10 +28,14 @@ _TEXT = (
     "The committee met on the first Monday of the month. After the minutes of the last meeting were read, the "
     "chairman asked whether anyone wished to speak. Nobody did"
 )
-_ENDINGS = (", and", " so")
+_ENDINGS = (", and then they left", " so that they left")
 _SHIFT = 0.5
 """Nats by which a prediction differs if it is of another position. Rounding in 16 bits differs by less."""
 _EQUAL = 1e-6
+_TOO_FEW = (
+    "does not return {} likeliest tokens. Set a smaller --top-k, or start the server with a larger limit (vLLM: "
+    "--max-logprobs)"
+)
 _SHIFTED = "returns log-probabilities of shifted positions: those of a token depend on {}"
 _FEW = 2
 """Likeliest tokens that every endpoint returns, if it returns any."""
@@ -86,18 +96,20 @@ class Probe:
             self._added_positions(form.model_copy(update={"likeliest": _FEW}), self._encode(_TEXT))
         except BadAnswer:
             return None
-        return (
-            f"does not return {form.likeliest} likeliest tokens. Set a smaller --top-k, or start the server with a "
-            "larger limit (vLLM: --max-logprobs)"
-        )
+        return _TOO_FEW.format(form.likeliest)
 
     def _check(self, form: EndpointForm) -> tuple[EndpointForm, list[str]]:
         """Return `form` with what was found. Raises BadAnswer if the endpoint does not answer it correctly."""
         first, second = (self._encode(_TEXT + ending) for ending in _ENDINGS)
         shared = int(np.argmin(np.append(first[: len(second)] == second[: len(first)], False)))
         first, second = first[: shared + 2], second[: shared + 2]
+        if min(len(first), len(second)) < shared + 2:
+            raise self._error("cannot be probed: the tokenizer of --target encodes the probe's text to too few tokens")
         form = form.model_copy(update={"skip": self._added_positions(form, first)})
         one, other = (self._ask(form, tokens) for tokens in (first, second))
+        vocabulary = self._tokenizer.get_vocab_size()
+        if max(map(len, one.likeliest)) < min(form.likeliest, vocabulary):
+            raise BadAnswer(_TOO_FEW.format(form.likeliest), is_final=True)
         _require_positions(one, other, shared)
         warnings = []
         tempered = self._ask(form, first, temperature=0.5)
@@ -190,19 +202,18 @@ def probe_tokens(tokenizer: "Tokenizer", form: EndpointForm) -> Ints:
 def _counts(answer: Any, field: LogprobsField) -> tuple[int | None, int]:
     """Return the number of prompt tokens in `usage`, None if it is missing, and the number of returned positions."""
     counted = (answer.get("usage") or {}).get("prompt_tokens")
-    choice = answer["choices"][0]
     if field is LogprobsField.ECHO:
-        positions = (choice.get("logprobs") or {}).get("tokens")
+        positions = (answer["choices"][0].get("logprobs") or {}).get("tokens")
     else:
-        positions = choice.get("prompt_logprobs", answer.get("prompt_logprobs"))
+        positions = vllm_positions(answer)
     if not positions:
         raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
-    return counted if isinstance(counted, int) else None, len(positions)
+    return counted if type(counted) is int else None, len(positions)
 
 
 def _require_positions(one: PromptLogprobs, other: PromptLogprobs, shared: int) -> None:
     """Raise BadAnswer if the positions of two prompts are shifted. shared: the number of equal tokens before others."""
-    distances = [_distance(*each) for each in zip(one.by_token, other.by_token, strict=True)]
+    distances = [_distance(*each) for each in zip(one.likeliest, other.likeliest, strict=True)]
     before = [*_differences(one.tokens[:shared], other.tokens[:shared]), *distances[1 : shared + 1]]
     if max(before) > _SHIFT:
         raise BadAnswer(_SHIFTED.format("the tokens after it"), is_final=True)

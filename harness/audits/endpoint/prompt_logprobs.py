@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _EXCESS = 1e-3
 """Nats above 0 that rounding explains."""
-_EQUAL = 1e-6
-"""Difference of log-probabilities below which they are of one token."""
 OTHER_TOKENS = "tokenizes the prompt differently from the tokenizer of --target"
 _ID_BEGINNING = "token_id:"
 """What vLLM and SGLang write before an id if they are started with --return-tokens-as-token-ids."""
@@ -32,37 +30,40 @@ _ID_BEGINNING = "token_id:"
 class PromptLogprobs:
     """The log-probabilities of the n tokens of a prompt under the unmodified model.
 
-    tokens: [n] float64 in nats, NaN for the first one. likeliest: for each position those of the likeliest tokens, in
-    descending order; they may include the prompt's own token beside the requested number. texts: for each position the
-    likeliest tokens, as ids or as text, with their log-probabilities.
+    tokens: [n] float64 in nats, NaN for the first one. names: the name of each token among the likeliest ones, an id or
+    a text. likeliest: for each position the likeliest tokens by name, and the prompt's own token beside them.
     """
 
     tokens: Floats
-    likeliest: Sequence[Floats]
-    by_token: Sequence[dict[str, float]]
+    names: Sequence[str]
+    likeliest: Sequence[dict[str, float]]
 
     def last(self, number: int) -> "PromptLogprobs":
         """Return the last `number` positions."""
-        return PromptLogprobs(self.tokens[-number:], self.likeliest[-number:], self.by_token[-number:])
+        return PromptLogprobs(self.tokens[-number:], self.names[-number:], self.likeliest[-number:])
 
     def under(self, policy: Policy, *, exact_ids: bool) -> Floats:
         """Return the log-probability of each token under `policy`, which has no other filter than top-k, [n].
 
-        It is -inf for a token that the policy excludes, and NaN where the answer does not settle it. exact_ids: the
-        likeliest tokens are distinct; otherwise two of equal text may hide each other, and one more was requested.
+        It is -inf for a token that the policy excludes, and NaN where the answer does not settle it. exact_ids: tokens
+        are named by their ids, which break ties as in the engine; otherwise two of equal text may hide each other, and
+        one more was requested.
         """
         if policy.top_k is None:
             return self.tokens
         most = policy.top_k
         found = np.full(len(self.tokens), np.nan)
-        for place, (own, values) in enumerate(zip(self.tokens.tolist(), self.likeliest, strict=True)):
-            if len(values) < (most if exact_ids else most + 1):
+        for place, (own, name, top) in enumerate(zip(self.tokens.tolist(), self.names, self.likeliest, strict=True)):
+            if len(top) < (most if exact_ids else most + 1):
                 continue
-            kept = values[:most]
-            if own < kept[-1] - _EQUAL:
-                found[place] = -math.inf
-            else:
-                found[place] = min(0.0, own - float(np.logaddexp.reduce(kept)))
+            rank = sum(value > own for other, value in top.items() if other != name)
+            equal = [other for other, value in top.items() if value == own and other != name]
+            if exact_ids:
+                rank += sum(int(other) < int(name) for other in equal)
+            elif rank < most <= rank + len(equal):
+                continue
+            kept = sorted(top.values(), reverse=True)[:most]
+            found[place] = -math.inf if rank >= most else min(0.0, own - float(np.logaddexp.reduce(kept)))
         return found
 
 
@@ -93,9 +94,14 @@ def read_prompt_logprobs(
     if field is LogprobsField.ECHO:
         found = _read_echo(answer["choices"][0].get("logprobs"), tokens, tokenizer, skip)
     else:
-        choice = answer["choices"][0]
-        found = _read_vllm(choice.get("prompt_logprobs", answer.get("prompt_logprobs")), tokens, tokenizer, skip)
+        found = _read_vllm(vllm_positions(answer), tokens, tokenizer, skip)
     given = found.tokens[1:]
+    for own, top in zip(given.tolist(), found.likeliest[1:], strict=True):
+        largest = max(top.values(), default=-math.inf)
+        if math.isnan(sum(top.values())) or largest > _EXCESS:
+            raise BadAnswer("returns log-probabilities that are not numbers, or above 0", is_final=True)
+        if top and own > largest + _EXCESS:
+            raise BadAnswer("returns tokens that are likelier than the likeliest ones", is_final=True)
     if np.isnan(given).any():
         missing = int(np.isnan(given).sum())
         raise BadAnswer(f"returns no log-probability for {missing} of {len(tokens)} prompt tokens", is_final=True)
@@ -114,8 +120,7 @@ def _read_echo(lists: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) -> P
     texts, values, tops = (lists[name] for name in ("tokens", "token_logprobs", "top_logprobs"))
     _require_positions(min(map(len, (texts, values, tops))), stop)
     _require_equal_tokens(texts[skip:stop], tokens, tokenizer)
-    by_token = [_numbers(top) for top in tops[skip:stop]]
-    return _from_lists(values[skip:stop], by_token)
+    return _from_lists(values[skip:stop], texts[skip:stop], [_numbers(top) for top in tops[skip:stop]])
 
 
 def _read_vllm(positions: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) -> PromptLogprobs:
@@ -123,17 +128,22 @@ def _read_vllm(positions: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) 
         raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
     _require_positions(len(positions), skip + len(tokens))
     values: list[Any] = []
-    by_token, texts = [], []
+    likeliest, texts = [], []
     for place, (token, given) in enumerate(zip(tokens.tolist(), positions[skip:], strict=False)):
         entries = given or {}
         own = entries.get(str(token))
         if own is None and place:
             raise BadAnswer(OTHER_TOKENS, is_final=True)
-        by_token.append(_numbers({id_: entry["logprob"] for id_, entry in entries.items()}))
+        likeliest.append(_numbers({str(int(id_)): entry["logprob"] for id_, entry in entries.items()}))
         values.append(None if own is None else own["logprob"])
         texts.append(None if own is None else own.get("decoded_token"))
     _require_equal_tokens(texts, tokens, tokenizer)
-    return _from_lists(values, by_token)
+    return _from_lists(values, [str(token) for token in tokens.tolist()], likeliest)
+
+
+def vllm_positions(answer: Any) -> Any:
+    """Return vLLM's list of positions, None if an answer has none. Older versions put it beside the choices."""
+    return answer["choices"][0].get("prompt_logprobs") or answer.get("prompt_logprobs")
 
 
 def _require_positions(found: int, wanted: int) -> None:
@@ -160,11 +170,17 @@ def _plain(text: str) -> str:
 
 
 def _numbers(entries: Any) -> dict[str, float]:
-    return {str(name): float(value) for name, value in (entries or {}).items() if value is not None}
+    return {str(name): _number(value) for name, value in (entries or {}).items() if value is not None}
 
 
-def _from_lists(values: Sequence[Any], by_token: list[dict[str, float]]) -> PromptLogprobs:
-    tokens = np.array([math.nan if value is None else float(value) for value in values], np.float64)
+def _number(value: Any) -> float:
+    """Return a JSON number. Raises TypeError or OverflowError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return float(value)
+
+
+def _from_lists(values: Sequence[Any], names: Sequence[str], likeliest: list[dict[str, float]]) -> PromptLogprobs:
+    tokens = np.array([math.nan if value is None else _number(value) for value in values], np.float64)
     tokens[:1] = math.nan
-    likeliest = [np.array(sorted(each.values(), reverse=True), np.float64) for each in by_token]
-    return PromptLogprobs(tokens, likeliest, by_token)
+    return PromptLogprobs(tokens, names, likeliest)

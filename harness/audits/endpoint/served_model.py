@@ -21,10 +21,8 @@ from harness.core.policy import Policy
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_MOST_FAILURES = 8
-"""Texts in a row without a readable answer, at which the audit ends."""
 _WARNED_FAULTS = 3
-_NO_TEXT = "takes text, and this text does not have these tokens"
+_NO_TEXT = "accepts text only, and the tokenizer encodes this text to other tokens"
 
 
 class ServedModel:
@@ -36,7 +34,7 @@ class ServedModel:
         self._tokenizer = tokenizer
         self._context = context
         self._threads = ThreadPoolExecutor(endpoint.params.concurrency)
-        self._requests = self._failures = self._faults = 0
+        self._requests = self._faults = 0
         self._is_checked = False
 
     def close(self) -> None:
@@ -53,8 +51,8 @@ class ServedModel:
         """Return the log-probabilities of `suffixes` [rows, length] after `prefixes` [rows, any] under each policy.
 
         The result, [policies, rows, length] float64, is that of `harness.audits.exact`. A policy may have a top-k and
-        no other filter. Raises HarnessError if the endpoint rejects the key or the address, does not answer a request
-        after all retries, or answers too many in a row wrongly; the rows of earlier batches are kept.
+        no other filter. A row is NaN if its text is refused or answered wrongly while the endpoint works otherwise.
+        Raises HarnessError if it rejects the key or the address, or does not work; earlier batches are kept.
         """
         assert model == 0, "an endpoint serves one model"
         length = suffixes.shape[1]
@@ -64,7 +62,9 @@ class ServedModel:
         for row, answer in self._ask_all(list(whole)):
             last = answer.last(length)
             logprobs = np.array([last.under(policy, exact_ids=is_exact) for policy in policies])
-            if not np.isnan(logprobs).any():
+            if np.isnan(logprobs).any():
+                self._warn("does not settle which tokens are the likeliest")
+            else:
                 found[:, row] = logprobs
         return found
 
@@ -81,11 +81,7 @@ class ServedModel:
     def _ask_all(self, texts: Sequence[Ints]) -> Iterator[tuple[int, PromptLogprobs]]:
         """Yield the rows that were answered with their log-probabilities."""
         if not self._is_checked:
-            tokens = probe_tokens(self._tokenizer, self._form)
-            answer = self._ask(tokens, 0)
-            self._require_answer(answer)
-            if answer.value is not None:
-                require_unchanged(self._form, answer.value.last(len(tokens)), self._endpoint.url)
+            self._check()
             self._is_checked = True
         first = self._requests + 1
         self._requests += len(texts)
@@ -95,9 +91,29 @@ class ServedModel:
             lambda row: self._ask(texts[row], first + row),
             concurrency=self._endpoint.params.concurrency,
         ):
-            self._require_answer(answer)
             if answer.value is not None:
                 yield row, answer.value
+                continue
+            if answer.fault != _NO_TEXT:
+                # Is it this text, or does the endpoint not work any more?
+                self._check()
+            self._warn(answer.fault)
+
+    def _check(self) -> None:
+        """Raise HarnessError if the endpoint does not answer the probe's text as before the audit."""
+        tokens = probe_tokens(self._tokenizer, self._form)
+        answer = self._ask(tokens, 0)
+        if answer.value is None:
+            raise HarnessError(
+                f"{self._endpoint.url}: the endpoint {answer.fault}. The answers so far are kept; resume the audit "
+                "when the endpoint works."
+            )
+        require_unchanged(self._form, answer.value.last(len(tokens)), self._endpoint.url)
+
+    def _warn(self, fault: str) -> None:
+        self._faults += 1
+        if self._faults <= _WARNED_FAULTS:
+            self._context.warn(f"A text was left out: the endpoint {fault}.")
 
     def _ask(self, tokens: Ints, number: int) -> Answer[PromptLogprobs]:
         form = self._form
@@ -113,23 +129,6 @@ class ServedModel:
             lambda answer: read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=form.skip),
             number=number,
         )
-
-    def _require_answer(self, answer: Answer[PromptLogprobs]) -> None:
-        """Count a text without probabilities, and warn of the first ones. Raises HarnessError if the audit must end."""
-        if answer.value is not None:
-            self._failures = 0
-            return
-        kept = "All answers are kept; resume the audit when the endpoint works."
-        if not answer.is_final:
-            raise HarnessError(f"{self._endpoint.url}: the endpoint {answer.fault}. {kept}")
-        self._failures += answer.fault != _NO_TEXT
-        self._faults += 1
-        if self._failures == _MOST_FAILURES:
-            raise HarnessError(
-                f"{self._endpoint.url}: the endpoint {answer.fault}, for {_MOST_FAILURES} texts in a row. {kept}"
-            )
-        if self._faults <= _WARNED_FAULTS:
-            self._context.warn(f"A text was not measured: the endpoint {answer.fault}.")
 
 
 @contextmanager

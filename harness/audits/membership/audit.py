@@ -55,8 +55,9 @@ class MembershipAudit(Audit[MembershipParams]):
         for batch in context.batches(_SCORES_STAGE, len(documents.tokens), size=size):
             texts = [documents.tokens[number] for number in batch.items]
             statistics = source.statistics(texts)
-            # The shots are the same before every document. The bos token comes before them.
-            room = max(0, (source.context_length() or 1 << 20) - longest - 1)
+            # The shots are the same before every document. The bos token comes before them, and an endpoint also
+            # generates a token.
+            room = max(0, (source.context_length() or 1 << 20) - longest - 2)
             shots = documents.shots[max(0, len(documents.shots) - room) :]
             after = None
             if len(shots) >= _FEWEST_SHOT_TOKENS:

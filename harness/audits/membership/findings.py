@@ -106,7 +106,9 @@ def _results(params: MembershipParams, documents: Documents, rows: RowsOf) -> _R
     rocs = {score: roc_of(values[chosen], is_member, FALSE_POSITIVE_RATES) for score, values in known.items()}
     found = rows(SCORES.name)
     is_unmeasured = np.zeros(len(documents.tokens), bool)
-    is_unmeasured[np.asarray(found["document"], np.int64)] = np.isnan(np.asarray(found[Score.LOSS.value], np.float64))
+    of_target = [np.asarray(found[score.value], np.float64) for score in MODEL_SCORES if score in known]
+    of_target = [values for values in of_target if np.isfinite(values).any()]
+    is_unmeasured[np.asarray(found["document"], np.int64)] = ~np.isfinite(of_target).all(axis=0)
     is_complete = bool((chosen | is_unmeasured).all()) and (Score.REFERENCE in known) == params.reference
     return _Results(documents, scores, rocs, members, others, int(is_unmeasured.sum()), is_complete)
 
@@ -125,18 +127,24 @@ def _conclusion(results: _Results, target: str) -> Conclusion:
             f"their words alone give an AUC of {_rate(shift.auc)}, so the AUC of {_rate(best)} by "
             f"{LABELS[results.best]} under {target} is no evidence of membership"
         )
+    elif shift is None:
+        answer = "Not known"
+        evidence = (
+            f"there are too few texts to see whether their words differ; the AUC under {target} is {_rate(best)}, by "
+            f"{LABELS[results.best]}"
+        )
     else:
         answer = "Yes" if best.low > 0.5 else "No evidence"
         evidence = f"the largest AUC under {target} is {_rate(best)}, by {LABELS[results.best]}"
-        if shift is not None:
-            evidence += f"; the words alone give {_rate(shift.auc)}"
+        evidence += f"; the words alone give {_rate(shift.auc)}"
     so_far = "" if results.is_complete else "; not all documents are scored yet"
     return Conclusion(
         QUESTION,
         answer,
         f"{evidence}; {pluralize(results.members, 'member')} and {pluralize(results.others, 'non-member')}{so_far}",
         "Benchmarks whose members and non-members come from different sources or times measure this difference, not "
-        "membership. The best of several scores is larger by chance, too.",
+        "membership. Equal words do not show that the texts are of one kind, and the best of several scores is larger "
+        "by chance.",
         (
             KeyFigure("largest AUC", format_score(best.value), LABELS[results.best]),
             KeyFigure("AUC of the words alone", "–" if shift is None else format_score(shift.auc.value), "no model"),
@@ -169,7 +177,12 @@ def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
     if few:
         yield f"There are too few non-members for the TPR at {' and '.join(few)} FPR."
     if len(results.documents.shots):
-        yield f"ReCaLL puts up to {len(results.documents.shots):,} tokens of other non-members before each text."
+        yield (
+            f"ReCaLL puts up to {len(results.documents.shots):,} tokens of other non-members before each text, as far "
+            "as the context has room."
+        )
+    if params.endpoint is not None:
+        yield "Min-K %++ needs the whole distribution, which an endpoint does not return, and is left out."
     if results.unmeasured:
         missing = pluralize(results.unmeasured, "document")
         yield f"Left out {missing} that could not be measured through the endpoint."

@@ -63,28 +63,30 @@ def read_documents(
     have different tokenizers or too short a context.
     """
     shared_tokenizer(models)
-    require_context(models, params.tokens)
+    require_context(models, params.tokens, what="the scored part of a document has", option="--tokens")
     tokenizer = load_text_tokenizer(models[0])
     notes = Notes()
     generator = np.random.default_rng(seed)
     sides = []
     for source in (members, others):
-        found: dict[str, tuple[str, Ints]] = {}
-        for name, text, ids in _documents(source, tokenizer, notes):
+        # Documents with equal scored tokens are one document.
+        found: dict[bytes, tuple[str, Ints]] = {}
+        for name, ids in _documents(source, tokenizer, notes):
             if len(ids) < params.least_tokens:
                 notes.add(
                     "documents that are too short",
                     f"Skipped {name}: {len(ids)} tokens, and --least-tokens is {params.least_tokens}.",
                 )
-            elif text not in found:
-                found[text] = (name, ids[: params.tokens])
+            else:
+                scored = ids[: params.tokens]
+                found.setdefault(scored.tobytes(), (name, scored))
         if not found:
             why = f" {notes.sentences[0]}" if notes.sentences else ""
             raise HarnessError(
                 f"{source_name(source)} contains no document of {params.least_tokens} tokens.{why} Set --least-tokens."
             )
-        sides.append([(name, text, ids) for text, (name, ids) in found.items()])
-    both = {text for _, text, _ in sides[0]} & {text for _, text, _ in sides[1]}
+        sides.append([(name, key, ids) for key, (name, ids) in found.items()])
+    both = {key for _, key, _ in sides[0]} & {key for _, key, _ in sides[1]}
     if both:
         notes.add("documents on both sides", f"Left out {len(both):,} documents that are members and non-members.")
         sides = [[one for one in side if one[1] not in both] for side in sides]
@@ -105,17 +107,17 @@ def read_documents(
     ).to_inputs()
 
 
-def _documents(source: Source, tokenizer: object, notes: Notes) -> Iterator[tuple[str, str, Ints]]:
-    """Yield the name, the text and the token ids of each document; the text of a round's example is its tokens."""
+def _documents(source: Source, tokenizer: object, notes: Notes) -> Iterator[tuple[str, Ints]]:
+    """Yield the name and the token ids of each document."""
     from tokenizers import Tokenizer
 
     assert isinstance(tokenizer, Tokenizer)
     if isinstance(source, Round):
         prefixes, answers = load_answered_examples(source)
         for number, row in enumerate(np.concatenate([prefixes, answers], axis=1).astype(np.int64), 1):
-            yield f"{source.name}, example {number}", str(row.tolist()), row
+            yield f"{source.name}, example {number}", row
         return
     assert isinstance(source, CorpusFiles)
     for document in documents_in(source.path, field=source.field, split=source.split, notes=notes):
         text = "".join(document.lines)
-        yield document.name, text, np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
+        yield document.name, np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int64)

@@ -33,11 +33,6 @@ def min_k_plus_score(logprobs: Floats, means: Floats, deviations: Floats, k: flo
     return min_k_score((logprobs - means) / np.maximum(deviations, _LEAST), k)
 
 
-def reference_score(logprobs: Floats, of_reference: Floats) -> float:
-    """Return minus the loss divided by that of a reference model (Carlini et al. 2021)."""
-    return -float(logprobs.mean() / min(-_LEAST, of_reference.mean()))
-
-
 def recall_score(logprobs: Floats, after_non_members: Floats) -> float:
     """Return the log-likelihood after non-members divided by that of the text alone (Xie et al. 2024, ReCaLL)."""
     return float(after_non_members.mean() / min(-_LEAST, logprobs.mean()))

@@ -44,6 +44,8 @@ class AuditRecord(JobRecord[AuditSpec]):
         rows += [
             ("model", f"{sanitize(model.id)}, {model.hashed} {model.weights_sha256[:12]}") for model in spec.models
         ]
+        if form := spec.params.get("form"):
+            rows.append(("endpoint", f"prompts as {form['prompt']}, log-probabilities by {form['field']}"))
         rows += [(name, sanitize(str(record.path))) for name, record in spec.paths.items()]
         if folder.store.exists():
             with AuditReader(folder.store) as reader:

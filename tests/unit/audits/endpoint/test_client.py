@@ -101,7 +101,7 @@ def test_a_stopped_server_cannot_be_reached() -> None:
 
 def test_a_too_large_answer_is_rejected() -> None:
     with completions_server(lambda body, number: completion("x" * (9 << 20))) as server:
-        assert asked(server, retries=0) == Answer(None, "sent more than 8 MiB", is_final=False)
+        assert asked(server, retries=0) == Answer(None, "sent more than 8 MiB")
 
 
 def test_a_lone_surrogate_becomes_a_question_mark() -> None:

@@ -1,18 +1,25 @@
 """The probe of an endpoint: what servers get wrong is found before the clock starts."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from harness.audits.endpoint.client import Endpoint
 from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.params import ScoringParams
-from harness.audits.endpoint.probe import Probe
+from harness.audits.endpoint.probe import _ENDINGS, _TEXT, Probe
+from harness.audits.endpoint.prompt_logprobs import PromptLogprobs
 from harness.audits.models import Model, load_text_tokenizer
 from harness.core.errors import HarnessError
+from harness.core.policy import Policy
 from harness.demo import WEIGHTS
 from tests.demo_server import DemoModel, Served, serve
 from tests.unit.audits.endpoint.completions_server import Reply, completions_server
@@ -62,6 +69,7 @@ def test_the_most_exact_form_that_works_is_chosen(
         ("missing", "returns no log-probability for|positions for a prompt of"),
         ("shifted", "shifted positions: those of a token depend on the tokens after it"),
         ("late", "shifted positions: those of a token depend on fewer tokens"),
+        ("few", "likeliest tokens. Set a smaller --top-k"),
         ("bos", "puts a special token before prompts"),
         ("other tokenizer", "tokenizes the prompt differently|tokens before prompts|a special token before prompts"),
     ],
@@ -92,6 +100,12 @@ def test_a_limit_of_likeliest_tokens_is_named(tokenizer: Tokenizer) -> None:
             probe(served.url, tokenizer, top_k=40)
 
 
+def positions(value: str) -> Reply:
+    """Return an answer with this log-probability for one of all tokens that the demo's tokenizer has."""
+    entries = ", ".join(f'"{token}": {{"logprob": {value if token == 5 else -6.0}}}' for token in range(384))
+    return Reply(200, f'{{"choices": [{{"prompt_logprobs": [{", ".join([f"{{{entries}}}"] * 160)}]}}]}}'.encode())
+
+
 @pytest.mark.parametrize(
     ("reply", "says"),
     [
@@ -101,6 +115,11 @@ def test_a_limit_of_likeliest_tokens_is_named(tokenizer: Tokenizer) -> None:
         (Reply(200, b"<html>"), "sends invalid JSON"),
         (Reply(200, b"[]"), "sends JSON without a completion"),
         (Reply(401), "rejects the API key"),
+        (positions("-1" + "0" * 309), "sends JSON without a completion"),
+        (positions("true"), "sends JSON without a completion"),
+        (positions('"-1"'), "sends JSON without a completion"),
+        (positions("NaN"), "returns no log-probability for|not numbers"),
+        (positions("5.0"), "above 0"),
         (Reply(200, b'{"choices": [{"prompt_logprobs": 5, "logprobs": "x"}]}'), "sends JSON without a completion"),
     ],
 )
@@ -114,3 +133,31 @@ def test_a_server_that_is_not_there_is_one_sentence(tokenizer: Tokenizer) -> Non
         pass
     with pytest.raises(HarnessError, match="cannot be reached"):
         probe(server.url, tokenizer)
+
+
+def test_a_tokenizer_of_whole_words_can_be_probed(tmp_path: Path) -> None:
+    words = sorted({word for ending in _ENDINGS for word in re.findall(r"\w+|[^\w\s]", _TEXT + ending)})
+    whole = Tokenizer(WordLevel({word: number for number, word in enumerate(["?", *words])}, unk_token="?"))
+    whole.pre_tokenizer = Whitespace()
+
+    def answer(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        ids = body["prompt"]
+        found: list[Any] = [None]
+        for place in range(1, len(ids)):
+            # A prediction depends on all tokens before it.
+            scores = np.random.default_rng(ids[:place]).normal(size=len(words) + 1) * 3
+            logprobs = scores - np.logaddexp.reduce(scores)
+            found.append({str(token): {"logprob": float(value)} for token, value in enumerate(logprobs)})
+        return {"choices": [{"prompt_logprobs": found}], "usage": {"prompt_tokens": len(ids)}}
+
+    with serve(answer) as served:
+        form, _ = probe(served.url, whole)
+    assert form.field is LogprobsField.PROMPT_LOGPROBS
+
+
+def test_ties_are_broken_by_id_as_in_the_engine() -> None:
+    half = np.log(0.5)
+    found = PromptLogprobs(np.array([half, half]), ["4", "9"], [{"4": half, "9": half}] * 2)
+    assert found.under(Policy(top_k=1), exact_ids=True).tolist() == [0.0, -np.inf]
+    assert np.isnan(found.under(Policy(top_k=1), exact_ids=False)).all()
+    assert found.under(Policy(top_k=2), exact_ids=True) == pytest.approx([half, half])

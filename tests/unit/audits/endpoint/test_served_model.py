@@ -177,9 +177,9 @@ def moved(body: Body) -> Body:
 @pytest.mark.parametrize(
     ("then", "says"),
     [
-        (status(500), r"answers with status 500\. All answers are kept; resume the audit"),
-        (moved, r"tokenizes the prompt differently.*, for 8 texts in a row\. All answers are kept"),
-        (status(400), r"refuses the prompt \(status 400\), for 8 texts in a row"),
+        (status(500), r"answers with status 500\. The answers so far are kept; resume the audit"),
+        (moved, r"tokenizes the prompt differently.*\. The answers so far are kept"),
+        (status(400), r"refuses the prompt \(status 400\)\. The answers so far are kept"),
     ],
 )
 def test_a_server_that_fails_in_the_middle_ends_the_audit_and_keeps_the_rest(
@@ -192,7 +192,7 @@ def test_a_server_that_fails_in_the_middle_ends_the_audit_and_keeps_the_rest(
         context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs())
         with pytest.raises(HarnessError, match=says):
             context.run()
-    assert len(rows_of(context)) >= 5
+    assert len(rows_of(context)) == 5
     assert context.findings("x").figures["sequences"] == 5
 
 
@@ -205,13 +205,14 @@ def test_another_model_behind_the_endpoint_is_noticed() -> None:
             context.run()
 
 
-def test_unreadable_texts_are_left_out_and_counted() -> None:
+@pytest.mark.parametrize("code", [400, 500])
+def test_texts_that_a_working_server_cannot_answer_are_left_out_and_counted(code: int) -> None:
     model = DemoModel(TINY.path)
-    asked = iter(range(1_000))
+    poison = leakage_inputs(12).arrays["suffixes"][[3, 8]].tolist()
 
     def answer(path: str, body: Body) -> Body:
-        if next(asked) in (7, 9):
-            raise Refused(400)
+        if body["prompt"][-50:] in poison:
+            raise Refused(code)
         return model.answer(path, body)
 
     with serve(model.answer) as served:
