@@ -34,7 +34,7 @@ _TOKENIZER = "tokenizer.json"
 
 @dataclass(frozen=True)
 class Reading:
-    """How a source is read.
+    """The options with which a source is read.
 
     round: of a submission, or None. tokenizer: that of the index as the user named it, or None. field: of records.
     """

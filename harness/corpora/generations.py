@@ -17,7 +17,7 @@ RIGHT, WRONG = "right", "wrong"
 
 @dataclass(frozen=True)
 class Generations:
-    """What a model generated: n sequences of tokens.
+    """The generations of a model: n sequences of tokens.
 
     noun: what one of them is called. names: [n] what each of them is called in its source. tokens: [n] arrays.
     prefixes: [n] the tokens before each of them, None if they are not known. groups: [n] the group that each belongs
@@ -39,7 +39,7 @@ class Generations:
 
 
 class Lookup(NamedTuple):
-    """What the corpus contains of one generation.
+    """The part of one generation that the corpus contains.
 
     count_with_prefix: how often the corpus contains its prefix followed by all of it, None without a prefix. places:
     some places of the whole generation, or else of its longest span. windows: a hash of each verbatim window.

@@ -47,7 +47,7 @@ class MetricPoint:
 
 @dataclass(frozen=True)
 class MlflowRecord:
-    """What MLflow shows of a run: texts by name, and the points of each metric, one per step. Times are in ms."""
+    """A run as MLflow shows it: texts by name, and the points of each metric, one per step. Times are in ms."""
 
     run: str
     status: Status

@@ -17,7 +17,9 @@ SMALL = ("--limit", "12", "--inexact", "3", "--near", "0")
 
 @pytest.mark.slow
 def test_datasets_and_croissant_load_every_table_of_an_audit(machine: Machine) -> None:
-    datasets, croissant = pytest.importorskip("datasets"), pytest.importorskip("mlcroissant")
+    import datasets  # slow to import, and needed by one test
+    import mlcroissant as croissant
+
     machine.json(*AUDIT, *SMALL, "--out", "out")
     out = machine.folder / "out"
     tables = {path.stem: pyarrow.parquet.read_table(path) for path in (out / "tables").glob("*.parquet")}
@@ -38,7 +40,6 @@ def test_datasets_and_croissant_load_every_table_of_an_audit(machine: Machine) -
 
 @pytest.mark.slow
 def test_an_audit_is_exported_to_mlflow_and_redacted_afterwards(machine: Machine) -> None:
-    pytest.importorskip("mlflow", reason="MLflow's client is not installed (pip install mlflow-skinny)")
     findings = machine.json(*AUDIT, *SMALL)
     uri = f"sqlite:///{machine.folder}/mlflow.db"
     printed = machine.json("export", "latest", "--mlflow", uri)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class PromptForm(StrEnum):
-    """What a prompt is sent as."""
+    """The kind of value that a prompt is sent as."""
 
     TOKENS = "tokens"
     TEXT = "text"
@@ -22,7 +22,7 @@ class LogprobsField(StrEnum):
 
 
 class EndpointForm(BaseModel):
-    """What the probe of an endpoint found, recorded before the clock starts.
+    """The findings of the probe of an endpoint, recorded before the clock starts.
 
     bos_token: the token id that the audit puts before every prompt, None if the model sees none or the endpoint adds
     it. skip: positions that the endpoint returns before those of the prompt. likeliest: the number of likeliest tokens

@@ -23,7 +23,7 @@ _EXCESS = 1e-3
 """Nats above 0 that rounding explains."""
 OTHER_TOKENS = "tokenizes the prompt differently from the tokenizer of --target"
 _ID_BEGINNING = "token_id:"
-"""What vLLM and SGLang write before an id if they are started with --return-tokens-as-token-ids."""
+"""The text before an id if vLLM or SGLang is started with --return-tokens-as-token-ids."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from tests.unit.cli.test_json import check
 from tests.unit.submit.ended import ended_run
 from tests.unit.tui.recorded import recorded_run
 
-pytest.importorskip("mlflow", reason="MLflow's client is not installed (pip install mlflow-skinny)")
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:

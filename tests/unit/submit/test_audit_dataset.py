@@ -98,7 +98,8 @@ def stored_rows(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def test_datasets_loads_every_configuration(written: Path, tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
+    import datasets  # slow to import, and needed by one test
+
     assert datasets.get_dataset_config_names(str(written)) == LOADABLE
     for name in LOADABLE:
         loaded = datasets.load_dataset(str(written), name, split="audit", cache_dir=str(tmp_path))
@@ -180,7 +181,8 @@ def test_any_text_is_a_yaml_scalar(text: str) -> None:
 
 
 def test_croissant_reads_every_table(written: Path) -> None:
-    croissant = pytest.importorskip("mlcroissant")
+    import mlcroissant as croissant  # slow to import
+
     dataset = croissant.Dataset(jsonld=str(written / "croissant.json"))
     assert not dataset.metadata.ctx.issues.errors and not dataset.metadata.ctx.issues.warnings
     assert [record_set.name for record_set in dataset.metadata.record_sets] == [*LOADABLE, "without-rows"]
@@ -227,5 +229,6 @@ def test_an_audit_without_tables_has_a_card_and_metadata(tmp_path: Path) -> None
     folder = write(tmp_path, Findings({"n": 1}))
     front_matter, body = card_of(folder)
     assert "configs" not in front_matter and "The audit has no table." in body
-    croissant = pytest.importorskip("mlcroissant")
+    import mlcroissant as croissant  # slow to import
+
     assert croissant.Dataset(jsonld=str(folder / "croissant.json")).metadata.record_sets == []
