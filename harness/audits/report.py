@@ -123,5 +123,5 @@ def bar_chart(
 
 def model_names(models: Sequence[str]) -> list[str]:
     """Return display names: a model that was named by its directory gets the directory's name, if that is unique."""
-    short = [Path(name).name if name.startswith(("/", ".", "~")) else name for name in models]
+    short = [Path(name).name or name if name.startswith(("/", ".", "~")) else name for name in models]
     return short if len(set(short)) == len(short) else list(models)

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from harness.cli.completion import run_names
@@ -135,11 +136,15 @@ def _require_one_vocabulary(generations: Generations, files: IndexFiles) -> None
         )
 
 
+def _plural(noun: str) -> str:
+    return f"{noun}es" if noun.endswith("s") else f"{noun}s"
+
+
 def _checked_least(least: int | None, generations: Generations) -> int:
     """Return the length of a window. Raises HarnessError if no generation has so many tokens."""
     lengths = [len(tokens) for tokens in generations.tokens]
     if least is None:
-        least = min(_DEFAULT_LEAST, max(1, min(lengths))) if generations.noun == "guess" else _DEFAULT_LEAST
+        least = min(_DEFAULT_LEAST, max(1, int(np.median(lengths)))) if generations.noun == "guess" else _DEFAULT_LEAST
     if max(lengths) < least:
         raise HarnessError(
             f"every {generations.noun} is shorter than {pluralize(least, generations.unit)}: the longest has "
@@ -150,7 +155,7 @@ def _checked_least(least: int | None, generations: Generations) -> int:
 
 def _look_up(files: IndexFiles, generations: Generations, least: int) -> list[Lookup]:
     total, start, found = len(generations), time.monotonic(), []
-    what = f"look up {generations.noun}es" if generations.noun == "guess" else f"look up {generations.noun}s"
+    what = f"look up {_plural(generations.noun)}"
     with InfiniGramIndex(files) as index, ProgressBars("items") as bars:
         for done, lookup in enumerate(look_up(index, generations, least=least), start=1):
             found.append(lookup)
@@ -180,7 +185,7 @@ def _table(whole: Tally, groups: dict[str, Tally], generations: Generations, lea
         [
             name,
             f"{tally.generations:,}",
-            *(NO_VALUE if share is None else _share_text(share) for share in tally.shares.values()),
+            *(_share_text(share, tally.generations) for share in tally.shares.values()),
             f"{len(tally.windows):,}",
             f"{format_number(tally.median_longest)} (maximum {max(tally.longest, default=0):,})",
         ]
@@ -194,22 +199,23 @@ def _table(whole: Tally, groups: dict[str, Tally], generations: Generations, lea
     ]
     if short := whole.generations - whole.long_enough:
         notes.append(f"Left out of the column verbatim: {_count(short, generations.noun)} of less than {unit}.")
-    shown = [row if whole.has_prefixes else row[:3] + row[4:] for row in (header, *rows)]
+    shown = [row if whole.prefixed else row[:3] + row[4:] for row in (header, *rows)]
     return "\n".join([align_columns(shown), "", *notes])
 
 
-def _share_text(share: Share) -> str:
-    if not share.of:
+def _share_text(share: Share | None, of_all: int) -> str:
+    """Return a share with its interval, and the number that it is of unless that is `of_all`."""
+    if share is None or not share.of:
         return NO_VALUE
     low, high = share.interval
-    return (
-        f"{share.number:,}, {format_percent(share.number / share.of)} [{format_percent(low)}, {format_percent(high)}]"
-    )
+    of = "" if share.of == of_all else f" of {share.of:,}"
+    percent = format_percent(share.number / share.of)
+    return f"{share.number:,}{of}, {percent} [{format_percent(low)}, {format_percent(high)}]"
 
 
 def _notable(shown: Sequence[dict[str, Any]], number: int, generations: Generations, *, is_wrong: bool) -> str:
     """Return a table of the rows that a reader wants to see first."""
-    title = f"{generations.noun.capitalize()}s with the longest spans"
+    title = f"{_plural(generations.noun).capitalize()} with the longest spans"
     if is_wrong:
         title = "Wrong guesses that the corpus contains"
     rest = f" ({len(shown)} of {number:,}; --out writes all rows)" if number > len(shown) else ""

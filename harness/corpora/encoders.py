@@ -67,8 +67,11 @@ class TokenizerEncoder:
 
 
 def _cuts(prefix: str, offsets: list[tuple[int, int]]) -> tuple[int, int]:
-    """Return the number of tokens in the first word of the prefix, and of those in the prefix."""
-    first_space = next((place for place, character in enumerate(prefix) if character.isspace()), len(prefix))
+    """Return the number of tokens in the first word of the prefix, and of those in the prefix.
+
+    A prefix without white space counts as words of one token.
+    """
+    first_space = next((place for place, character in enumerate(prefix) if character.isspace()), 1)
     border = sum(end <= len(prefix) for _, end in offsets) if prefix else 0
     return min(border, sum(start < first_space for start, _ in offsets)), border
 

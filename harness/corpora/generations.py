@@ -66,9 +66,9 @@ def _look_up(index: CorpusIndex, tokens: Tokens, prefix: Tokens | None, least: i
     found = occurrences_of(index, tokens, least=least)
     longest = tokens[found.longest.start : found.longest.end]
     places = index.find(longest, MOST_PLACES) if len(longest) else []
-    with_prefix = None if prefix is None else found.count
-    if prefix is not None and len(prefix) and found.count:
-        with_prefix = index.count(np.concatenate([prefix, tokens]))
+    with_prefix = None
+    if prefix is not None and len(prefix):
+        with_prefix = index.count(np.concatenate([prefix, tokens])) if found.count else 0
     windows = tuple(int.from_bytes(_digest(tokens[start : start + least], 8), "little") for start in found.windows)
     return Lookup(found, with_prefix, tuple(places), windows)
 
@@ -97,24 +97,25 @@ class Share(NamedTuple):
 class Tally:
     """The counts of a group of generations.
 
-    whole: those that the corpus contains; with_prefix: those that it contains after their prefix; long_enough: those
-    of at least `least` tokens; verbatim: those with a verbatim window; longest: the length of each longest span.
+    whole: those that the corpus contains; prefixed: those with a prefix; with_prefix: those that the corpus contains
+    after their prefix; long_enough: those of at least `least` tokens; verbatim: those with a verbatim window; longest:
+    the length of each longest span.
     """
 
     generations: int = 0
     whole: int = 0
+    prefixed: int = 0
     with_prefix: int = 0
     long_enough: int = 0
     verbatim: int = 0
     windows: set[int] = field(default_factory=set)
     longest: list[int] = field(default_factory=list)
-    has_prefixes: bool = True
 
     def add(self, tokens: Tokens, lookup: Lookup) -> None:
         """Count a generation."""
         self.generations += 1
         self.whole += lookup.occurrences.count > 0
-        self.has_prefixes &= lookup.count_with_prefix is not None
+        self.prefixed += lookup.count_with_prefix is not None
         self.with_prefix += bool(lookup.count_with_prefix)
         self.long_enough += len(tokens) >= lookup.occurrences.least
         self.verbatim += bool(lookup.occurrences.runs)
@@ -126,7 +127,7 @@ class Tally:
         """The shares of the group by name: that with prefixes is None without prefixes."""
         return {
             "whole": Share(self.whole, self.generations),
-            "with_prefix": Share(self.with_prefix, self.generations) if self.has_prefixes else None,
+            "with_prefix": Share(self.with_prefix, self.prefixed) if self.prefixed else None,
             "verbatim": Share(self.verbatim, self.long_enough),
         }
 

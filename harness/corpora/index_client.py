@@ -53,7 +53,7 @@ class InfiniGramIndex(ExitStack):
             _link(files, Path(folder))
             self._process = stack.enter_context(
                 subprocess.Popen(
-                    [sys.executable, "-m", "harness.corpora.index_server", folder],
+                    [sys.executable, "-P", "-m", "harness.corpora.index_server", folder],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._errors,

@@ -135,7 +135,9 @@ def _without_directories(text: str, header: AuditHeader) -> str:
     if isinstance(text, Markup):
         return text
     for model in header.spec.models:
-        text = text.replace(model.id, short_name(model))
+        # The directory `.` is in every sentence.
+        if "/" in model.id:
+            text = text.replace(model.id, short_name(model))
     return text
 
 

@@ -13,7 +13,7 @@ from harness.core.errors import HarnessError
 from harness.core.findings import Findings, Passage
 from harness.figures.charts import draw_charts
 from harness.submit.audit_dataset import dataset_card, stored_tables
-from harness.submit.audit_page import AuditHeader, PageChart, audit_page, shaded_text_page
+from harness.submit.audit_page import AuditHeader, PageChart, audit_page, shaded_text_page, short_name
 from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import write_csv, write_parquet
 from harness.submit.croissant import croissant_metadata
@@ -153,7 +153,9 @@ def _header_as_json(header: AuditHeader) -> dict[str, Any]:
         "created_at": spec.created_at,
         "elapsed_s": header.elapsed,
         "budget_s": spec.budget,
-        "models": [model.model_dump(mode="json", exclude={"path"}) for model in spec.models],
+        "models": [
+            model.model_dump(mode="json", exclude={"path"}) | {"id": short_name(model)} for model in spec.models
+        ],
         "endpoint": header.endpoint or None,
         "inputs": {name: {"name": record.path.name, "sha256": record.sha256} for name, record in spec.paths.items()},
         "params": spec.params,

@@ -208,7 +208,9 @@ def _without_empty_stretches(passage: Passage) -> Passage:
 
 def short_name(model: TargetRecord) -> str:
     """Return the name of a model, without the directories before it."""
-    return PurePosixPath(model.id).name if model.id.startswith(("/", ".", "~")) else model.id
+    is_directory = model.id.startswith(("/", ".", "~"))
+    # The directory `.` has no name of its own.
+    return PurePosixPath(model.id).name or model.path.name if is_directory else model.id
 
 
 def _caution(header: AuditHeader) -> str:
@@ -223,16 +225,13 @@ def _record(header: AuditHeader) -> Rows:
     rows: Rows = [("Audit", f"{header.title} ({spec.audit})"), ("Run", Monospace(spec.id))]
     for model in spec.models:
         commit = f" at {model.commit}" if model.commit else ""
+        which = f"{short_name(model)}, revision {model.revision}{commit}"
         if model.is_tokenizer_only:
-            rows.append(("Tokenizer", f"{model.id}, revision {model.revision}{commit}"))
+            rows.append(("Tokenizer", which))
         else:
-            rows.append(("Model", f"{model.id}, revision {model.revision}{commit}, {model.dtype} on {model.device}"))
-        rows.append(
-            (
-                "Weights" if not model.is_tokenizer_only else "Tokenizer hash",
-                Monospace(f"sha256 {model.weights_sha256}"),
-            )
-        )
+            rows.append(("Model", f"{which}, {model.dtype} on {model.device}"))
+        label = "Tokenizer hash" if model.is_tokenizer_only else "Weights"
+        rows.append((label, Monospace(f"sha256 {model.weights_sha256}")))
     if header.endpoint:
         rows.append(("Endpoint", f"{header.endpoint}, model {header.spec.params.get('endpoint_model')}"))
     rows += [(name, Monospace(f"{record.path.name}, sha256 {record.sha256}")) for name, record in spec.paths.items()]

@@ -2,12 +2,12 @@
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize, shorten
@@ -23,6 +23,7 @@ _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     # The default of 7 retries waits for minutes if there is no server.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     # Only data is printed on stdout.
@@ -92,14 +93,14 @@ def log_to_mlflow(uri: str, experiment: str, record: MlflowRecord, artifacts: Pa
 
 
 def shown_uri(uri: str) -> str:
-    """Return the address without a user name and password."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return shorten(sanitize(uri))
-    if "@" not in parts.netloc:
-        return sanitize(uri)
-    return sanitize(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
+    """Return the address without a user name, password, query and fragment."""
+    return sanitize(re.split("[?#]", _without_login(uri, uri), maxsplit=1)[0])
+
+
+def _without_login(text: str, uri: str) -> str:
+    """Return `text` without the user name and password that the address `uri` has before its host."""
+    login = re.match(r"[\w+.-]*://([^/?#]*@)", uri)
+    return text.replace(login[1], "") if login else text
 
 
 def _experiment_id(client: "MlflowClient", name: str, uri: str) -> str:
@@ -214,7 +215,9 @@ def _mlflow_errors(uri: str) -> Iterator[None]:
             ) from None
         # An artifact store can be that of any cloud, whose errors have their own classes.
         if isinstance(error, OSError) or not type(error).__module__.startswith(("builtins", "harness")):
-            reason = shorten(sanitize(" ".join(str(error).split())), 160).rstrip(".")
+            reason = shorten(
+                sanitize(_without_login(" ".join(str(error).split()).replace(uri, where), uri)), 160
+            ).rstrip(".")
             raise HarnessError(f"{where}: MLflow refused the export ({reason}). Check the address.") from None
         raise
 

@@ -169,7 +169,7 @@ def _record(
         "is_redacted": str(is_redacted).lower(),
         "tags": " ".join(tags_of(folder)),
     }
-    weights = {f"weights_sha256.{number}": model.weights_sha256 for number, model in enumerate(spec.targets, 1)}
+    weights = {f"{model.hashed}_sha256.{number}": model.weights_sha256 for number, model in enumerate(spec.targets, 1)}
     points = {
         name: {step: MetricPoint(step, at, float(value)) for step, at, value in values if _is_number(value)}
         for name, values in metrics.items()
@@ -189,6 +189,8 @@ def _record(
 def _model_params(role: str, model: TargetRecord | None) -> dict[str, Any]:
     if model is None:
         return {}
+    if model.is_tokenizer_only:
+        return {"tokenizer": short_name(model), "tokenizer_revision": model.revision}
     named = {"": short_name(model), "_revision": model.revision, "_commit": model.commit}
     return {
         f"{role}{name}": value for name, value in (named | {"_dtype": model.dtype, "_device": model.device}).items()

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from harness.runs.tags import add_tags
-from harness.submit.mlflow_export import require_mlflow
+from harness.submit.mlflow_export import require_mlflow, shown_uri
+from tests.unit.audits.endpoint.completions_server import Reply, completions_server
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_json import check
 from tests.unit.submit.ended import ended_run
@@ -204,3 +205,20 @@ def test_without_the_client_the_error_names_the_extra(
     ended_run(home)
     monkeypatch.setitem(sys.modules, "mlflow", None)
     assert "pip install 'extraction-harness[mlflow]'" in refused(harness, "--mlflow", store)
+
+
+@pytest.mark.parametrize("uri", ["htp://me:hunter2@127.0.0.1:9", "http://me:hunter2@{address}/?token=hunter2"])
+def test_a_refused_export_shows_no_password(uri: str, harness: CommandLine, home: Path) -> None:
+    ended_run(home)
+    with completions_server(lambda body, number: Reply(400)) as server:
+        address = server.url.removeprefix("http://").removesuffix("/v1")
+        done = harness("export", "abcd", "--mlflow", uri.format(address=address))
+    assert done.code == 1
+    assert "hunter2" not in done.err + done.out
+    assert "127.0.0.1" in done.err
+
+
+def test_an_address_is_shown_without_secrets() -> None:
+    assert shown_uri("https://me:p@ss@host:5/x?token=t#f") == "https://host:5/x"
+    assert shown_uri("sqlite:////tmp/mlflow.db") == "sqlite:////tmp/mlflow.db"
+    assert shown_uri("databricks://profile") == "databricks://profile"
