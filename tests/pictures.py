@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from harness.core.files import write_export
 from harness.tui.app import HarnessApp
 from harness.tui.widgets.list_table import ListTable
+from tests.demo_texts import trained_text, unseen_text
 from tests.functional.machine import ROOT, homes
 from tests.tui.piloting import screen_text, until
 
@@ -32,7 +33,8 @@ SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
     "attacks": (("2",), "import "),
     "new-run": (("2", "enter"), "Seed of all"),
     "audits": (("3",), "Probably"),
-    "audit": (("3", "enter"), "Probably"),
+    "audit": (("3", "down", "enter"), "Probably"),
+    "book": (("3", "enter"), "≥ 50 %"),
     "new-audit": (("3", "n", "enter"), "Directory of text"),
     "tuning": (("4",), "fold0of5|best"),
     "leaderboard": (("5",), "not verified"),
@@ -57,10 +59,13 @@ def main(names: list[str]) -> None:
 
 
 def _prepare(folder: Path) -> None:
-    """Make two runs, a tuning, an audit and a bundle."""
+    """Make two runs, a tuning, two audits and a bundle."""
     _harness("run", "baseline", "--round", "demo", "--set", "trials=1", "--seed", "7")
     _harness("tune", "baseline", "--round", "demo", "--set", "trials=1", "--limit", "100", "--runs", "4")
     _harness("audit", "sequence", "--round", "demo", "--limit", "100")
+    (folder / "book.txt").write_text(trained_text(40), encoding="utf-8")
+    (folder / "unseen.txt").write_text(unseen_text(20), encoding="utf-8")
+    _harness("audit", "book", "book.txt", "--control", "unseen.txt", "--target", "demo", "--target", "demo-tiny")
     _harness("run", "baseline", "--round", "demo", "--preset")
     (folder / "team.toml").write_text('name = "Example"\n\n[[members]]\nname = "Ada"\n')
     (folder / "description.md").write_text("# The baseline\n\nTop-k sampling, ranked by mean token loss.\n")
