@@ -1,29 +1,47 @@
 """The models of an audit as a source of exact probabilities: on this machine, or one behind an endpoint."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from harness.audits.endpoint.params import ScoringParams
-from harness.core.arrays import Floats, Tokens
+from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.audit import AuditContext
 from harness.core.policy import Policy
+
+if TYPE_CHECKING:
+    from harness.audits.endpoint.served_model import ServedModel
+
+Local = TypeVar("Local")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The sequences of a stage of an audit.
+
+    sequences: their number. pairs: returns the prefixes and the suffixes of some, [n, tokens] each. size: how many a
+    model on this machine measures in a batch. done: those with rows.
+    """
+
+    name: str
+    sequences: int
+    pairs: Callable[[Ints], tuple[Tokens, Tokens]]
+    size: int
+    done: Ints
 
 
 class Likelihoods(Protocol):
     """Computes probabilities of given text under the models of an audit, by their number."""
 
     def exact_logprobs(
-        self, model: int, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy], *, least: float = 0.0
-    ) -> Floats:
-        """Return the log-probabilities of `suffixes` after `prefixes`, as `harness.audits.exact` does.
+        self, model: int, stage: Stage, policies: Sequence[Policy], *, least: float = 0.0
+    ) -> Iterator[tuple[Ints, Floats]]:
+        """Yield sequences with the log-probabilities of their suffixes, [policies, n, length] float64, batch by batch.
 
-        An endpoint's rows are NaN if they cannot be measured, and whole in spite of `least`.
+        They are those of `harness.audits.exact`. An endpoint's are NaN under policies that cannot be measured, and
+        whole in spite of `least`. Raises Interruption if an endpoint stops working.
         """
-        ...
-
-    def batch_size(self, usual: int) -> int:
-        """Return the number of rows that are committed together."""
         ...
 
 
@@ -32,21 +50,26 @@ class _LocalModels:
         self._context = context
 
     def exact_logprobs(
-        self, model: int, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy], *, least: float = 0.0
-    ) -> Floats:
+        self, model: int, stage: Stage, policies: Sequence[Policy], *, least: float = 0.0
+    ) -> Iterator[tuple[Ints, Floats]]:
         from harness.audits.exact import exact_logprobs  # loads torch
 
-        return exact_logprobs(self._context.target(model), prefixes, suffixes, policies, least=least)
+        for batch in self._context.batches(stage.name, stage.sequences, size=stage.size):
+            prefixes, suffixes = stage.pairs(batch.items)
+            found = exact_logprobs(self._context.target(model), prefixes, suffixes, policies, least=least)
+            yield batch.items, found
 
-    def batch_size(self, usual: int) -> int:
-        return usual
+
+def likelihoods(params: ScoringParams, context: AuditContext) -> AbstractContextManager[Likelihoods]:
+    """Return the source of an audit's probabilities. Its exit closes the connection to an endpoint."""
+    return local_or_served(_LocalModels(context), params, context)
 
 
 @contextmanager
-def likelihoods(params: ScoringParams, context: AuditContext) -> Iterator[Likelihoods]:
-    """Return the source of an audit's probabilities, and close its connection at the end."""
+def local_or_served(local: Local, params: ScoringParams, context: AuditContext) -> "Iterator[Local | ServedModel]":
+    """Yield the model at the endpoint, whose connection is closed at the end, or `local` if there is no endpoint."""
     if params.endpoint is None:
-        yield _LocalModels(context)
+        yield local
         return
     from harness.audits.endpoint.served_model import served_model  # loads an HTTP client
 

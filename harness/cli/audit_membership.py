@@ -54,7 +54,9 @@ def membership(
 ) -> None:
     """Test whether members can be told from non-members.
 
-    Six scores of the model, and a classifier that sees only the words and shows whether the texts differ in kind.
+    Computes up to six scores of each document: five under the target, of which Min-K %++ is not available through an
+    endpoint, and the ratio to --reference. A classifier that sees only the words shows whether the texts differ in
+    kind.
     """
     inside = select_source(members, round_, field=field)
     outside = select_source(non_members, non_members_round, field=field)

@@ -9,8 +9,8 @@ import pytest
 from harness.demo import CORPUS, UNSEEN
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
+from tests.demo_texts import TOKENIZER
 from tests.functional.machine import Machine, kill_supervisor, wait_until
-from tests.unit.audits.book.conftest import TOKENIZER
 
 
 @pytest.fixture

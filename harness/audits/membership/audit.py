@@ -5,10 +5,10 @@ import numpy as np
 from harness.audits.membership.findings import membership_findings
 from harness.audits.membership.inputs import Documents
 from harness.audits.membership.params import MODEL_SCORES, MembershipParams, Score
-from harness.audits.membership.rows import REFERENCE, SCORES, TABLES, WORDS
+from harness.audits.membership.rows import REFERENCE, SCORES, TABLES, WORD_SHIFT, WORDS
 from harness.audits.membership.scores import loss_score, min_k_plus_score, min_k_score, recall_score, zlib_score
 from harness.audits.membership.token_likelihoods import LocalModel, TokenLikelihoods, token_likelihoods
-from harness.audits.membership.word_shift import out_of_fold_scores
+from harness.audits.membership.word_shift import word_shift
 from harness.core.arrays import Floats
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
@@ -36,8 +36,9 @@ class MembershipAudit(Audit[MembershipParams]):
         if self.params.reference:
             context.announce(_REFERENCE_STAGE, number)
         for _ in context.batches(_WORDS_STAGE, 1, size=1, weight=number / 100):
-            log_odds = out_of_fold_scores(documents.texts, documents.is_member.astype(int), seed=context.seed)
-            context.emit(WORDS.name, document=np.arange(number), log_odds=log_odds)
+            shift = word_shift(documents.texts, documents.is_member, documents.clusters(), seed=context.seed)
+            context.emit(WORDS.name, document=np.arange(number), score=shift.scores)
+            context.emit(WORD_SHIFT.name, p_value=[shift.p_value])
         self._score(context, documents)
         if self.params.reference:
             self._score_reference(context, documents)
@@ -51,33 +52,33 @@ class MembershipAudit(Audit[MembershipParams]):
             self._score_with(source, context, documents, longest)
 
     def _score_with(self, source: TokenLikelihoods, context: AuditContext, documents: Documents, longest: int) -> None:
-        size = source.batch_size(_DOCUMENTS)
-        for batch in context.batches(_SCORES_STAGE, len(documents.tokens), size=size):
-            texts = [documents.tokens[number] for number in batch.items]
-            statistics = source.statistics(texts)
-            # The shots are the same before every document. The bos token comes before them, and an endpoint also
-            # generates a token.
-            room = max(0, (source.context_length() or 1 << 20) - longest - 2)
-            shots = documents.shots[max(0, len(documents.shots) - room) :]
-            after = None
-            if len(shots) >= _FEWEST_SHOT_TOKENS:
-                after = source.statistics(texts, after=shots)
-            elif self.params.shots and batch.items[0] == 0:
+        # The bos token comes before the shots, and an endpoint also generates a token.
+        room = max(0, (source.context_length() or 1 << 20) - longest - 2)
+        shots = documents.shots[max(0, len(documents.shots) - room) :]
+        done = np.asarray(context.rows(SCORES.name)["document"], np.int64)
+        if len(shots) < _FEWEST_SHOT_TOKENS:
+            if self.params.shots and not len(done):
                 why = (
                     f"the context has no room for {_FEWEST_SHOT_TOKENS} tokens before the text"
                     if len(documents.shots)
                     else "there are fewer than 10 non-members"
                 )
                 context.warn(f"ReCaLL was left out: {why}.")
+            shots = shots[:0]
+        scored = len(done)
+        for numbers, alone, after in source.statistics(
+            _SCORES_STAGE, documents.tokens, shots, size=_DOCUMENTS, done=done
+        ):
             scores = np.array(
                 [
-                    self._scores_of(statistics[row], documents.texts[number], None if after is None else after[row][0])
-                    for row, number in enumerate(batch.items.tolist())
+                    self._scores_of(alone[row], documents.texts[number], None if after is None else after[row][0])
+                    for row, number in enumerate(numbers.tolist())
                 ]
             )  # [documents, scores]
             columns = {score.value: scores[:, place] for place, score in enumerate(MODEL_SCORES)}
-            context.emit(SCORES.name, document=batch.items, **columns)
-            context.figure("documents scored", float(batch.items[-1] + 1), of=len(documents.tokens))
+            context.emit(SCORES.name, document=numbers, **columns)
+            scored += len(numbers)
+            context.figure("documents scored", float(scored), of=len(documents.tokens))
 
     def _scores_of(self, statistics: Floats, text: str, after: Floats | None) -> list[float]:
         """Return the scores of one document in the order of `MODEL_SCORES`, NaN for those that are not known.
@@ -97,6 +98,8 @@ class MembershipAudit(Audit[MembershipParams]):
 
     def _score_reference(self, context: AuditContext, documents: Documents) -> None:
         source = LocalModel(context, 1)
-        for batch in context.batches(_REFERENCE_STAGE, len(documents.tokens), size=_DOCUMENTS):
-            statistics = source.statistics([documents.tokens[number] for number in batch.items])
-            context.emit(REFERENCE.name, document=batch.items, loss=[float(each[0].mean()) for each in statistics])
+        nothing = np.empty(0, np.int64)
+        for numbers, alone, _ in source.statistics(
+            _REFERENCE_STAGE, documents.tokens, nothing, size=_DOCUMENTS, done=nothing
+        ):
+            context.emit(REFERENCE.name, document=numbers, loss=[float(each[0].mean()) for each in alone])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.membership.inputs import Documents
+from harness.audits.membership.inputs import NEAR_COPY_WINDOW, Documents
 from harness.audits.membership.params import (
     FALSE_POSITIVE_RATES,
     LABELS,
@@ -15,12 +15,14 @@ from harness.audits.membership.params import (
     Score,
 )
 from harness.audits.membership.roc import Rate, Roc, roc_of
-from harness.audits.membership.rows import SCORES, read_scores
-from harness.audits.report import bar_chart, json_ready, model_names, table_of
+from harness.audits.membership.rows import SCORES, WORD_SHIFT, read_scores
+from harness.audits.membership.word_shift import FOLDS, PERMUTATIONS
+from harness.audits.report import bar_chart, json_ready, table_of
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
 from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
-from harness.core.text import format_bound, format_interval, format_score, pluralize
+from harness.core.paths import model_names
+from harness.core.text import format_bound, format_interval, format_p_value, format_score, pluralize
 
 QUESTION = "Can the members of the training data be told from other texts?"
 DEFINITIONS = {
@@ -28,7 +30,8 @@ DEFINITIONS = {
     "TPR": "true positive rate: the share of members above the threshold",
     "FPR": "false positive rate: the share of non-members above the threshold",
 }
-_LEAST_FALSE_POSITIVES = 1e-3
+_SIGNIFICANT = 0.025
+"""The one-sided level of the test on the words; the ends of a 95 % interval have the same."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class _Results:
     documents: Documents
     scores: dict[Score, Floats]
     rocs: dict[Score, Roc]
+    p_value: float
+    clusters: int
     members: int
     others: int
     unmeasured: int
@@ -53,13 +58,19 @@ class _Results:
         """The curve of the classifier that sees only the words, None with too few texts."""
         return self.rocs.get(Score.WORDS)
 
+    @property
+    def has_word_shift(self) -> bool | None:
+        """True if the words alone tell the two sides apart, None if that is unknown."""
+        return None if self.words is None else self.p_value <= _SIGNIFICANT
+
 
 def membership_findings(
     params: MembershipParams, documents: Documents, rows: RowsOf, models: Sequence[str]
 ) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
-    figures: `members`, `non_members`, `scores` (by name: `auc`, `tpr_at_fpr`), `word_shift`, `is_complete`.
+    figures: `members`, `non_members`, `scores` (by name: `auc`, `tpr_at_fpr`), `word_shift`,
+    `word_shift_p_value`, `clusters`, `is_complete`.
     """
     results = _results(params, documents, rows)
     if results is None:
@@ -79,7 +90,9 @@ def membership_findings(
             }
             for score, roc in results.rocs.items()
         },
-        "word_shift": _has_word_shift(results),
+        "word_shift": results.has_word_shift,
+        "word_shift_p_value": results.p_value,
+        "clusters": results.clusters,
         "is_complete": results.is_complete,
     }
     return Findings(
@@ -99,44 +112,52 @@ def _results(params: MembershipParams, documents: Documents, rows: RowsOf) -> _R
     chosen = is_scored.copy()
     for values in known.values():
         chosen &= np.isfinite(values)
-    is_member = documents.is_member[chosen].astype(int)
-    members, others = int(is_member.sum()), int((1 - is_member).sum())
+    is_member = documents.is_member[chosen]
+    members, others = int(is_member.sum()), int((~is_member).sum())
     if not members or not others:
         return None
-    rocs = {score: roc_of(values[chosen], is_member, FALSE_POSITIVE_RATES) for score, values in known.items()}
+    clusters = documents.clusters()[chosen]
+    rocs = {score: roc_of(values[chosen], is_member, clusters, FALSE_POSITIVE_RATES) for score, values in known.items()}
+    p_values = np.asarray(rows(WORD_SHIFT.name)["p_value"], np.float64)
     found = rows(SCORES.name)
     is_unmeasured = np.zeros(len(documents.tokens), bool)
     of_target = [np.asarray(found[score.value], np.float64) for score in MODEL_SCORES if score in known]
     of_target = [values for values in of_target if np.isfinite(values).any()]
     is_unmeasured[np.asarray(found["document"], np.int64)] = ~np.isfinite(of_target).all(axis=0)
     is_complete = bool((chosen | is_unmeasured).all()) and (Score.REFERENCE in known) == params.reference
-    return _Results(documents, scores, rocs, members, others, int(is_unmeasured.sum()), is_complete)
-
-
-def _has_word_shift(results: _Results) -> bool | None:
-    """Return whether the words alone tell the two sides apart, None if that is unknown."""
-    return None if results.words is None else results.words.auc.low > 0.5
+    return _Results(
+        documents=documents,
+        scores=scores,
+        rocs=rocs,
+        p_value=float(p_values[0]) if len(p_values) else np.nan,
+        clusters=len(np.unique(clusters)),
+        members=members,
+        others=others,
+        unmeasured=int(is_unmeasured.sum()),
+        is_complete=is_complete,
+    )
 
 
 def _conclusion(results: _Results, target: str) -> Conclusion:
     best = results.rocs[results.best].auc
     shift = results.words
-    if _has_word_shift(results) and shift is not None:
+    words = "" if shift is None else f"{_rate(shift.auc)} ({format_p_value(results.p_value)})"
+    if results.has_word_shift:
         answer = "The texts differ"
         evidence = (
-            f"their words alone give an AUC of {_rate(shift.auc)}, so the AUC of {_rate(best)} by "
+            f"their words alone give an AUC of {words}, so the AUC of {_rate(best)} by "
             f"{LABELS[results.best]} under {target} is no evidence of membership"
         )
     elif shift is None:
         answer = "Not known"
         evidence = (
-            f"there are too few texts to see whether their words differ; the AUC under {target} is {_rate(best)}, by "
-            f"{LABELS[results.best]}"
+            f"a side has fewer than {FOLDS} texts that are not near-copies of each other, too few to see whether the "
+            f"words differ; the AUC under {target} is {_rate(best)}, by {LABELS[results.best]}"
         )
     else:
         answer = "Yes" if best.low > 0.5 else "No evidence"
         evidence = f"the largest AUC under {target} is {_rate(best)}, by {LABELS[results.best]}"
-        evidence += f"; the words alone give {_rate(shift.auc)}"
+        evidence += f"; the words alone give {words}"
     so_far = "" if results.is_complete else "; not all documents are scored yet"
     return Conclusion(
         QUESTION,
@@ -147,17 +168,30 @@ def _conclusion(results: _Results, target: str) -> Conclusion:
         "by chance.",
         (
             KeyFigure("largest AUC", format_score(best.value), LABELS[results.best]),
-            KeyFigure("AUC of the words alone", "–" if shift is None else format_score(shift.auc.value), "no model"),
+            KeyFigure(
+                "AUC of the words alone",
+                "–" if shift is None else format_score(shift.auc.value),
+                _words_details(results),
+            ),
             *(
                 KeyFigure(
                     f"TPR at {format_bound(rate)} FPR",
                     "–" if (found := results.rocs[results.best].at[place]) is None else format_score(found.value),
-                    LABELS[results.best],
+                    LABELS[results.best] if found is not None else f"needs {_needed(rate):,} non-members",
                 )
                 for place, rate in enumerate(FALSE_POSITIVE_RATES)
             ),
         ),
     )
+
+
+def _words_details(results: _Results) -> str:
+    return "no model" if results.words is None else f"no model, {format_p_value(results.p_value)}"
+
+
+def _needed(rate: float) -> int:
+    """Return the smallest number of non-members in which one false positive is at most `rate`."""
+    return round(1 / rate)
 
 
 def _rate(rate: Rate) -> str:
@@ -167,15 +201,27 @@ def _rate(rate: Rate) -> str:
 def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
     yield (
         "Membership benchmarks mislead if members and non-members differ in more than membership. The bag of words is "
-        "a logistic regression on which words occur, judged on texts that it was not trained on; it knows no model."
+        "a ridge regression on which words occur, judged on texts that are no near-copies of those it was trained on; "
+        "it knows no model. Its p-value is that of a one-sided permutation test: the share of "
+        f"{PERMUTATIONS + 1} labelings, the real one included, in which retraining gives at least this AUC. At "
+        f"{_SIGNIFICANT} or below, the texts count as different."
     )
     yield (
-        f"Each document counts with its first {params.tokens} tokens. Intervals are 95 % intervals of a bootstrap over "
-        "documents, members and non-members separately."
+        f"Each document counts with its first {params.tokens} tokens. Documents that share {NEAR_COPY_WINDOW} "
+        f"consecutive tokens are near-copies, which makes {pluralize(results.clusters, 'cluster')}. Intervals are 95 % "
+        "intervals of a bootstrap over clusters, members and non-members separately; one that reaches 0 or 1 is "
+        "extended to Wilson's interval."
     )
-    few = [format_bound(rate) for rate in FALSE_POSITIVE_RATES if results.others * rate < 1]
-    if few:
-        yield f"There are too few non-members for the TPR at {' and '.join(few)} FPR."
+    for rate in FALSE_POSITIVE_RATES:
+        if results.others < _needed(rate):
+            yield (
+                f"The TPR at {format_bound(rate)} FPR is not resolvable with "
+                f"{pluralize(results.others, 'non-member')}: it needs at least {_needed(rate):,}."
+            )
+    yield (
+        f"The ROC curve begins at a false positive rate of 1/{results.others:,}, the smallest above 0 that these "
+        "non-members can show."
+    )
     if len(results.documents.shots):
         yield (
             f"ReCaLL puts up to {len(results.documents.shots):,} tokens of other non-members before each text, as far "
@@ -230,15 +276,15 @@ def _auc_chart(results: _Results) -> Any:
 
 
 def _roc_chart(results: _Results) -> LineChart:
+    least = 1 / results.others
     series = [
         Series(
             LABELS[score],
-            np.maximum(roc.false_positives, _LEAST_FALSE_POSITIVES),
-            roc.true_positives,
+            *roc.steps(least),
             is_dashed=score is Score.WORDS,
         )
         for score, roc in results.rocs.items()
     ]
-    chance = np.logspace(-3, 0, 50)
+    chance = np.geomspace(least, 1, 50)
     series.append(Series("chance", chance, chance, is_dashed=True))
     return LineChart("roc", "ROC curve", "FPR", "TPR", series, is_x_logarithmic=True, is_y_logarithmic=True)

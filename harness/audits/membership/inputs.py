@@ -10,10 +10,14 @@ from harness.audits.models import Model, load_text_tokenizer, require_context, s
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_name
 from harness.core.arrays import Bools, Ints
 from harness.core.audit import AuditInputs
+from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.corpora.documents import documents_in
 from harness.corpora.text_files import Notes
+
+NEAR_COPY_WINDOW = 16
+"""Documents that share this many consecutive tokens are near-copies of each other."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,10 @@ class Documents:
         joined = np.concatenate([np.empty(0, np.int64), *self.tokens])
         arrays = {"tokens": joined, "lengths": lengths, "is_member": self.is_member, "shots": self.shots}
         return AuditInputs({"texts": list(self.texts), "names": list(self.names), "notes": list(self.notes)}, arrays)
+
+    def clusters(self) -> Ints:
+        """Return the cluster of each document, [documents]. Near-copies are in one."""
+        return cluster_ids([each[None] for each in self.tokens], NEAR_COPY_WINDOW)
 
     @classmethod
     def from_inputs(cls, inputs: AuditInputs) -> "Documents":
@@ -63,7 +71,13 @@ def read_documents(
     have different tokenizers or too short a context.
     """
     shared_tokenizer(models)
-    require_context(models, params.tokens, what="the scored part of a document has", option="--tokens")
+    require_context(
+        models,
+        params.tokens,
+        what="the scored part of a document has",
+        option="--tokens",
+        is_served=params.endpoint is not None,
+    )
     tokenizer = load_text_tokenizer(models[0])
     notes = Notes()
     generator = np.random.default_rng(seed)

@@ -11,9 +11,11 @@ SCORES = table("score", document=Kind.INTEGER, **{score.value: Kind.REAL for sco
 """The scores of a document, NaN for those that were not computed."""
 REFERENCE = table("reference", document=Kind.INTEGER, loss=Kind.REAL)
 """The mean log-probability of a document under the reference model."""
-WORDS = table("words", document=Kind.INTEGER, log_odds=Kind.REAL)
-"""The log-odds of membership by the words of a document alone."""
-TABLES = (SCORES, REFERENCE, WORDS)
+WORDS = table("word_score", document=Kind.INTEGER, score=Kind.REAL)
+"""The score of membership by the words of a document alone."""
+WORD_SHIFT = table("word_shift", p_value=Kind.REAL)
+"""The p-value of the permutation test on the scores by words, one row; NaN if there are too few texts."""
+TABLES = (SCORES, REFERENCE, WORDS, WORD_SHIFT)
 
 
 def read_scores(rows: RowsOf, documents: int) -> dict[Score, Floats]:
@@ -23,7 +25,7 @@ def read_scores(rows: RowsOf, documents: int) -> dict[Score, Floats]:
     scores = {score: np.full(documents, np.nan) for score in Score}
     for score in MODEL_SCORES:
         scores[score][numbers] = np.asarray(found[score.value], np.float64)
-    for name, column, score in ((REFERENCE.name, "loss", Score.REFERENCE), (WORDS.name, "log_odds", Score.WORDS)):
+    for name, column, score in ((REFERENCE.name, "loss", Score.REFERENCE), (WORDS.name, "score", Score.WORDS)):
         part = rows(name)
         values = np.full(documents, np.nan)
         values[np.asarray(part["document"], np.int64)] = np.asarray(part[column], np.float64)

@@ -5,21 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
 from tokenizers import Tokenizer
 
 from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.inputs import Documents, read_documents
 from harness.audits.membership.params import MODEL_SCORES, MembershipParams, Score
-from harness.audits.membership.roc import roc_of
 from harness.audits.membership.rows import SCORES, read_scores
 from harness.audits.membership.scores import min_k_score
 from harness.audits.membership.token_statistics import padded, token_statistics
-from harness.audits.membership.word_shift import out_of_fold_scores
 from harness.audits.models import Model
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
-from harness.core.findings import LineChart
+from harness.core.findings import Findings, LineChart
 from harness.core.rounds import load_round
 from harness.demo import REFERENCE, SIZES, UNSEEN, WEIGHTS
 from harness.engine.loading import load_target
@@ -56,6 +53,15 @@ def documents(unseen: CorpusFiles) -> Documents:
 @pytest.fixture(scope="module")
 def audited(documents: Documents) -> InMemory:
     return context(MembershipParams(reference=True), documents, DEMO, OTHER).run()
+
+
+def against(unseen: CorpusFiles, folder: Path, texts: list[str]) -> Findings:
+    """Return the findings of an audit of these members and 60 texts that the demo target has not seen."""
+    members = folder / "members.jsonl"
+    members.write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    params = MembershipParams(shots=0)
+    inputs = Documents.from_inputs(read_documents(CorpusFiles(members), unseen, [DEMO], params, limit=60, seed=1))
+    return context(params, inputs, DEMO).run().findings("demo")
 
 
 def by_hand(tokens: np.ndarray, text: str, shots: np.ndarray) -> dict[Score, float]:
@@ -108,25 +114,34 @@ def test_members_of_the_demo_are_found_and_the_words_do_not_tell(audited: InMemo
         assert figures["scores"][score.value]["auc"]["low"] > 0.6
         assert figures["scores"][score.value]["tpr_at_fpr"]["0.001"] is None
     words = figures["scores"]["bag_of_words"]["auc"]
-    assert words["low"] < 0.5 < words["high"] + 0.1 and figures["word_shift"] is False
+    assert abs(words["value"] - 0.5) < 0.1 and figures["word_shift"] is False
+    assert figures["word_shift_p_value"] > 0.025
     assert findings.conclusion.answer == "Yes" and "the words alone give" in findings.conclusion.evidence
-    assert any(isinstance(chart, LineChart) and chart.name == "roc" for chart in findings.charts)
+    (chart,) = (chart for chart in findings.charts if isinstance(chart, LineChart) and chart.name == "roc")
+    assert {float(series.x.min()) for series in chart.series} == {1 / 150}
+    (sentence,) = (sentence for sentence in findings.sentences if "not resolvable" in sentence)
+    assert sentence == "The TPR at 0.1 % FPR is not resolvable with 150 non-members: it needs at least 1,000."
+    assert findings.conclusion.key_figures[-1][1:] == ("–", "needs 1,000 non-members")
     json.dumps(figures, allow_nan=False)
 
 
 def test_texts_of_another_kind_are_no_evidence(tmp_path: Path, unseen: CorpusFiles):
-    members = tmp_path / "members.jsonl"
-    lines = [
-        f"archived record {number} of the town of Zadika: the mayor said {number * 7} times no " * 2
-        for number in range(60)
-    ]
-    members.write_text("\n".join(json.dumps({"text": line}) for line in lines))
-    params = MembershipParams(shots=0)
-    inputs = Documents.from_inputs(read_documents(CorpusFiles(members), unseen, [DEMO], params, limit=60, seed=1))
-    findings = context(params, inputs, DEMO).run().findings("demo")
+    generator = np.random.default_rng(1)
+    words = ["archived", "record", "town", "mayor", "said", "times", "no", "Zadika"]
+    findings = against(unseen, tmp_path, [" ".join(generator.choice(words, 24)) for _ in range(60)])
     assert findings.conclusion.answer == "The texts differ" and findings.figures["word_shift"] is True
     assert "no evidence of membership" in findings.conclusion.evidence
     assert "recall" not in findings.figures["scores"]
+
+
+def test_members_that_are_near_copies_of_each_other_show_nothing(tmp_path: Path, unseen: CorpusFiles):
+    text = (
+        "archived record {} of the town of Zadika: the mayor said no, and the council said no, and the people said no"
+    )
+    findings = against(unseen, tmp_path, [text.format(number) for number in range(60)])
+    assert findings.conclusion.answer == "Not known" and findings.figures["word_shift"] is None
+    assert "fewer than 5 texts that are not near-copies" in findings.conclusion.evidence
+    assert findings.figures["clusters"] < 62
 
 
 def test_a_killed_audit_continues_to_the_same_findings(audited: InMemory, documents: Documents):
@@ -150,36 +165,9 @@ def test_shorter_texts_are_not_influenced_by_longer_ones():
         assert np.allclose(together[:, row, : lengths[row] - 1], alone[:, 0], atol=1e-4)
 
 
-def test_the_area_and_the_rates_are_those_of_the_definition():
-    generator = np.random.default_rng(4)
-    is_member = np.repeat([1, 0], [150, 200])
-    scores = np.round(generator.normal(size=350) + is_member, 1)
-    roc = roc_of(scores, is_member, (0.01, 0.001))
-    assert roc.auc.value == pytest.approx(roc_auc_score(is_member, scores))
-    assert roc.auc.low < roc.auc.value < roc.auc.high
-    others = np.sort(scores[is_member == 0])
-    allowed = max(threshold for threshold in np.unique(scores) if (others > threshold).sum() > 2)
-    wanted = (scores[is_member == 1] > allowed).mean()
-    assert roc.at[0] is not None and roc.at[0].value <= wanted
-    best = max((scores[is_member == 1] >= t).mean() for t in np.unique(scores) if (others >= t).mean() <= 0.01)
-    assert roc.at[0].value == pytest.approx(best)
-    assert roc.at[1] is None
-    # The bootstrap has the standard error of Hanley and McNeil (1982), roughly.
-    assert 0.015 < (roc.auc.high - roc.auc.low) / 3.92 < 0.04
-
-
 def test_min_k_takes_the_least_likely_tokens():
     assert min_k_score(np.array([-1.0, -4.0, -2.0, -3.0, 0.0]), 0.4) == -3.5
     assert min_k_score(np.array([-1.0, -4.0]), 0.1) == -4.0
-
-
-def test_words_tell_kinds_apart_on_texts_that_were_not_trained_on():
-    is_member = np.repeat([1, 0], 40)
-    same = [f"a b c {number}" for number in range(80)]
-    assert abs(roc_auc_score(is_member, out_of_fold_scores(same, is_member, seed=1)) - 0.5) < 0.2
-    other = [f"{'old' if member else 'new'} b {number}" for number, member in enumerate(is_member)]
-    assert roc_auc_score(is_member, out_of_fold_scores(other, is_member, seed=1)) == 1
-    assert np.isnan(out_of_fold_scores(["a", "b"], np.array([1, 0]), seed=1)).all()
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path, unseen: CorpusFiles):
