@@ -13,6 +13,7 @@ from harness.cli.output import print_json, say
 from harness.core.errors import UsageError
 from harness.core.submission import write_submission
 from harness.jobs.attack.results import every_guess, submission_now
+from harness.jobs.audit.reader import AuditReader
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.summary import run_status
@@ -134,6 +135,8 @@ def _write_audit(folder: RunFolder, artifacts: Path, *, redact: bool) -> "Mlflow
     from harness.submit.mlflow_record import AUDIT_FOLDER, audit_record
 
     findings, header = findings_of(folder), audit_header(folder)
-    write_audit(artifacts / AUDIT_FOLDER, findings, header, redact=redact)
-    shown = redact_findings(findings) if redact else findings
-    return audit_record(folder, header, shown, is_redacted=redact)
+    if redact:
+        findings = redact_findings(findings)
+    write_audit(artifacts / AUDIT_FOLDER, findings, header)
+    with AuditReader(folder.store) as reader:
+        return audit_record(folder, header, findings, reader.newest_figures())

@@ -11,7 +11,7 @@ from harness.core import paths
 from harness.core.findings import Findings, FoundTable
 from harness.core.text import pluralize
 from harness.runs.status import Status
-from harness.submit.audit_page import AuditHeader, short_name
+from harness.submit.audit_page import AuditHeader
 from harness.submit.audit_tables import whole_text
 from harness.submit.html_page import terms_of
 from harness.submit.markdown_escape import markdown_text, yaml_string
@@ -19,22 +19,23 @@ from harness.submit.markdown_escape import markdown_text, yaml_string
 SPLIT = "audit"
 """The name of the only split of each table. The usual name, `train`, would suggest rows of training data."""
 _TEMPLATE = "dataset_card.md.j2"
-_TEXT_TYPE = "text"
-_TYPES = {"string": _TEXT_TYPE, "int64": "whole number", "double": "number", "bool": "true or false"}
+_QUOTED = "text of the corpus or of the model"
+_REDACTED = f"length and hash of a {_QUOTED}"
+_TYPES = {"string": "text", "int64": "whole number", "double": "number", "bool": "true or false"}
 
 
 @dataclass(frozen=True)
 class DatasetColumn:
-    """A column of a table as it is stored. `arrow_type` is its type in Parquet, `meaning` is '' if it is unknown."""
+    """A column of a table as it is stored.
+
+    `arrow_type` is its type in Parquet, and `type` its type in words. `meaning` has the definitions of the terms in its
+    name, '' if there are none.
+    """
 
     name: str
     arrow_type: str
+    type: str
     meaning: str
-
-    @property
-    def type(self) -> str:
-        """The type in words."""
-        return "list of numbers" if self.is_list else _TYPES.get(self.arrow_type, self.arrow_type)
 
     @property
     def is_list(self) -> bool:
@@ -57,8 +58,6 @@ def stored_tables(
     folder: Path,
     findings: Findings,
     files: Sequence[tuple[FoundTable, PurePosixPath, PurePosixPath]],
-    *,
-    is_redacted: bool,
 ) -> list[DatasetTable]:
     """Return the tables that were written to `folder`, with the types that their Parquet files have.
 
@@ -70,12 +69,13 @@ def stored_tables(
     for table, csv, parquet in files:
         schema = pyarrow.parquet.read_schema(folder / parquet)
         rows = pyarrow.parquet.read_metadata(folder / parquet).num_rows
-        texts = set(map(whole_text, table.text_columns))
+        types = dict.fromkeys(map(whole_text, table.text_columns), _REDACTED if findings.is_redacted else _QUOTED)
         columns = [
             DatasetColumn(
                 field.name,
                 str(field.type),
-                _meaning(field.name, findings.definitions, is_text=field.name in texts, is_redacted=is_redacted),
+                types.get(field.name, _TYPES.get(str(field.type), "list of numbers")),
+                _meaning(field.name, findings.definitions),
             )
             for field in schema
         ]
@@ -83,13 +83,13 @@ def stored_tables(
     return tables
 
 
-def dataset_card(findings: Findings, header: AuditHeader, tables: Sequence[DatasetTable], *, is_redacted: bool) -> str:
+def dataset_card(findings: Findings, header: AuditHeader, tables: Sequence[DatasetTable]) -> str:
     """Return the content of README.md. Equal findings give equal cards, without dates and absolute paths."""
     environment = Environment(
         loader=FileSystemLoader(paths.PACKAGE / "submit" / "templates"),
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701
-        finalize=lambda value: markdown_text(_without_directories(value, header)) if isinstance(value, str) else value,
+        finalize=lambda value: markdown_text(value) if isinstance(value, str) else value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -103,7 +103,7 @@ def dataset_card(findings: Findings, header: AuditHeader, tables: Sequence[Datas
         header=header,
         spec=spec,
         harness_version=spec.versions.get("harness", "unknown"),
-        models=[(short_name(model), model) for model in spec.models],
+        models=spec.models,
         inputs=[(name, record.path.name, record.sha256) for name, record in spec.paths.items()],
         is_complete=header.status is Status.FINISHED,
         sentences=findings.sentences,
@@ -111,7 +111,8 @@ def dataset_card(findings: Findings, header: AuditHeader, tables: Sequence[Datas
         # `datasets` cannot load a table without rows, and a configuration that fails helps nobody.
         loadable=[table for table in tables if table.rows and table.columns],
         split=SPLIT,
-        is_redacted=is_redacted,
+        definitions=findings.definitions,
+        is_redacted=findings.is_redacted,
         pluralize=pluralize,
     )
 
@@ -130,24 +131,6 @@ def dataset_summary(header: AuditHeader) -> str:
     )
 
 
-def _without_directories(text: str, header: AuditHeader) -> str:
-    """Return `text` with each model that is named by its directory named as on the page. Markup stays unchanged."""
-    if isinstance(text, Markup):
-        return text
-    for model in header.spec.models:
-        # The directory `.` is in every sentence.
-        if "/" in model.id:
-            text = text.replace(model.id, short_name(model))
-    return text
-
-
-def _meaning(name: str, definitions: Mapping[str, str], *, is_text: bool, is_redacted: bool) -> str:
-    """Return what is known of a column: the definitions of the terms in its name, and whether it holds a text."""
-    known = [f"{term}: {definitions[term]}" for term in terms_of([name.replace("_", " ")], definitions)]
-    if is_text:
-        known.append(
-            "length and hash of a text of the corpus or of the model"
-            if is_redacted
-            else "text of the corpus or of the model"
-        )
-    return "; ".join(known)
+def _meaning(column: str, definitions: Mapping[str, str]) -> str:
+    terms = terms_of([column.replace("_", " ")], definitions)
+    return "; ".join(f"{term}: {definitions[term]}" for term in terms)

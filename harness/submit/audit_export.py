@@ -6,6 +6,7 @@ The folder is also a Hugging Face data set (README.md) with Croissant metadata (
 import json
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -13,8 +14,7 @@ from harness.core.errors import HarnessError
 from harness.core.findings import Findings, Passage
 from harness.figures.charts import draw_charts
 from harness.submit.audit_dataset import dataset_card, stored_tables
-from harness.submit.audit_page import AuditHeader, PageChart, audit_page, shaded_text_page, short_name
-from harness.submit.audit_redaction import redact_findings
+from harness.submit.audit_page import AuditHeader, PageChart, audit_page, shaded_text_page
 from harness.submit.audit_tables import write_csv, write_parquet
 from harness.submit.croissant import croissant_metadata
 
@@ -49,28 +49,46 @@ def check_audit_folder(out: Path) -> None:
         raise HarnessError(f"{out}: {added[0]} was added to this audit. Move it away, or use another --out.")
 
 
-def write_audit(out: Path, findings: Findings, header: AuditHeader, *, redact: bool) -> list[Path]:
+def write_audit(out: Path, findings: Findings, header: AuditHeader) -> list[Path]:
     """Write an audit to the folder `out`, replacing an earlier audit, and return the files.
 
-    Equal findings give equal bytes. With `redact`, text columns and passages are replaced with their length and hash.
-    Raises HarnessError as `check_audit_folder` does, or if the folder cannot be written.
+    Equal findings give equal bytes. Raises HarnessError as `check_audit_folder` does, or if the folder cannot be
+    written.
     """
     check_audit_folder(out)
-    if redact:
-        findings = redact_findings(findings)
+    findings, header = _without_directories(findings, header)
     try:
         folder = out.resolve()
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
             new = Path(temporary) / "new"
             new.mkdir()
-            files = _write_files(new, findings, header, is_redacted=redact)
+            files = _write_files(new, findings, header)
             _replace_folder(new, folder, Path(temporary) / "earlier")
     except OSError as error:
         raise HarnessError(f"{out}: cannot be written ({error.strerror}).") from None
     return [out / file for file in files]
 
 
-def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_redacted: bool) -> list[PurePosixPath]:
+def _without_directories(findings: Findings, header: AuditHeader) -> tuple[Findings, AuditHeader]:
+    """Return both with each model that a sentence names by its directory named by `TargetRecord.name`."""
+
+    def named(text: str) -> str:
+        for model in header.spec.models:
+            for directory in (str(model.path), model.id):
+                # The directory `.` is in every sentence.
+                text = text.replace(directory, model.name) if "/" in directory else text
+        return text
+
+    said = findings.conclusion
+    if said is not None:
+        said = replace(said, question=named(said.question), evidence=named(said.evidence), caveat=named(said.caveat))
+    return (
+        replace(findings, sentences=[*map(named, findings.sentences)], conclusion=said),
+        replace(header, warnings=[*map(named, header.warnings)], reason=named(header.reason)),
+    )
+
+
+def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[PurePosixPath]:
     """Write all files to `folder`, and return their paths relative to it."""
     (folder / _TABLES).mkdir()
     (folder / _FIGURES).mkdir()
@@ -89,10 +107,10 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
         (folder / _TEXTS).mkdir(exist_ok=True)
         texts.append((shaded.title, _TEXTS / f"{shaded.name}.html"))
         (folder / texts[-1][1]).write_text(shaded_text_page(shaded), encoding="utf-8")
-    page = audit_page(findings, header, charts=charts, files=tables, texts=texts, is_redacted=is_redacted)
+    page = audit_page(findings, header, charts=charts, files=tables, texts=texts)
     (folder / _PAGE).write_text(page, encoding="utf-8")
-    stored = stored_tables(folder, findings, tables, is_redacted=is_redacted)
-    card = dataset_card(findings, header, stored, is_redacted=is_redacted)
+    stored = stored_tables(folder, findings, tables)
+    card = dataset_card(findings, header, stored)
     (folder / _CARD).write_text(card, encoding="utf-8")
     (folder / _CROISSANT).write_text(croissant_metadata(folder, header, stored), encoding="utf-8")
     files = [*map(PurePosixPath, (_PAGE, _RECORD, _CARD, _CROISSANT)), *(chart.file for chart in charts)]
@@ -101,7 +119,7 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
     record = {
         "format": _FORMAT,
         "audit": _header_as_json(header),
-        "is_redacted": is_redacted,
+        "is_redacted": findings.is_redacted,
         "conclusion": findings.conclusion and findings.conclusion.as_json(),
         "definitions": dict(findings.definitions),
         "figures": dict(findings.figures),
@@ -153,9 +171,7 @@ def _header_as_json(header: AuditHeader) -> dict[str, Any]:
         "created_at": spec.created_at,
         "elapsed_s": header.elapsed,
         "budget_s": spec.budget,
-        "models": [
-            model.model_dump(mode="json", exclude={"path"}) | {"id": short_name(model)} for model in spec.models
-        ],
+        "models": [model.model_dump(mode="json", exclude={"path"}) | {"id": model.name} for model in spec.models],
         "endpoint": header.endpoint or None,
         "inputs": {name: {"name": record.path.name, "sha256": record.sha256} for name, record in spec.paths.items()},
         "params": spec.params,

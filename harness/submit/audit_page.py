@@ -21,7 +21,6 @@ from harness.core.findings import (
     Passage,
     ShadedText,
 )
-from harness.core.spec import TargetRecord
 from harness.core.text import format_bound, pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
 from harness.figures.palette import RISING
@@ -55,8 +54,8 @@ class AuditHeader:
     @property
     def model(self) -> str:
         """The names of the audited models, or the address of an endpoint."""
-        loaded = [model for model in self.spec.models if not model.is_tokenizer_only]
-        return self.endpoint or ", ".join(map(short_name, loaded)) or "the target"
+        loaded = [model.name for model in self.spec.models if not model.is_tokenizer_only]
+        return self.endpoint or ", ".join(loaded) or "the target"
 
     @property
     def endpoint(self) -> str:
@@ -97,7 +96,6 @@ def audit_page(
     charts: Sequence[PageChart],
     files: Sequence[tuple[FoundTable, PurePosixPath, PurePosixPath]],
     texts: Sequence[tuple[str, PurePosixPath]],
-    is_redacted: bool,
 ) -> str:
     """Return the page. Equal findings give equal pages.
 
@@ -130,7 +128,7 @@ def audit_page(
         passages=[_without_empty_stretches(passage) for passage in findings.passages],
         texts=texts,
         record=_record(header),
-        is_redacted=is_redacted,
+        is_redacted=findings.is_redacted,
     )
 
 
@@ -206,13 +204,6 @@ def _without_empty_stretches(passage: Passage) -> Passage:
     return passage._replace(texts=texts)
 
 
-def short_name(model: TargetRecord) -> str:
-    """Return the name of a model, without the directories before it."""
-    is_directory = model.id.startswith(("/", ".", "~"))
-    # The directory `.` has no name of its own.
-    return PurePosixPath(model.id).name or model.path.name if is_directory else model.id
-
-
 def _caution(header: AuditHeader) -> str:
     if header.status is Status.FINISHED:
         return ""
@@ -225,7 +216,7 @@ def _record(header: AuditHeader) -> Rows:
     rows: Rows = [("Audit", f"{header.title} ({spec.audit})"), ("Run", Monospace(spec.id))]
     for model in spec.models:
         commit = f" at {model.commit}" if model.commit else ""
-        which = f"{short_name(model)}, revision {model.revision}{commit}"
+        which = f"{model.name}, revision {model.revision}{commit}"
         if model.is_tokenizer_only:
             rows.append(("Tokenizer", which))
         else:

@@ -39,6 +39,7 @@ def redact_findings(findings: Findings) -> Findings:
         charts=[_redact_chart(chart, redactor) for chart in findings.charts],
         passages=[_redact_passage(passage, redactor) for passage in findings.passages],
         texts=(),
+        is_redacted=True,
         conclusion=findings.conclusion and _redact_conclusion(findings.conclusion, redactor),
     )
 

@@ -69,21 +69,28 @@ def named_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     A figure with an interval is a mapping with `value`, `low` and `high`, and optionally `of`, the sample size. The
     name of a nested figure is its path, such as `rates trigram`.
     """
-    return list(_named_figures(figures, ()))
+    return [(" ".join(path).replace("_", " "), _figure_text(figure)) for path, figure in reported_figures(figures)]
 
 
-def _named_figures(figures: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    if path and all(name in figures for name in _INTERVAL):
-        value, low, high = format_column([figures[name] for name in _INTERVAL])
-        of = f", of {format_value(figures['of'])}" if "of" in figures else ""
-        yield " ".join(path), (value if low == NO_VALUE else f"{value} [{low}, {high}]") + of
-        return
+def reported_figures(figures: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and value of each figure that `named_figures` names; with an interval, the value is a mapping."""
     for name, value in figures.items():
-        here = (*path, str(name).replace("_", " "))
-        if isinstance(value, Mapping):
-            yield from _named_figures(value, here)
-        elif not path and not isinstance(value, list | tuple):
-            yield here[0], format_value(value)
+        here = (*path, str(name))
+        if not isinstance(value, Mapping):
+            if not path and not isinstance(value, list | tuple):
+                yield here, value
+        elif all(part in value for part in _INTERVAL):
+            yield here, value
+        else:
+            yield from reported_figures(value, here)
+
+
+def _figure_text(figure: Any) -> str:
+    if not isinstance(figure, Mapping):
+        return format_value(figure)
+    value, low, high = format_column([figure[name] for name in _INTERVAL])
+    of = f", of {format_value(figure['of'])}" if "of" in figure else ""
+    return (value if low == NO_VALUE else f"{value} [{low}, {high}]") + of
 
 
 def write_csv(table: FoundTable, path: Path) -> None:

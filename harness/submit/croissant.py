@@ -109,13 +109,12 @@ def _record_set(table: DatasetTable) -> dict[str, Any]:
 
 
 def _field(table: DatasetTable, column: DatasetColumn) -> dict[str, Any]:
-    meaning = {"description": _shown(column.meaning)} if column.meaning else {}
     element_type = "double" if column.is_list else column.arrow_type
     return {
         "@type": "cr:Field",
         "@id": f"{_id(table.name)}/{_id(column.name)}",
         "name": _shown(column.name),
-        **meaning,
+        "description": _shown(column.meaning or column.type),
         "dataType": _DATA_TYPES.get(element_type, "sc:Text"),
         **({"repeated": True} if column.is_list else {}),
         "source": {"fileObject": {"@id": _id(str(table.parquet))}, "extract": {"column": column.name}},

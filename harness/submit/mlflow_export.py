@@ -74,7 +74,7 @@ def log_to_mlflow(uri: str, experiment: str, record: MlflowRecord, artifacts: Pa
     An earlier export of the same run to this experiment is updated: its artifacts are replaced, and a metric that
     changed gets a new point. Raises HarnessError if the server cannot be reached or refuses the export.
     """
-    _check_sqlite(uri)
+    _check_store(uri)
     with _mlflow_errors(uri):
         client: MlflowClient = require_mlflow().MlflowClient(tracking_uri=uri)
         experiment_id = _experiment_id(client, experiment, uri)
@@ -187,8 +187,10 @@ def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
         yield items[start : start + size]
 
 
-def _check_sqlite(uri: str) -> None:
-    """Raise HarnessError if the directory of an SQLite file does not exist. MLflow would try for a minute."""
+def _check_store(uri: str) -> None:
+    """Raise HarnessError for a directory, and for an SQLite file without one, which MLflow would try for a minute."""
+    if uri.startswith("file:") or not ("://" in uri or uri.startswith("databricks")):
+        raise HarnessError(f"{uri}: MLflow cannot log to a directory. Use a database file, e.g. {_SQLITE}mlflow.db.")
     if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).absolute().parent.is_dir():
         raise HarnessError(f"{uri}: no such directory. Make it, or use another file.")
 

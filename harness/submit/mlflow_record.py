@@ -4,7 +4,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from harness.core.spec import JobSpec, TargetRecord
 from harness.core.submission import write_submission
 from harness.core.text import sanitize, shorten
 from harness.jobs.attack.results import scorecard_text
+from harness.jobs.audit.reader import AuditFigure
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.tags import tags_of
-from harness.submit.audit_page import AuditHeader, short_name
-from harness.submit.audit_tables import plain_value
+from harness.submit.audit_page import AuditHeader
+from harness.submit.audit_tables import plain_value, reported_figures
 from harness.submit.run_facts import RunFacts
 
 RUN_TAG, SPEC_TAG = "harness.run", "harness.spec_sha256"
@@ -31,8 +32,6 @@ SUBMISSION, REDACTED_SUBMISSION = "submission.csv", "submission-redacted.csv"
 ARTIFACTS = (SCORECARD, SUBMISSION, REDACTED_SUBMISSION, REPORT, AUDIT_FOLDER)
 """Every artifact that an export may write. The next export replaces these and leaves others alone."""
 _MAX_KEY, _MAX_VALUE = 200, 500
-_MOST_ITEMS = 20
-"""Longer lists, such as one item per text, are in the tables only."""
 _NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -95,8 +94,10 @@ def attack_record(facts: RunFacts, *, is_redacted: bool) -> MlflowRecord:
     return _record(facts.folder, spec, summary.status, times, params, metrics, tags, is_redacted=is_redacted)
 
 
-def audit_record(folder: RunFolder, header: AuditHeader, findings: Findings, *, is_redacted: bool) -> MlflowRecord:
-    """Return the record of an audit. `findings` must be redacted already if `is_redacted`."""
+def audit_record(
+    folder: RunFolder, header: AuditHeader, findings: Findings, live: Sequence[AuditFigure] = ()
+) -> MlflowRecord:
+    """Return the record of an audit. `live` are the figures that it reported while it ran."""
     spec = header.spec
     models = {
         name: value
@@ -108,11 +109,11 @@ def audit_record(folder: RunFolder, header: AuditHeader, findings: Findings, *, 
     if findings.conclusion is not None:
         tags["answer"] = findings.conclusion.answer
     times = _Times(spec.created_at, header.elapsed)
-    values: dict[str, Any] = {"elapsed_s": header.elapsed}
-    values |= {".".join(path): value for path, value in _leaves(findings.figures, ())}
+    reported = {one.name: {"value": one.value, "low": one.low, "high": one.high, "of": one.of or None} for one in live}
+    values = {"elapsed_s": header.elapsed, **_metrics_of({**findings.figures, **reported})}
     metrics = {name: [(0, times.end, value)] for name, value in values.items()}
     params = {"audit": spec.audit, "source": spec.subject, **models}
-    return _record(folder, spec, header.status, times, params, metrics, tags, is_redacted=is_redacted)
+    return _record(folder, spec, header.status, times, params, metrics, tags, is_redacted=findings.is_redacted)
 
 
 def write_run_artifacts(facts: RunFacts, folder: Path, *, redact: bool) -> None:
@@ -190,27 +191,21 @@ def _model_params(role: str, model: TargetRecord | None) -> dict[str, Any]:
     if model is None:
         return {}
     if model.is_tokenizer_only:
-        return {"tokenizer": short_name(model), "tokenizer_revision": model.revision}
-    named = {"": short_name(model), "_revision": model.revision, "_commit": model.commit}
+        return {"tokenizer": model.name, "tokenizer_revision": model.revision}
+    named = {"": model.name, "_revision": model.revision, "_commit": model.commit}
     return {
         f"{role}{name}": value for name, value in (named | {"_dtype": model.dtype, "_device": model.device}).items()
     }
 
 
-def _leaves(figures: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the path and value of each figure at any depth. A value with an interval has the name of both.
-
-    The items of a list, such as models, are numbered from 1: their names can be texts, and MLflow keeps a name forever.
-    """
-    for name, value in figures.items():
-        here = (*path, str(name))
-        if isinstance(value, Mapping):
-            yield from _leaves(value, here)
-        elif not isinstance(value, list | tuple):
-            yield (path if path and name == "value" else here), value
-        elif len(value) <= _MOST_ITEMS:
-            items = {str(number): item for number, item in enumerate(value, 1) if isinstance(item, Mapping)}
-            yield from _leaves(items, here)
+def _metrics_of(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures that the page names, by their path. The interval and the sample size have further names."""
+    values: dict[str, Any] = {}
+    for path, figure in reported_figures(figures):
+        name = ".".join(path)
+        parts = figure if isinstance(figure, Mapping) else {"value": figure}
+        values |= {name if part == "value" else f"{name}.{part}": value for part, value in parts.items()}
+    return values
 
 
 def _is_number(value: Any) -> bool:
@@ -228,9 +223,8 @@ def _with_valid_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in values.items():
         key = _NOT_IN_KEY.sub("_", name)[:_MAX_KEY].strip(".") or "_"
-        number = 2
         while key in found:
-            key, number = f"{key.removesuffix(f'-{number - 1}')}-{number}", number + 1
+            key += "_"
         found[key] = value
     return found
 

@@ -14,7 +14,7 @@ import pytest
 
 from harness.runs.tags import add_tags
 from harness.submit.mlflow_export import require_mlflow, shown_uri
-from tests.unit.audits.endpoint.completions_server import Reply, completions_server
+from tests.completions_server import Reply, completions_server
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_json import check
 from tests.unit.submit.ended import ended_run
@@ -176,6 +176,8 @@ def test_an_address_without_a_store_is_refused_in_a_sentence(harness: CommandLin
         error = refused(harness, "--mlflow", address)
     assert "no MLflow server answers: http://127.0.0.1:" in error and "secret" not in error
     assert "no such directory" in refused(harness, "--mlflow", f"sqlite:///{home}/absent/mlflow.db")
+    for directory in ("mlruns", str(home), f"file://{home}"):
+        assert "Use a database file, e.g. sqlite:///mlflow.db." in refused(harness, "--mlflow", directory)
     (home / "text.db").write_text("no database, but long enough to be read as the header of one" * 20)
     with pytest.raises(sqlite3.DatabaseError), sqlite3.connect(home / "text.db") as connection:
         connection.execute("SELECT name FROM sqlite_master")

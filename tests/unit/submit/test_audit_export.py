@@ -29,6 +29,7 @@ from harness.core.findings import (
 from harness.core.redaction import redact_text
 from harness.runs.status import Status
 from harness.submit.audit_export import check_audit_folder, write_audit
+from harness.submit.audit_redaction import redact_findings
 from tests.unit.submit.audit_header import HEADER
 from tests.unit.submit.pages import parsed_page
 
@@ -78,7 +79,7 @@ WITHOUT_TABLES = ["README.md", "croissant.json", "findings.json", "index.html"]
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an audit that is only read."""
     folder = tmp_path_factory.mktemp("written")
-    write_audit(folder / "out", findings(), HEADER, redact=False)
+    write_audit(folder / "out", findings(), HEADER)
     return folder / "out"
 
 
@@ -87,7 +88,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_an_audit_writes_a_page_a_record_tables_and_charts(tmp_path: Path) -> None:
-    written = write_audit(tmp_path / "out", findings(), HEADER, redact=False)
+    written = write_audit(tmp_path / "out", findings(), HEADER)
     assert sorted(path.relative_to(tmp_path / "out").as_posix() for path in written) == sorted(
         contents(tmp_path / "out")
     )
@@ -116,7 +117,7 @@ def test_an_audit_writes_a_page_a_record_tables_and_charts(tmp_path: Path) -> No
 
 def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write_audit(tmp_path / name, findings(HOSTILE), HEADER, redact=False)
+        write_audit(tmp_path / name, findings(HOSTILE), HEADER)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
@@ -125,7 +126,8 @@ def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
 def test_the_page_runs_no_script_and_links_only_to_its_own_files(text: str, redact: bool, tmp_path: Path) -> None:
     spec = HEADER.spec.model_copy(update={"params": {text: text, "endpoint": text}})
     header = replace(HEADER, spec=spec, reason=text, status=Status.CRASHED, warnings=[text])
-    write_audit(tmp_path / "out", replace(findings(text), sentences=[text]), header, redact=redact)
+    found = replace(findings(text), sentences=[text])
+    write_audit(tmp_path / "out", redact_findings(found) if redact else found, header)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     parsed = parsed_page(page)
     assert not {"script", "iframe", "object", "embed", "link", "base", "form"} & set(parsed.tags)
@@ -148,7 +150,7 @@ def test_the_page_marks_passages_and_shows_empty_texts(written: Path) -> None:
 
 def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> None:
     header = replace(HEADER, status=Status.OUT_OF_TIME)
-    write_audit(tmp_path / "out", WITHOUT_CHARTS, header, redact=False)
+    write_audit(tmp_path / "out", WITHOUT_CHARTS, header)
     words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
     for sentence in (
         "The audit is out of time.",
@@ -178,7 +180,7 @@ CONCLUDED = replace(
 
 
 def test_the_page_begins_with_the_question_and_its_answer(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", CONCLUDED, HEADER, redact=False)
+    write_audit(tmp_path / "out", CONCLUDED, HEADER)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "<title>Was it seen?</title>" in page and "<h1>Was it seen?</h1>" in page
     words = parsed_page(page).text
@@ -190,7 +192,7 @@ def test_the_page_begins_with_the_question_and_its_answer(tmp_path: Path) -> Non
 
 
 def test_a_term_is_defined_where_it_appears_first(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", CONCLUDED, HEADER, redact=False)
+    write_audit(tmp_path / "out", CONCLUDED, HEADER)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     shown = page.index("<b>rate</b>: the share of paragraphs that pass.")
     assert page.index("<h3>Rates</h3>") < shown < page.index("<td>trigram</td>")
@@ -199,7 +201,7 @@ def test_a_term_is_defined_where_it_appears_first(tmp_path: Path) -> None:
 
 
 def test_the_page_links_to_each_of_its_sections(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", CONCLUDED, HEADER, redact=False)
+    write_audit(tmp_path / "out", CONCLUDED, HEADER)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     titles = re.findall(r'<h2 id="(section-\d)">([^<]*)</h2>', page)
     assert [title for _, title in titles] == [
@@ -215,13 +217,13 @@ def test_the_page_links_to_each_of_its_sections(tmp_path: Path) -> None:
 
 
 def test_a_redacted_conclusion_quotes_no_text(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", CONCLUDED, HEADER, redact=True)
+    write_audit(tmp_path / "out", redact_findings(CONCLUDED), HEADER)
     record = json.loads((tmp_path / "out" / "findings.json").read_bytes())
     assert record["conclusion"]["evidence"] == f"3 of 4 paragraphs pass like “{redact_text(TEXT)}”"
 
 
 def test_no_file_of_a_redacted_audit_contains_the_text(written: Path, tmp_path: Path) -> None:
-    write_audit(tmp_path / "closed", findings(), HEADER, redact=True)
+    write_audit(tmp_path / "closed", redact_findings(findings()), HEADER)
     files = contents(tmp_path / "closed")
     for name, content in files.items():
         for secret in SECRETS:
@@ -233,7 +235,7 @@ def test_no_file_of_a_redacted_audit_contains_the_text(written: Path, tmp_path: 
     # The figure contains glyphs instead of text, so compare it with a figure of the redacted label.
     redrawn = [series.name for series in _lines(findings(redacted)).series]
     assert redrawn[0] == redacted
-    write_audit(tmp_path / "redacted", findings(redacted), HEADER, redact=False)
+    write_audit(tmp_path / "redacted", findings(redacted), HEADER)
     assert files["figures/bars.svg"] == contents(tmp_path / "redacted")["figures/bars.svg"]
 
 
@@ -271,31 +273,31 @@ def test_parquet_keeps_types_and_texts(written: Path) -> None:
 
 
 def test_an_earlier_audit_is_replaced(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", WITHOUT_CHARTS, HEADER, redact=False)
-    write_audit(tmp_path / "out", Findings({"n": 1}), HEADER, redact=False)
+    write_audit(tmp_path / "out", WITHOUT_CHARTS, HEADER)
+    write_audit(tmp_path / "out", Findings({"n": 1}), HEADER)
     assert sorted(contents(tmp_path / "out")) == WITHOUT_TABLES
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_an_empty_folder_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "out" / "empty").mkdir(parents=True)
-    assert write_audit(tmp_path / "out", WITHOUT_CHARTS, HEADER, redact=False)
+    assert write_audit(tmp_path / "out", WITHOUT_CHARTS, HEADER)
 
 
 @pytest.mark.parametrize("name", ["mine.txt", "findings.json", "index.html"])
 def test_a_folder_with_other_files_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("{}")
     with pytest.raises(HarnessError, match=r"contains files that are not from an audit"):
-        write_audit(tmp_path, findings(), HEADER, redact=False)
+        write_audit(tmp_path, findings(), HEADER)
     assert contents(tmp_path) == {name: b"{}"}
 
 
 def test_an_audit_folder_with_added_files_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    write_audit(out, WITHOUT_CHARTS, HEADER, redact=False)
+    write_audit(out, WITHOUT_CHARTS, HEADER)
     (out / "notes.md").write_text("mine")
     with pytest.raises(HarnessError, match=r"notes\.md was added to"):
-        write_audit(out, Findings({}), HEADER, redact=False)
+        write_audit(out, Findings({}), HEADER)
     assert (out / "notes.md").read_text() == "mine"
 
 
@@ -312,7 +314,7 @@ def test_a_link_to_a_folder_is_kept(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "real").mkdir()
     (tmp_path / "out").symlink_to(tmp_path / "elsewhere" / "real")
     for _ in range(2):
-        write_audit(tmp_path / "out", Findings({"n": 1}), HEADER, redact=False)
+        write_audit(tmp_path / "out", Findings({"n": 1}), HEADER)
     assert (tmp_path / "out").is_symlink()
     assert sorted(contents(tmp_path / "elsewhere" / "real")) == WITHOUT_TABLES
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["real"]
@@ -320,10 +322,10 @@ def test_a_link_to_a_folder_is_kept(tmp_path: Path) -> None:
 
 def test_a_failed_write_keeps_the_earlier_output(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    write_audit(out, WITHOUT_CHARTS, HEADER, redact=False)
+    write_audit(out, WITHOUT_CHARTS, HEADER)
     before = contents(out)
     uneven = Findings({}, tables=[FoundTable("t", "T", {"a": [1], "b": []})])
     with pytest.raises(ValueError, match="zip"):
-        write_audit(out, uneven, HEADER, redact=False)
+        write_audit(out, uneven, HEADER)
     assert contents(out) == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

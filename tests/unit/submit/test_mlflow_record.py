@@ -42,7 +42,7 @@ def record_of(folder: Path, figures: dict[str, Any] = FIGURES, **changes: Any) -
     run.spec_file.write_text("{}")
     header = replace(HEADER, spec=HEADER.spec.model_copy(update=changes))
     found = Findings(figures, conclusion=Conclusion("Was it seen?", "Probably", "3 of 4"))
-    return audit_record(run, header, found, is_redacted=False)
+    return audit_record(run, header, found)
 
 
 def values_of(record: MlflowRecord) -> dict[str, float]:
@@ -50,7 +50,7 @@ def values_of(record: MlflowRecord) -> dict[str, float]:
     return {name: series[0].value for name, series in record.metrics.items()}
 
 
-def test_every_number_of_the_figures_is_a_metric(tmp_path: Path) -> None:
+def test_the_figures_that_the_report_names_are_metrics(tmp_path: Path) -> None:
     values = values_of(record_of(tmp_path))
     known = {
         "elapsed_s": 42.0,
@@ -60,13 +60,10 @@ def test_every_number_of_the_figures_is_a_metric(tmp_path: Path) -> None:
         "rates.trigram.low": 0.3,
         "rates.trigram.high": 0.5,
         "rates.trigram.of": 10.0,
-        "rates.p_0.5": 0.25,
-        "models.1.coverage": 0.5,
-        "models.2.coverage.0.01": 0.75,
         "a_b": 1.0,
-        "a_b-2": 2.0,
+        "a_b_": 2.0,
         "_": 3.0,
-        "_-2": 4.0,
+        "__": 4.0,
         "x" * 200: 5.0,
     }
     assert values == known
