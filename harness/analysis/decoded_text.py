@@ -24,9 +24,14 @@ def text_of_run(folder: RunFolder, spec: AttackSpec) -> "TokenText":
     Raises HarnessError if the tokenizer file is invalid.
     """
     with as_harness_error(folder.path):
-        if folder.tokenizer.exists() or spec.target is None:
-            return TokenText(folder.tokenizer)
-        return TokenText(spec.target.path / "tokenizer.json")
+        return TokenText(tokenizer_of_run(folder, spec))
+
+
+def tokenizer_of_run(folder: RunFolder, spec: AttackSpec) -> Path:
+    """Return the run's copy of the tokenizer, or else the target's. The file may not exist."""
+    if folder.tokenizer.exists() or spec.target is None:
+        return folder.tokenizer
+    return spec.target.path / "tokenizer.json"
 
 
 class TokenText:

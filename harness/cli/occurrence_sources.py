@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.analysis.decoded_text import TokenText
+from harness.analysis.decoded_text import tokenizer_of_run
+from harness.cli.options import is_file_name
 from harness.cli.output import sanitize, say
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers, load_prefixes
+from harness.core.paths import expand_home
 from harness.core.rounds import Round, load_round
 from harness.core.scoring import correct_rows
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.corpora.encoders import ByteEncoder, Encoder, TokenizerEncoder
 from harness.corpora.generations import RIGHT, WRONG, Generations
+from harness.engine.resolving import resolve_target
 from harness.jobs.attack.results import submission_now
 from harness.jobs.attack.spec import AttackSpec
 from harness.jobs.audit.spec import AuditSpec
@@ -33,7 +36,7 @@ _TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True)
-class Reading:
+class SourceOptions:
     """The options with which a source is read.
 
     round: of a submission, or None. tokenizer: that of the index as the user named it, or None. field: of records.
@@ -57,9 +60,11 @@ class Reading:
     def decoder(self, default: Path | None) -> Callable[[Sequence[Tokens]], list[str]]:
         """Return the function that decodes rows of the index."""
         if self.tokenizer is None and self.index.width == 1:
-            return lambda rows: [sanitize(row.astype(np.uint8).tobytes().decode("utf-8", "replace")) for row in rows]
-        text = TokenText(default if self.tokenizer is None else tokenizer_file(self.tokenizer))
-        return lambda rows: _texts(text, rows)
+            return ByteEncoder().texts
+        file = default if self.tokenizer is None else tokenizer_file(self.tokenizer)
+        if file is None or not file.is_file():
+            return lambda rows: [" ".join(map(str, row.tolist())) for row in rows]
+        return TokenizerEncoder(file).texts
 
     def is_tokenizer(self, default: Path | None) -> bool:
         """Return whether tokens of the tokenizer `default` can be looked up as they are."""
@@ -69,86 +74,53 @@ class Reading:
         return default is not None and default.is_file() and default.read_bytes() == named.read_bytes()
 
 
-def read_generations(source: str, reading: Reading) -> Generations:
+def read_generations(source: str, options: SourceOptions) -> Generations:
     """Return the generations of `source`: a run, a submission, or a file.
 
     Raises HarnessError if it cannot be read, or has none.
     """
     path = Path(source)
-    if not path.exists() and "/" not in source and not source.endswith(_FILE_SUFFIXES):
-        if reading.round is not None:
+    if not is_file_name(source, _FILE_SUFFIXES):
+        if options.round is not None:
             raise UsageError(f"a run has its own round: {sanitize(source)}. Remove --round.")
-        generations = _of_run(run_folder(source), reading)
+        generations = _of_run(run_folder(source), options)
     elif path.suffix == ".csv":
-        generations = _of_submission(path, reading)
+        generations = _of_submission(path, options)
     elif path.suffix == _NPY:
-        generations = _of_array(path, reading)
+        generations = _of_array(path, options)
     else:
-        generations = _of_texts(path, reading)
+        generations = _of_texts(path, options)
     if not len(generations):
         raise HarnessError(f"{source} contains no {generations.noun}.")
     return generations
 
 
-def tokenizer_file(name: str, revision: str = "main", *, is_offline: bool = False) -> Path:
-    """Return a tokenizer.json: a file, that in a directory, that of a shipped target, or that of a hub model.
-
-    is_offline: look for that of a hub model in the cache only. Raises HarnessError if there is none.
-    """
-    from harness.core.paths import expand_home
-    from harness.demo import REFERENCE, SIZES
-
-    shipped = {size.name: size.weights for size in (*SIZES, REFERENCE)}
-    path = shipped.get(name, expand_home(name))
-    if path.is_dir():
-        path = path / _TOKENIZER
-    if path.is_file():
+def tokenizer_file(name: str, revision: str = "main", *, is_offline: bool | None = None) -> Path:
+    """Return a tokenizer.json: a file, or that of a target. Raises HarnessError if there is none."""
+    if (path := expand_home(name)).is_file():
         return path
-    if path.suffix == ".json" or name.startswith((".", "/", "~")):
-        raise HarnessError(f"no such file: {path}. --tokenizer expects a {_TOKENIZER}, its directory or a hub id.")
-    from huggingface_hub import hf_hub_download
-
-    try:
-        return Path(hf_hub_download(name, _TOKENIZER, revision=revision, local_files_only=is_offline))
-    except Exception as error:  # A failed download has many causes: an unknown id, name resolution, a full disk.
-        raise HarnessError(
-            f"no tokenizer: {sanitize(name)} is no directory, and its {_TOKENIZER} cannot be downloaded "
-            f"({type(error).__name__}). Check --tokenizer and the network."
-        ) from error
+    return resolve_target(name, revision, offline=is_offline, needs_weights=False).path / _TOKENIZER
 
 
-def _texts(text: TokenText, rows: Sequence[Tokens]) -> list[str]:
-    """Return the text of each row; rows of one length are decoded together."""
-    found = [""] * len(rows)
-    lengths = np.array([len(row) for row in rows], np.int64)
-    for length in np.unique(lengths[lengths > 0]).tolist():
-        places = np.flatnonzero(lengths == length).tolist()
-        for place, decoded in zip(places, text.texts(np.stack([rows[place] for place in places])), strict=True):
-            found[place] = decoded
-    return found
-
-
-def _of_run(folder: RunFolder, reading: Reading) -> Generations:
+def _of_run(folder: RunFolder, options: SourceOptions) -> Generations:
     spec = folder.spec()
     if isinstance(spec, AttackSpec):
         submission = submission_now(folder)
-        default = folder.tokenizer if folder.tokenizer.is_file() or spec.target is None else None
-        if default is None and spec.target is not None:
-            default = spec.target.path / _TOKENIZER
-        return _guesses(spec.round, submission.ids, submission.suffixes, default, reading)
+        tokenizer = tokenizer_of_run(folder, spec)
+        return _guesses(spec.round, submission.ids, submission.suffixes, tokenizer, options)
     if isinstance(spec, AuditSpec) and spec.audit == "sequence":
-        return _completions(folder, spec, reading)
+        return _completions(folder, spec, options)
     found = f"a {spec.audit} audit" if isinstance(spec, AuditSpec) else f"a run of kind {spec.kind}"
     raise HarnessError(f"{folder.id} is {found}. Name an attack run or a sequence audit.")
 
 
-def _of_submission(path: Path, reading: Reading) -> Generations:
-    if reading.round is None:
+def _of_submission(path: Path, options: SourceOptions) -> Generations:
+    if options.round is None:
         raise UsageError(f"{sanitize(str(path))} is a submission. Name its round with --round.")
-    round_ = load_round(reading.round)
+    round_ = load_round(options.round)
     rules = SubmissionRules(len(load_prefixes(round_)), round_.suffix_length, round_.vocabulary, round_.row_cap)
     submission = read_submission(path, rules)
-    return _guesses(round_, submission.ids, submission.suffixes, _tokenizer_of(round_), reading)
+    return _guesses(round_, submission.ids, submission.suffixes, _tokenizer_of(round_), options)
 
 
 def _tokenizer_of(round_: Round) -> Path | None:
@@ -158,22 +130,22 @@ def _tokenizer_of(round_: Round) -> Path | None:
     return None
 
 
-def _guesses(round_: Round, ids: Ints, suffixes: Tokens, default: Path | None, reading: Reading) -> Generations:
+def _guesses(round_: Round, ids: Ints, suffixes: Tokens, default: Path | None, options: SourceOptions) -> Generations:
     prefixes = load_prefixes(round_)[ids]
     answers = load_answers(round_)
     groups = None if answers is None else [RIGHT if it_is else WRONG for it_is in correct_rows(ids, suffixes, answers)]
     names = [str(example) for example in ids.tolist()]
-    if reading.is_tokenizer(default):
-        texts = reading.decoder(default)
+    if options.is_tokenizer(default):
+        texts = options.decoder(default)
         return Generations("guess", names, list(suffixes), list(prefixes), groups, round_.vocabulary, texts)
     if default is None or not default.is_file():
         raise HarnessError(f"the guesses cannot be turned into text: the target of {round_.name} has no {_TOKENIZER}.")
-    encoder = reading.encoder(default)
+    encoder = options.encoder(default)
     pairs = TokenizerEncoder(default).decode(prefixes, suffixes)
-    return _encoded("guess", names, pairs, groups, encoder, reading.decoder(default))
+    return _encoded("guess", names, pairs, groups, encoder, options.decoder(default))
 
 
-def _completions(folder: RunFolder, spec: AuditSpec, reading: Reading) -> Generations:
+def _completions(folder: RunFolder, spec: AuditSpec, options: SourceOptions) -> Generations:
     """Return the completions of a sequence audit, each after its prompt."""
     from harness.audits.sequence.completion import State
     from harness.audits.sequence.dataset import Dataset
@@ -195,12 +167,12 @@ def _completions(folder: RunFolder, spec: AuditSpec, reading: Reading) -> Genera
         [f"{documents[row]}:{dataset.number[row]}" for row in rows],
         ((dataset.prompts[row], results.texts[row]) for row in rows),
         ["control" if dataset.is_control[row] else "corpus" for row in rows],
-        reading.encoder(default),
-        reading.decoder(default),
+        options.encoder(default),
+        options.decoder(default),
     )
 
 
-def _of_array(path: Path, reading: Reading) -> Generations:
+def _of_array(path: Path, options: SourceOptions) -> Generations:
     """Return the rows of an array of tokens of the index."""
     array = mapped_array(path)
     if array.ndim not in (1, 2) or not np.issubdtype(array.dtype, np.integer):
@@ -210,17 +182,17 @@ def _of_array(path: Path, reading: Reading) -> Generations:
     rows = np.atleast_2d(np.asarray(array))
     if rows.size and int(rows.min()) < 0:
         raise HarnessError(f"{path} contains the token {int(rows.min())}. Ids of tokens are not negative.")
-    default = None if reading.round is None else _tokenizer_of(load_round(reading.round))
-    named = default if reading.tokenizer is None else tokenizer_file(reading.tokenizer)
-    vocabulary = reading.index.separator if named is None else TokenizerEncoder(named).vocabulary
+    default = None if options.round is None else _tokenizer_of(load_round(options.round))
+    named = default if options.tokenizer is None else tokenizer_file(options.tokenizer)
+    vocabulary = options.index.separator if named is None else TokenizerEncoder(named).vocabulary
     if rows.size and int(rows.max()) >= vocabulary:
         known = f"the index stores ids below {vocabulary:,}" if named is None else f"{named} has {vocabulary:,} tokens"
         raise HarnessError(f"{path} contains the token {int(rows.max()):,}, but {known}. Check --tokenizer.")
     names = [str(row) for row in range(len(rows))]
-    return Generations("generation", names, list(rows), None, None, vocabulary, reading.decoder(named))
+    return Generations("generation", names, list(rows), None, None, vocabulary, options.decoder(named))
 
 
-def _of_texts(path: Path, reading: Reading) -> Generations:
+def _of_texts(path: Path, options: SourceOptions) -> Generations:
     """Return the documents of a corpus file."""
     from harness.corpora.documents import documents_in
     from harness.corpora.text_files import Notes
@@ -228,13 +200,13 @@ def _of_texts(path: Path, reading: Reading) -> Generations:
     notes = Notes()
     named = [
         (document.name, "".join(document.lines))
-        for document in documents_in(path, field=reading.field, split=None, notes=notes, keeps_line_ends=True)
+        for document in documents_in(path, field=options.field, split=None, notes=notes, keeps_line_ends=True)
     ]
     for sentence in notes.sentences:
         say(sentence)
-    default = None if reading.round is None else _tokenizer_of(load_round(reading.round))
+    default = None if options.round is None else _tokenizer_of(load_round(options.round))
     names, pairs = [name for name, _ in named], (("", text) for _, text in named)
-    encoder, texts = reading.encoder(default), reading.decoder(default)
+    encoder, texts = options.encoder(default), options.decoder(default)
     found = _encoded("generation", names, pairs, None, encoder, texts)
     return Generations(found.noun, names, found.tokens, None, None, found.vocabulary, texts, found.unit)
 

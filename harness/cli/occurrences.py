@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from harness.cli.completion import run_names
-from harness.cli.occurrence_sources import Reading, read_generations
+from harness.cli.occurrence_sources import SourceOptions, read_generations
 from harness.cli.options import Force, Json, check_output_file, round_option, write_output
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
 from harness.cli.progress import ProgressBars
@@ -23,7 +23,7 @@ from harness.corpora.generations import Generations, Lookup, Share, Tally, look_
 from harness.corpora.index_client import InfiniGramIndex, require_infini_gram
 from harness.corpora.index_files import IndexFiles, index_files
 
-_DEFAULT_LEAST = 50
+_DEFAULT_MIN_TOKENS = 50
 _MOST_SHOWN = 10
 _MOST_CHARACTERS = 60
 _FEW_TOKENS = 4
@@ -54,7 +54,7 @@ def occurrences(
         ),
     ] = None,
     field: Annotated[str, typer.Option(help="Field or column of records that has the text.")] = "text",
-    least: Annotated[
+    min_tokens: Annotated[
         int | None,
         typer.Option(
             metavar="N",
@@ -81,10 +81,10 @@ def occurrences(
             raise UsageError(f"{out}: unknown format. --out writes {' and '.join(_OUT_SUFFIXES)}.")
         check_output_file(out, force=force)
     files = index_files(index)
-    generations = read_generations(source, Reading(files, round_, tokenizer, field))
+    generations = read_generations(source, SourceOptions(files, round_, tokenizer, field))
     _require_one_vocabulary(generations, files)
-    least = _checked_least(least, generations)
-    lookups = _look_up(files, generations, least)
+    min_tokens = _checked_length(min_tokens, generations)
+    lookups = _look_up(files, generations, min_tokens)
     whole, groups = tallies(generations, lookups)
     if max(whole.longest) <= _FEW_TOKENS and generations.unit == "token":
         say(
@@ -104,7 +104,7 @@ def occurrences(
                 "index_tokens": files.tokens,
                 "kind": generations.noun,
                 "unit": generations.unit,
-                "least": least,
+                "min_tokens": min_tokens,
                 "all": whole.as_json(),
                 "groups": {name: tally.as_json() for name, tally in groups.items()},
                 "notable": shown,
@@ -113,7 +113,7 @@ def occurrences(
             }
         )
         return
-    print(_header(source, generations, files), _table(whole, groups, generations, least), sep="\n\n")
+    print(_header(source, generations, files), _table(whole, groups, generations, min_tokens), sep="\n\n")
     if shown:
         print(_notable(shown, len(notable), generations, is_wrong="wrong" in groups), sep="\n")
     if out is not None:
@@ -140,24 +140,25 @@ def _plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
-def _checked_least(least: int | None, generations: Generations) -> int:
+def _checked_length(min_tokens: int | None, generations: Generations) -> int:
     """Return the length of a window. Raises HarnessError if no generation has so many tokens."""
     lengths = [len(tokens) for tokens in generations.tokens]
-    if least is None:
-        least = min(_DEFAULT_LEAST, max(1, int(np.median(lengths)))) if generations.noun == "guess" else _DEFAULT_LEAST
-    if max(lengths) < least:
+    if min_tokens is None:
+        typical = max(1, int(np.median(lengths))) if generations.noun == "guess" else _DEFAULT_MIN_TOKENS
+        min_tokens = min(_DEFAULT_MIN_TOKENS, typical)
+    if max(lengths) < min_tokens:
         raise HarnessError(
-            f"every {generations.noun} is shorter than {pluralize(least, generations.unit)}: the longest has "
-            f"{max(lengths)}. Lower --least."
+            f"every {generations.noun} is shorter than {pluralize(min_tokens, generations.unit)}: the longest has "
+            f"{max(lengths)}. Lower --min-tokens."
         )
-    return least
+    return min_tokens
 
 
-def _look_up(files: IndexFiles, generations: Generations, least: int) -> list[Lookup]:
+def _look_up(files: IndexFiles, generations: Generations, min_tokens: int) -> list[Lookup]:
     total, start, found = len(generations), time.monotonic(), []
     what = f"look up {_plural(generations.noun)}"
     with InfiniGramIndex(files) as index, ProgressBars("items") as bars:
-        for done, lookup in enumerate(look_up(index, generations, least=least), start=1):
+        for done, lookup in enumerate(look_up(index, generations, min_tokens=min_tokens), start=1):
             found.append(lookup)
             left = (time.monotonic() - start) / done * (total - done)
             bars.update(what, done, total, line=f"{what}: {done:,} of {total:,}, ETA {format_duration(left)}")
@@ -177,10 +178,10 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} guesses" if noun == "guess" and number != 1 else pluralize(number, noun)
 
 
-def _table(whole: Tally, groups: dict[str, Tally], generations: Generations, least: int) -> str:
+def _table(whole: Tally, groups: dict[str, Tally], generations: Generations, min_tokens: int) -> str:
     """Return one row per group, and what its columns mean."""
     named = [*groups.items(), ("all", whole)]
-    header = ["", "number", "whole", "after the prefix", "verbatim", "windows", "longest"]
+    header = ["", "number", "whole", "after the prefix", "verbatim", "distinct windows", "longest"]
     rows = [
         [
             name,
@@ -191,10 +192,11 @@ def _table(whole: Tally, groups: dict[str, Tally], generations: Generations, lea
         ]
         for name, tally in named
     ]
-    unit = pluralize(least, generations.unit)
+    unit = pluralize(min_tokens, generations.unit)
     notes = [
         f"whole: the corpus contains the {generations.noun} from its first to its last {generations.unit}.",
-        f"verbatim: the corpus contains at least {unit} of it in a row. windows: distinct ones of {unit}.",
+        f"verbatim: the corpus contains at least {unit} of it in a row.",
+        f"distinct windows: number of different sequences of {unit} that it contains.",
         f"longest: {generations.unit}s of the longest span that the corpus contains, as a median. [ ]: 95 % interval.",
     ]
     if short := whole.generations - whole.long_enough:
@@ -227,7 +229,7 @@ def _notable(shown: Sequence[dict[str, Any]], number: int, generations: Generati
             f"{row['count']:,}",
             f"{row['longest']:,}",
             row["places"][0] if row["places"] else NO_VALUE,
-            shorten(row["longest_text"], _MOST_CHARACTERS),
+            shorten(sanitize(row["longest_text"]), _MOST_CHARACTERS),
         )
         for row in shown
     ]
@@ -257,7 +259,7 @@ def _rows_as_json(
             "windows": len(lookups[row].occurrences.windows),
             "longest": spans[place].length,
             "longest_start": spans[place].start,
-            "places": [one.words for one in lookups[row].places],
+            "places": [one.label for one in lookups[row].places],
             "text": texts[place],
             "longest_text": longest_texts[place],
         }

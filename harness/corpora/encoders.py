@@ -1,6 +1,6 @@
 """Turn text into the tokens under which an index stores it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -11,6 +11,8 @@ from harness.core.arrays import Tokens
 from harness.corpora.text_files import load_tokenizer, without_surrogates
 
 _ENCODED_AT_ONCE = 1_000
+_INCOMPLETE = "\ufffd"
+"""The bytes of an incomplete character are decoded to it."""
 
 
 class Encoded(NamedTuple):
@@ -27,6 +29,10 @@ class Encoder(Protocol):
 
     def encode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Encoded]:
         """Yield the tokens of each prefix, which may be empty, and of the text that follows it."""
+        ...
+
+    def texts(self, rows: Sequence[Tokens]) -> list[str]:
+        """Return the text of each row of tokens, which is not safe to print."""
         ...
 
 
@@ -56,14 +62,17 @@ class TokenizerEncoder:
                 yield Encoded(ids[begin:border], ids[border:])
 
     def decode(self, prefixes: Tokens, rows: Tokens) -> Iterator[tuple[str, str]]:
-        """Yield the text of each prefix and of the row that follows it, both [rows, tokens]."""
+        """Yield the text of each prefix and of the row that follows it, both [rows, tokens].
+
+        A character that is split between both belongs to the row, and one that the row ends within is left out.
+        """
         whole = np.concatenate([prefixes, rows], axis=1)
-        for start in range(0, len(rows), _ENCODED_AT_ONCE):
-            part = slice(start, start + _ENCODED_AT_ONCE)
-            before = self._tokenizer.decode_batch(prefixes[part].tolist(), skip_special_tokens=False)
-            both = self._tokenizer.decode_batch(whole[part].tolist(), skip_special_tokens=False)
-            for prefix, text in zip(before, both, strict=True):
-                yield text[: len(prefix)], text[len(prefix) :]
+        for prefix, text in zip(self.texts(list(prefixes)), self.texts(list(whole)), strict=True):
+            border = len(prefix.rstrip(_INCOMPLETE))
+            yield text[:border], text[border:].rstrip(_INCOMPLETE)
+
+    def texts(self, rows: Sequence[Tokens]) -> list[str]:
+        return self._tokenizer.decode_batch([row.tolist() for row in rows], skip_special_tokens=False)
 
 
 def _cuts(prefix: str, offsets: list[tuple[int, int]]) -> tuple[int, int]:
@@ -85,3 +94,6 @@ class ByteEncoder:
     def encode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Encoded]:
         for pair in pairs:
             yield Encoded(*(np.frombuffer(without_surrogates(text).encode(), np.uint8) for text in pair))
+
+    def texts(self, rows: Sequence[Tokens]) -> list[str]:
+        return [row.astype(np.uint8).tobytes().decode("utf-8", "replace") for row in rows]

@@ -22,7 +22,7 @@ class Generations:
     noun: what one of them is called. names: [n] what each of them is called in its source. tokens: [n] arrays.
     prefixes: [n] the tokens before each of them, None if they are not known. groups: [n] the group that each belongs
     to, such as right and wrong guesses, None if there are none. vocabulary: the ids are smaller. texts: decodes rows
-    into text that is safe to print. unit: the meaning of a token.
+    into text, which is not safe to print. unit: the meaning of a token.
     """
 
     noun: str
@@ -51,25 +51,25 @@ class Lookup(NamedTuple):
     windows: tuple[int, ...]
 
 
-def look_up(index: CorpusIndex, generations: Generations, *, least: int) -> Iterator[Lookup]:
+def look_up(index: CorpusIndex, generations: Generations, *, min_tokens: int) -> Iterator[Lookup]:
     """Yield what the corpus contains of each generation. Equal generations are looked up once."""
     known: dict[bytes, Lookup] = {}
     for row, tokens in enumerate(generations.tokens):
         prefix = None if generations.prefixes is None else generations.prefixes[row]
         key = _digest(tokens, 16) + (b"" if prefix is None else _digest(prefix, 16))
         if key not in known:
-            known[key] = _look_up(index, tokens, prefix, least)
+            known[key] = _look_up(index, tokens, prefix, min_tokens)
         yield known[key]
 
 
-def _look_up(index: CorpusIndex, tokens: Tokens, prefix: Tokens | None, least: int) -> Lookup:
-    found = occurrences_of(index, tokens, least=least)
+def _look_up(index: CorpusIndex, tokens: Tokens, prefix: Tokens | None, min_tokens: int) -> Lookup:
+    found = occurrences_of(index, tokens, min_tokens=min_tokens)
     longest = tokens[found.longest.start : found.longest.end]
     places = index.find(longest, MOST_PLACES) if len(longest) else []
     with_prefix = None
     if prefix is not None and len(prefix):
         with_prefix = index.count(np.concatenate([prefix, tokens])) if found.count else 0
-    windows = tuple(int.from_bytes(_digest(tokens[start : start + least], 8), "little") for start in found.windows)
+    windows = tuple(int.from_bytes(_digest(tokens[start : start + min_tokens], 8), "little") for start in found.windows)
     return Lookup(found, with_prefix, tuple(places), windows)
 
 
@@ -98,8 +98,8 @@ class Tally:
     """The counts of a group of generations.
 
     whole: those that the corpus contains; prefixed: those with a prefix; with_prefix: those that the corpus contains
-    after their prefix; long_enough: those of at least `least` tokens; verbatim: those with a verbatim window; longest:
-    the length of each longest span.
+    after their prefix; long_enough: those of at least `min_tokens` tokens; verbatim: those with a verbatim window;
+    longest: the length of each longest span.
     """
 
     generations: int = 0
@@ -117,7 +117,7 @@ class Tally:
         self.whole += lookup.occurrences.count > 0
         self.prefixed += lookup.count_with_prefix is not None
         self.with_prefix += bool(lookup.count_with_prefix)
-        self.long_enough += len(tokens) >= lookup.occurrences.least
+        self.long_enough += len(tokens) >= lookup.occurrences.min_tokens
         self.verbatim += bool(lookup.occurrences.runs)
         self.windows.update(lookup.windows)
         self.longest.append(lookup.occurrences.longest.length)

@@ -1,7 +1,7 @@
 """An infini-gram index as a `CorpusIndex`. The engine runs in a process of its own (index_server.py).
 
-A request is a header (number of tokens, most places) and the tokens. The reply is a header (count, number of places)
-and the places. All integers are little-endian.
+A request is the number of tokens and the tokens. The reply is, for each shard, the first rank and the end of those
+suffixes in its table that begin with the tokens. All integers are little-endian.
 """
 
 import importlib.util
@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -22,9 +21,8 @@ from harness.core.text import sanitize, shorten
 from harness.corpora.index_files import KINDS, IndexFiles
 from harness.corpora.occurrences import Place
 
-REQUEST = struct.Struct("<II")
-REPLY = struct.Struct("<qI")
-PLACE = struct.Struct("<IQQ")
+REQUEST = struct.Struct("<I")
+REPLY = struct.Struct("<QQ")
 READY = b"+"
 """Sent once when the index is open."""
 _SECONDS_TO_END = 5.0
@@ -48,12 +46,11 @@ class InfiniGramIndex(ExitStack):
         require_infini_gram()
         self._files = files
         with ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-index-"))
             self._errors: IO[bytes] = stack.enter_context(tempfile.TemporaryFile())
-            _link(files, Path(folder))
+            paths = [getattr(shard, kind).absolute() for shard in files.shards for kind in KINDS]
             self._process = stack.enter_context(
                 subprocess.Popen(
-                    [sys.executable, "-P", "-m", "harness.corpora.index_server", folder],
+                    [sys.executable, "-P", "-m", "harness.corpora.index_server", str(files.width), *paths],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._errors,
@@ -70,27 +67,29 @@ class InfiniGramIndex(ExitStack):
 
         Raises HarnessError if a token is too large for the index, or if the engine fails.
         """
-        return self._ask(tokens, 0)[0]
+        return sum(end - first for first, end in self._ranks(tokens))
 
     def find(self, tokens: Tokens, most: int) -> list[Place]:
         """Return at most `most` places of the `tokens` [n], with the errors of `count`."""
-        return self._ask(tokens, most)[1]
+        places: list[Place] = []
+        for shard, (first, end) in zip(self._files.shards, self._ranks(tokens), strict=True):
+            places += shard.places(np.arange(first, min(end, first + most - len(places)), dtype=np.int64))
+        return places
 
-    def _ask(self, tokens: Tokens, most: int) -> tuple[int, list[Place]]:
+    def _ranks(self, tokens: Tokens) -> list[tuple[int, int]]:
         largest = int(tokens.max(initial=0))
         if largest >= self._files.separator:
             raise HarnessError(
                 f"token {largest:,} is too large for the index, which stores ids below {self._files.separator:,}: "
                 f"{self._files.folder}. Use the tokenizer of the index."
             )
-        request = REQUEST.pack(len(tokens), most) + np.ascontiguousarray(tokens, "<u4").tobytes()
+        request = REQUEST.pack(len(tokens)) + np.ascontiguousarray(tokens, "<u4").tobytes()
         try:
             self._requests.write(request)
             self._requests.flush()
         except BrokenPipeError:
             raise self._failure() from None
-        count, places = REPLY.unpack(self._read(REPLY.size))
-        return count, [Place(*PLACE.unpack(self._read(PLACE.size))) for _ in range(places)]
+        return [REPLY.unpack(self._read(REPLY.size)) for _ in self._files.shards]
 
     def _read(self, size: int) -> bytes:
         data = self._replies.read(size)
@@ -115,14 +114,3 @@ class InfiniGramIndex(ExitStack):
             self._process.communicate(timeout=_SECONDS_TO_END)
         except (subprocess.TimeoutExpired, BrokenPipeError):
             self._process.kill()
-
-
-def _link(files: IndexFiles, folder: Path) -> None:
-    """Link the files of the index into `folder`, which then contains nothing else.
-
-    The engine orders the shards by their names, so the numbers get leading zeros.
-    """
-    for shard in files.shards:
-        for kind in KINDS:
-            path: Path = getattr(shard, kind)
-            (folder / f"{kind}.{shard.number:09d}").symlink_to(path.resolve())

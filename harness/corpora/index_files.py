@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
+from harness.corpora.occurrences import Place
 
 KINDS = ("tokenized", "table", "offset")
 _FILE = re.compile(rf"({'|'.join(KINDS)})\.(\d+)")
@@ -59,6 +60,14 @@ class Shard:
         wide = np.zeros((len(ranks), 8), np.uint8)
         wide[:, : self.pointer] = entries[ranks]
         return wide.view("<i8")[:, 0]
+
+    def places(self, ranks: NDArray[np.int64]) -> list[Place]:
+        """Return the places of the suffixes at these places of the table, [ranks]."""
+        documents, starts = self.starts(), self.suffixes(ranks)
+        numbers = np.searchsorted(documents, starts.astype(np.uint64), side="right") - 1
+        # A separator stands before the first token of a document.
+        positions = (starts - documents[numbers].astype(np.int64)) // self.width - 1
+        return [Place(self.number, *one) for one in zip(numbers.tolist(), positions.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)

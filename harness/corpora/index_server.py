@@ -6,66 +6,48 @@ The engine is compiled without checks, so damaged files can end its process. Its
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 import numpy as np
 from infini_gram.engine import InfiniGramEngine
 
-from harness.core.errors import HarnessError
-from harness.corpora.index_client import PLACE, READY, REPLY, REQUEST
-from harness.corpora.index_files import IndexFiles, Shard, index_files
-from harness.corpora.occurrences import Place
+from harness.corpora.index_client import READY, REPLY, REQUEST
+from harness.corpora.index_files import KINDS
 
 
 def main() -> None:
-    """Answer requests until stdin ends."""
+    """Answer requests until stdin ends. The arguments are the width of a token and the three files of each shard."""
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    # The engine takes every file for a table whose whole path contains the word.
-    os.chdir(sys.argv[1])
-    try:
-        server = _Server(index_files(Path()))
-    except HarnessError as error:
-        sys.exit(str(error))
+    engine = _open_index(int(sys.argv[1]), sys.argv[2:])
     replies.write(READY)
     replies.flush()
     while header := _read(sys.stdin.buffer, REQUEST.size):
-        number, most = REQUEST.unpack(header)
-        tokens = np.frombuffer(_read(sys.stdin.buffer, 4 * number), "<u4")
-        count, places = server.answer(tokens.tolist(), most)
-        replies.write(REPLY.pack(count, len(places)))
-        replies.writelines(PLACE.pack(*place) for place in places)
+        tokens = np.frombuffer(_read(sys.stdin.buffer, 4 * REQUEST.unpack(header)[0]), "<u4")
+        found: Any = engine.find(input_ids=tokens.tolist())
+        if "error" in found:
+            raise ValueError(found["error"])
+        replies.writelines(REPLY.pack(*ranks) for ranks in found["segment_by_shard"])
         replies.flush()
 
 
-class _Server:
-    def __init__(self, files: IndexFiles) -> None:
-        self._shards = files.shards
+def _open_index(width: int, paths: list[str]) -> InfiniGramEngine:
+    """Open the index through links. The engine maps the files into memory, so the links can go afterwards.
+
+    It takes every file for a table whose whole path contains the word, and orders the shards by the names of their
+    files. Hence the links are in a directory of their own, and their numbers have leading zeros. It leaves out a shard
+    without a table, so a missing file is an error here.
+    """
+    with TemporaryDirectory(prefix="harness-index-") as folder:
+        os.chdir(folder)
+        for place, path in enumerate(paths):
+            number, kind = divmod(place, len(KINDS))
+            Path(f"{KINDS[kind]}.{number:09d}").symlink_to(Path(path).resolve(strict=True))
         # Only the probabilities of tokens, which nobody asks for, depend on the vocabulary and its end of text.
-        self._engine = InfiniGramEngine(
-            index_dir=".", eos_token_id=0, vocab_size=files.separator, token_dtype=f"u{8 * files.width}"
+        return InfiniGramEngine(
+            index_dir=".", eos_token_id=0, vocab_size=(1 << 8 * width) - 1, token_dtype=f"u{8 * width}"
         )
-
-    def answer(self, tokens: list[int], most: int) -> tuple[int, list[Place]]:
-        """Return how often the index contains the tokens, and at most `most` places."""
-        found: Any = self._engine.find(input_ids=tokens)
-        if "error" in found:
-            raise ValueError(found["error"])
-        places: list[Place] = []
-        for shard, (first, end) in zip(self._shards, found["segment_by_shard"], strict=True):
-            ranks = np.arange(first, min(end, first + most - len(places)), dtype=np.int64)
-            places += _places(shard, shard.suffixes(ranks).tolist()) if len(ranks) else []
-        return found["cnt"], places
-
-
-def _places(shard: Shard, starts: list[int]) -> list[Place]:
-    documents = shard.starts()
-    numbers = [int(np.searchsorted(documents, np.uint64(start), side="right")) - 1 for start in starts]
-    return [
-        # A separator stands before the first token of a document.
-        Place(shard.number, number, (start - int(documents[number])) // shard.width - 1)
-        for number, start in zip(numbers, starts, strict=True)
-    ]
 
 
 def _read(stream: BinaryIO, size: int) -> bytes:

@@ -21,7 +21,7 @@ class Place(NamedTuple):
     position: int
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """The place as text: `0:12:345`."""
         return f"{self.shard}:{self.document}:{self.position}"
 
@@ -57,30 +57,30 @@ class Occurrences:
     """The parts of one sequence that a corpus contains.
 
     count: how often the corpus contains the whole sequence. longest: the first of the longest parts that it contains.
-    runs: parts that are found, of at least `least` tokens, from left to right. Every window of `least` tokens that is
-    found lies in exactly one of them.
+    runs: parts that are found, of at least `min_tokens` tokens, from left to right. Every window of `min_tokens` tokens
+    that is found lies in exactly one of them.
     """
 
     count: int
     longest: Span
     runs: tuple[Span, ...]
-    least: int
+    min_tokens: int
 
     @property
     def windows(self) -> list[int]:
         """The starts of the found windows, ascending."""
-        return [start for run in self.runs for start in range(run.start, run.end - self.least + 1)]
+        return [start for run in self.runs for start in range(run.start, run.end - self.min_tokens + 1)]
 
 
-def occurrences_of(index: CorpusIndex, tokens: Tokens, *, least: int) -> Occurrences:
-    """Return the parts of `tokens` [n] that the corpus contains. A window has `least` tokens."""
+def occurrences_of(index: CorpusIndex, tokens: Tokens, *, min_tokens: int) -> Occurrences:
+    """Return the parts of `tokens` [n] that the corpus contains. A window has `min_tokens` tokens."""
     whole = Span(0, len(tokens))
     count = index.count(tokens) if len(tokens) else 0
     if count:
-        return Occurrences(count, whole, (whole,) if len(tokens) >= least else (), least)
-    runs = found_runs(index, tokens, least=least) if len(tokens) > least else []
+        return Occurrences(count, whole, (whole,) if len(tokens) >= min_tokens else (), min_tokens)
+    runs = found_runs(index, tokens, min_tokens=min_tokens) if len(tokens) > min_tokens else []
     known = max(runs, key=lambda run: run.length, default=NOTHING)
-    return Occurrences(0, longest_span(index, tokens, known=known), tuple(runs), least)
+    return Occurrences(0, longest_span(index, tokens, known=known), tuple(runs), min_tokens)
 
 
 def longest_span(index: CorpusIndex, tokens: Tokens, *, known: Span = NOTHING) -> Span:
@@ -103,16 +103,16 @@ def longest_span(index: CorpusIndex, tokens: Tokens, *, known: Span = NOTHING) -
     return longest
 
 
-def found_runs(index: CorpusIndex, tokens: Tokens, *, least: int) -> list[Span]:
+def found_runs(index: CorpusIndex, tokens: Tokens, *, min_tokens: int) -> list[Span]:
     """Return the runs of found windows, as in `Occurrences`."""
     search = _Search(index, tokens)
     runs: list[Span] = []
     start = 0
-    while (end := start + least) <= len(tokens):
+    while (end := start + min_tokens) <= len(tokens):
         if search.is_found(start, end):
             furthest = search.furthest_end(start, end)
             runs.append(Span(start, furthest - start))
-            start = furthest - least + 1
+            start = furthest - min_tokens + 1
         elif end == len(tokens):
             break
         else:

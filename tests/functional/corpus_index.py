@@ -90,10 +90,10 @@ def longest_of(shards: Shards, tokens: ArrayLike) -> Span:
     return best
 
 
-def windows_of(shards: Shards, tokens: ArrayLike, least: int) -> list[int]:
-    """Return the start of each window of `least` tokens that the documents contain."""
+def windows_of(shards: Shards, tokens: ArrayLike, min_tokens: int) -> list[int]:
+    """Return the start of each window of `min_tokens` tokens that the documents contain."""
     row = np.asarray(tokens)
-    return [start for start in range(len(row) - least + 1) if places_of(shards, row[start : start + least])]
+    return [start for start in range(len(row) - min_tokens + 1) if places_of(shards, row[start : start + min_tokens])]
 
 
 def across_documents(shards: Shards) -> list[int]:

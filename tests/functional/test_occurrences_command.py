@@ -81,7 +81,7 @@ def test_guesses_are_counted_and_split_into_right_and_wrong(
         *("occurrences", str(submission), "--round", "round.toml", "--index", "index", "--out", "rows.parquet")
     )
     check(found, "`harness occurrences`")
-    assert (found["kind"], found["least"]) == ("guess", 8)
+    assert (found["kind"], found["min_tokens"]) == ("guess", 8)
     right, wrong = found["groups"]["right"], found["groups"]["wrong"]
     assert (right["whole"]["number"], right["with_prefix"]["number"], right["whole"]["of"]) == (20, 20, 20)
     assert (wrong["whole"]["number"], wrong["with_prefix"]["number"], wrong["whole"]["of"]) == (10, 0, 44)
@@ -101,7 +101,7 @@ def test_guesses_are_counted_and_split_into_right_and_wrong(
         assert row["count_with_prefix"] == len(places_of(shards, [*prefixes[example], *suffix]))
         assert (row["longest_start"], row["longest"]) == longest
         if longest.length:
-            of_longest = {place.words for place in places_of(shards, suffix[longest.start : longest.end])}
+            of_longest = {place.label for place in places_of(shards, suffix[longest.start : longest.end])}
             assert set(row["places"].split()) <= of_longest
         assert bool(row["places"]) is bool(longest.length)
 
@@ -146,8 +146,8 @@ def test_texts_are_tokenized_and_compared_with_a_plain_search(
     lines = [json.dumps({"body": text, "other": 1}) for text in texts]
     (machine.folder / "texts.jsonl").write_text("\n".join([*lines, '{"other": 2}']) + "\n")
     command = ("occurrences", "texts.jsonl", "--index", str(demo_index), "--tokenizer", "demo", "--field", "body")
-    machine.run(*command, "--least", "20", "--out", "rows.csv")
-    found = machine.json(*command, "--least", "20")
+    machine.run(*command, "--min-tokens", "20", "--out", "rows.csv")
+    found = machine.json(*command, "--min-tokens", "20")
     rows = list(csv.DictReader((machine.folder / "rows.csv").read_text().splitlines()))
     windows: set[tuple[int, ...]] = set()
     verbatim = 0
@@ -177,7 +177,7 @@ def test_rows_of_tokens_need_no_tokenizer(
     found = machine.json("occurrences", "rows.npy", "--index", str(demo_index))
     assert found["all"]["whole"]["number"] == 2
     assert found["all"]["distinct_windows"] == 22
-    assert found["least"] == 50
+    assert found["min_tokens"] == 50
     assert found["notable"][0]["text"].split() == [str(token) for token in rows[0]]
     named = machine.json("occurrences", "rows.npy", "--index", str(demo_index), "--tokenizer", "demo")
     assert named["notable"][0]["text"][:20] != found["notable"][0]["text"][:20]
@@ -188,7 +188,7 @@ def test_an_index_of_bytes_needs_no_tokenizer(machine: Machine) -> None:
     shards = [[np.frombuffer(text.encode(), np.uint8) for text in documents]]
     build_index(machine.folder / "index", shards, "<u1")
     (machine.folder / "text.txt").write_text("Er schrieb: Grüße aus dem Wald, wo die")
-    found = machine.json("occurrences", "text.txt", "--index", "index", "--least", "20")
+    found = machine.json("occurrences", "text.txt", "--index", "index", "--min-tokens", "20")
     (row,) = found["notable"]
     assert found["unit"] == "byte"
     assert (row["longest"], row["longest_text"]) == (len(" Grüße aus dem Wald, wo die".encode()) - 1, documents[0][:26])
@@ -202,10 +202,14 @@ def test_text_is_made_safe_for_the_terminal_and_redacted_on_request(
     build_index(machine.folder / "index", [[ids]])
     name = "evil\x1b[2J.jsonl"
     (machine.folder / name).write_text(json.dumps({"text": text}) + "\n")
-    command = ("occurrences", name, "--index", "index", "--tokenizer", "demo", "--least", "5")
+    command = ("occurrences", name, "--index", "index", "--tokenizer", "demo", "--min-tokens", "5")
     shown = machine.run(*command)
     assert "amber lantern" in shown.stdout
     assert not set("\x1b\x07\u202e") & set(shown.stdout + shown.stderr)
+    machine.run(*command, "--out", "open.parquet")
+    (row,) = pyarrow.parquet.read_table(machine.folder / "open.parquet").to_pylist()
+    assert row["text"] == demo_tokenizer.decode(ids) and HOSTILE.strip() in row["text"]
+    assert machine.json(*command)["notable"][0]["text"] == row["text"]
     redacted = machine.run(*command, "--redact", "--out", "rows.csv").stdout + (machine.folder / "rows.csv").read_text()
     assert "lantern" not in redacted
     assert f"{len(ids)} tokens, sha256 " in redacted
@@ -223,7 +227,7 @@ def test_completions_of_a_sequence_audit_are_looked_up_after_their_prompts(
     build_index(machine.folder / "index", shards)
     audit = ("audit", "sequence", "corpus", "--target", "demo", "--threads", "1", "--prompt-length", "12")
     machine.run(*audit)
-    found = machine.json("occurrences", "latest", "--index", "index", "--least", "10", "--out", "rows.parquet")
+    found = machine.json("occurrences", "latest", "--index", "index", "--min-tokens", "10", "--out", "rows.parquet")
     rows = pyarrow.parquet.read_table(machine.folder / "rows.parquet").to_pylist()
     assert (found["kind"], set(found["groups"])) == ("completion", {"corpus"})
     assert {row["name"].split(":")[0] for row in rows} <= {f"{number:02}.txt" for number in range(40)}
@@ -232,13 +236,15 @@ def test_completions_of_a_sequence_audit_are_looked_up_after_their_prompts(
     for row in rows:
         prompt = " ".join(demo_texts[int(row["name"][:2])].split()[:12])
         before = tokenizer.encode(prompt, add_special_tokens=False).ids
-        text = row["text"].replace("⏎", "\n").replace("⇥", "\t")
-        ids = tokenizer.encode(prompt + text, add_special_tokens=False).ids[len(before) :]
+        whole = tokenizer.encode(prompt + row["text"], add_special_tokens=False).ids
+        ids = whole[len(before) :]
+        first = tokenizer.encode(prompt.split()[0], add_special_tokens=False).ids
         assert len(ids) == row["tokens"]
         assert row["count"] == len(places_of(shards, ids))
+        assert row["count_with_prefix"] == len(places_of(shards, whole[len(first) :]))
         assert row["longest"] == longest_of(shards, ids).length
-    whole = [row for row in rows if row["count"]]
-    assert sum(row["count_with_prefix"] > 0 for row in whole) > len(whole) / 2
+    with_prefix = [row["count_with_prefix"] for row in rows]
+    assert found["all"]["with_prefix"]["number"] == np.count_nonzero(with_prefix) > 0
 
 
 def _encoded(texts: list[str]) -> list[list[list[int]]]:
@@ -279,7 +285,7 @@ def test_a_wrong_tokenizer_is_refused_or_noted(machine: Machine, demo_index: Pat
     [
         (("few.txt", "--tokenizer", "demo"), 1, "every generation is shorter than 50 tokens: the longest has "),
         (("few.txt",), 2, "the tokenizer of the index is not known. Name it with --tokenizer."),
-        (("few.txt", "--tokenizer", "./absent"), 1, "no such file: absent. --tokenizer expects"),
+        (("few.txt", "--tokenizer", "./absent"), 1, "no such directory: ./absent. Name one with tokenizer.json."),
         (("guesses.csv",), 2, "guesses.csv is a submission. Name its round with --round."),
         (("absent.jsonl", "--tokenizer", "demo"), 1, "no such file or directory: absent.jsonl."),
         (("empty.jsonl", "--tokenizer", "demo"), 1, "empty.jsonl contains no generation."),

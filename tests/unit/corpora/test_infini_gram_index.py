@@ -44,7 +44,7 @@ def test_counts_places_and_spans_are_those_of_a_plain_search(dtype: str, offset:
             assert index.count(tokens) == len(places)
             assert sorted(index.find(tokens, 1 << 20)) == places
             assert len(index.find(tokens, 2)) == min(2, len(places))
-            found = occurrences_of(index, tokens, least=6)
+            found = occurrences_of(index, tokens, min_tokens=6)
             assert found.longest == longest_of(shards, tokens)
             assert found.windows == windows_of(shards, tokens, 6)
     assert max(counts) > 50
@@ -137,6 +137,16 @@ def test_the_engine_ends_with_the_index(tmp_path: Path) -> None:
     with InfiniGramIndex(index_files(build_index(tmp_path / "index", small_corpus()))):
         (engine,) = set(psutil.Process().children()) - before
     assert not engine.is_running()
+
+
+def test_an_open_index_has_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = index_files(build_index(tmp_path / "index", small_corpus()))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    with InfiniGramIndex(files) as index:
+        # A killed command deletes nothing.
+        assert list((tmp_path / "temporary").iterdir()) == []
+        assert index.count(np.array([1])) > 0
 
 
 def test_a_file_that_disappears_before_the_engine_opens_it_is_an_error(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ class PlainIndex:
 tokens = st.lists(st.integers(0, 2), max_size=24)
 
 
-@given(documents=st.lists(tokens, max_size=4), generation=tokens, least=st.integers(1, 8))
+@given(documents=st.lists(tokens, max_size=4), generation=tokens, min_tokens=st.integers(1, 8))
 def test_spans_and_windows_are_those_of_a_search_of_every_part(
-    documents: list[list[int]], generation: list[int], least: int
+    documents: list[list[int]], generation: list[int], min_tokens: int
 ) -> None:
     index, sequence = PlainIndex(documents), np.array(generation, np.int64)
     length = len(sequence)
@@ -47,19 +47,19 @@ def test_spans_and_windows_are_those_of_a_search_of_every_part(
         for start in range(length - size + 1)
         if index.count(sequence[start : start + size])
     ]
-    found = occurrences_of(index, sequence, least=least)
+    found = occurrences_of(index, sequence, min_tokens=min_tokens)
     assert found.longest == longest_span(index, sequence)
     assert found.longest.length == (parts[0].length if parts else 0)
     assert not parts or found.longest == parts[0]
-    assert found.windows == [part.start for part in parts if part.length == least]
+    assert found.windows == [part.start for part in parts if part.length == min_tokens]
     assert found.count == (index.count(sequence) if length else 0)
-    assert list(found.runs) == found_runs(index, sequence, least=least)
+    assert list(found.runs) == found_runs(index, sequence, min_tokens=min_tokens)
 
 
 def test_the_longest_span_may_lie_between_two_runs_of_windows() -> None:
     index = PlainIndex([[1, 2, 3, 4], [3, 4, 5, 6, 7], [0, 2, 3, 4, 5, 6]])
     sequence = np.array([1, 2, 3, 4, 5, 6, 7])
-    found = occurrences_of(index, sequence, least=4)
+    found = occurrences_of(index, sequence, min_tokens=4)
     assert found.longest == Span(1, 5)
     assert found.windows == [0, 1, 2, 3]
 
@@ -67,13 +67,13 @@ def test_the_longest_span_may_lie_between_two_runs_of_windows() -> None:
 def test_a_generation_that_is_whole_in_the_corpus_takes_one_query() -> None:
     generation = np.arange(200)
     index = PlainIndex([range(300)])
-    assert occurrences_of(index, generation, least=50).count == 1
+    assert occurrences_of(index, generation, min_tokens=50).count == 1
     assert index.queries == 1
 
 
 def test_text_that_is_not_in_the_corpus_takes_few_queries() -> None:
     generator = np.random.default_rng(0)
     index = PlainIndex([generator.integers(0, 400, 2_000).tolist()])
-    assert found_runs(index, generator.integers(0, 400, 500), least=50) == []
+    assert found_runs(index, generator.integers(0, 400, 500), min_tokens=50) == []
     # A search at every start would take 451 queries.
     assert 10 <= index.queries <= 60
