@@ -8,9 +8,8 @@ import argparse
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
 
 from harness.demo import WEIGHTS
+from tests.completions_server import CompletionsServer, Reply, completions_server
 
 Body = dict[str, Any]
 _MOST_LOGPROBS = 20
@@ -36,13 +36,17 @@ class Refused(Exception):
 class DemoModel:
     """A model and its answers.
 
-    takes_tokens: prompts may be lists of token ids. has_vllm_field: `prompt_logprobs` is known. fault: what the server
-    gets wrong, "" for nothing. most_logprobs: the largest number of likeliest tokens.
+    takes_tokens: prompts may be lists of token ids. has_vllm_field: `prompt_logprobs` is known. has_usage: answers have
+    the number of prompt tokens. adds_bos: token 0 is put before texts. shows_bos: the lists of answers have it. fault:
+    what the server gets wrong, "" for nothing. most_logprobs: the largest number of likeliest tokens.
     """
 
     path: Path = WEIGHTS
     takes_tokens: bool = True
     has_vllm_field: bool = True
+    has_usage: bool = True
+    adds_bos: bool = False
+    shows_bos: bool = True
     fault: str = ""
     most_logprobs: int = _MOST_LOGPROBS
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -51,20 +55,19 @@ class DemoModel:
         self.model = AutoModelForCausalLM.from_pretrained(self.path, dtype=torch.float32).eval()
         self.tokenizer = Tokenizer.from_file(str(self.path / "tokenizer.json"))
 
-    def answer(self, path: str, body: Body) -> Body:
+    def answer(self, body: Body) -> Body:
         """Return the answer to a request. Raises Refused."""
-        if path.endswith("/chat/completions"):
+        if "messages" in body:
             text = body["messages"][-1]["content"].partition("\n\n")[2]
             return {"choices": [{"message": {"role": "assistant", "content": self._completion(text, body)}}]}
-        if not path.endswith("/completions"):
-            raise Refused(404)
         prompt = body["prompt"]
         if isinstance(prompt, list) and not self.takes_tokens:
             raise Refused(422)
         ids = prompt if isinstance(prompt, list) else self.tokenizer.encode(prompt, add_special_tokens=False).ids
         if self.fault == "other tokenizer":
             ids = [*ids[:3], *ids[2:]]
-        ids = [0, *ids] if self.fault == "bos" else ids
+        if self.fault == "bos" or (self.adds_bos and isinstance(prompt, str)):
+            ids = [0, *ids]
         choice: Body = {"index": 0, "finish_reason": "length"}
         wanted = body.get("prompt_logprobs") if self.has_vllm_field else None
         if wanted is not None:
@@ -73,7 +76,8 @@ class DemoModel:
             choice |= {"text": "", "logprobs": self._lists(ids, self._checked(body["logprobs"]), body)}
         else:
             choice["text"] = self._completion(prompt, body)
-        return {"object": "text_completion", "choices": [choice], "usage": {"prompt_tokens": len(ids)}}
+        usage = {"usage": {"prompt_tokens": len(ids)}} if self.has_usage else {}
+        return {"object": "text_completion", "choices": [choice]} | usage
 
     def _checked(self, number: int) -> int:
         if number > self.most_logprobs:
@@ -115,7 +119,8 @@ class DemoModel:
             tops.append(by_text | {self.tokenizer.decode([token], skip_special_tokens=False): value})
         if self.fault == "missing":
             values[5:] = [None] * len(values[5:])
-        return {"tokens": texts, "token_logprobs": values, "top_logprobs": tops}
+        first = 0 if self.shows_bos else 1
+        return {"tokens": texts[first:], "token_logprobs": values[first:], "top_logprobs": tops[first:]}
 
     def _completion(self, text: str, body: Body) -> str:
         """Return the greedy completion of a text."""
@@ -127,49 +132,16 @@ class DemoModel:
         return completed
 
 
-@dataclass
-class Served:
-    """A running server: its URL and the requests so far."""
+def serve(answer: Callable[[Body], Body], *, port: int = 0) -> AbstractContextManager[CompletionsServer]:
+    """Serve `answer`, which maps the body of a request to the body of the answer or raises Refused, on loopback."""
 
-    url: str
-    bodies: list[Body] = field(default_factory=list)
+    def reply(body: Body, number: int) -> Reply:
+        try:
+            return Reply(body=json.dumps(answer(body)).encode())
+        except Refused as error:
+            return Reply(error.status, b"{}")
 
-
-@contextmanager
-def serve(answer: Callable[[str, Body], Body], *, port: int = 0) -> Iterator[Served]:
-    """Serve `answer`, which maps a path and a request's body to the answer, on loopback."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            served.bodies.append(body)
-            try:
-                status, content = 200, json.dumps(answer(self.path, body)).encode()
-            except Refused as error:
-                status, content = error.status, b"{}"
-            # A client may have been killed.
-            with suppress(ConnectionError):
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    served = Served(f"http://127.0.0.1:{server.server_address[1]}/v1")
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return completions_server(reply, port=port)
 
 
 def main() -> None:

@@ -71,15 +71,32 @@ def load_text_tokenizer(model: Model) -> "Tokenizer":
     return tokenizer
 
 
+def added_first_token(tokenizer: "Tokenizer") -> int | None:
+    """Return the special token that the tokenizer puts before every text, None if it puts none."""
+    added = tokenizer.encode("a")
+    return added.ids[0] if added.special_tokens_mask[:1] == [1] else None
+
+
 def require_context(
     models: Sequence[Model],
     wanted: int,
     *,
     what: str = "prefix and suffix have",
     option: str = "--prefix-tokens or --suffix-tokens",
+    is_served: bool = False,
 ) -> None:
-    """Raise HarnessError unless every model attends to `wanted` tokens. what, option: words of the sentence."""
-    for model in models:
+    """Raise HarnessError unless every model attends to `wanted` tokens. what, option: words of the sentence.
+
+    is_served: the first model is behind an endpoint, whose context also has the tokenizer's first token and a token
+    that the endpoint generates.
+    """
+    for number, model in enumerate(models):
         context = configured_number(model.path, CONTEXT_KEYS)
-        if context is not None and context < wanted:
-            raise HarnessError(f"{what} {wanted:,} tokens, and the context of {model.id} is {context:,}. Set {option}.")
+        if context is None:
+            continue
+        added = 1 + (added_first_token(load_text_tokenizer(model)) is not None) if is_served and number == 0 else 0
+        if context < wanted + added:
+            more = f"a request to the endpoint adds {added}, " if added else ""
+            raise HarnessError(
+                f"{what} {wanted:,} tokens, {more}and the context of {model.id} is {context:,}. Set {option}."
+            )

@@ -1,7 +1,7 @@
 """Statistics of leakage probabilities: shares of sequences by number of queries, extraction rates, where they cross.
 
 All functions work with natural logarithms: log_esps [n] holds the logarithm of each sequence's exact sample probability
-(ESP), -inf if a scheme cannot draw it. Independent of models and schemes.
+(ESP), -inf if a scheme cannot draw it. Shares and rates of no sequences are NaN. Independent of models and schemes.
 """
 
 from bisect import bisect_left
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from harness.core.arrays import Floats, Ints
+from harness.core.arrays import Bools, Floats, Ints
 
 MOST_QUERIES = 1_000_000
 _ROUNDING = 1e-12
@@ -33,7 +33,7 @@ def share_over(log_esps: Floats, queries: Ints) -> Floats:
     The source's definition of "leaked at least once in X queries" (Tiwari & Suh 2024).
     """
     below = np.searchsorted(np.sort(log_esps), -np.log(queries), side="right")
-    return np.asarray(1 - below / len(log_esps))
+    return np.asarray(1 - below / len(log_esps)) if len(log_esps) else np.full(len(queries), np.nan)
 
 
 def leaked_probability(log_esps: Floats, queries: float) -> Floats:
@@ -47,12 +47,12 @@ def leaked_probability(log_esps: Floats, queries: float) -> Floats:
 
 def expected_share(log_esps: Floats, queries: Ints) -> Floats:
     """Return the share of sequences that X queries are expected to leak, [points]: the mean of 1 - (1 - ESP)^X."""
-    return np.array([leaked_probability(log_esps, float(number)).mean() for number in queries])
+    return np.array([_mean(leaked_probability(log_esps, float(number))) for number in queries])
 
 
 def extraction_rate(log_esps: Floats) -> float:
     """Return the share of sequences that one query each is expected to leak: the mean ESP."""
-    return float(np.exp(log_esps).mean())
+    return _mean(np.exp(log_esps))
 
 
 def discoverable_rate(log_esps: Floats, queries: int, probability: float) -> float:
@@ -60,7 +60,7 @@ def discoverable_rate(log_esps: Floats, queries: int, probability: float) -> flo
 
     Hayes et al. 2024, "Measuring memorization through probabilistic discoverable extraction".
     """
-    return float((leaked_probability(log_esps, queries) >= probability).mean())
+    return _mean(leaked_probability(log_esps, queries) >= probability)
 
 
 def underestimate(log_esps: Floats, queries: int) -> tuple[float, float]:
@@ -83,6 +83,10 @@ def queries_to_exceed(log_esps: Floats, share: float) -> int | None:
 def expected_queries_to_exceed(log_esps: Floats, share: float) -> int | None:
     """Return the fewest queries that are expected to leak more than `share` of the sequences; None beyond 10⁶."""
     return _first_query(lambda number: bool(expected_share(log_esps, np.array([number]))[0] > share))
+
+
+def _mean(values: Floats | Bools) -> float:
+    return float(values.mean()) if len(values) else np.nan
 
 
 def _first_query(is_enough: Callable[[int], bool]) -> int | None:

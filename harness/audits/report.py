@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -119,9 +118,3 @@ def bar_chart(
         for part in ("value", "low", "high")
     )
     return BarChart(name, title, y_label, labels, list(groups), values, low, high, reference, controls)
-
-
-def model_names(models: Sequence[str]) -> list[str]:
-    """Return display names: a model that was named by its directory gets the directory's name, if that is unique."""
-    short = [Path(name).name or name if name.startswith(("/", ".", "~")) else name for name in models]
-    return short if len(set(short)) == len(short) else list(models)

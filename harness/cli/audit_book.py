@@ -29,7 +29,9 @@ class BookOptions:
     edits: Annotated[int, typer.Option(help="Maximum token edits of a near-verbatim suffix.")] = 5
     beams: Annotated[int, typer.Option(help="Partial suffixes followed in the near-verbatim search.")] = 16
     temperature: Annotated[float, typer.Option(help="Temperature of the `temperature` scheme.")] = 0.7
-    top_k: Annotated[int, typer.Option(help="Tokens kept by the `top_k` scheme.")] = 40
+    top_k: Annotated[
+        int, typer.Option(help="Tokens kept by the `top_k` scheme; vLLM returns 20 unless started with --max-logprobs.")
+    ] = 40
     top_p: Annotated[float, typer.Option(help="Probability mass kept by the `top_p` scheme.")] = 0.9
     typical_p: Annotated[float, typer.Option(help="Probability mass kept by the `typical_p` scheme.")] = 0.6
 

@@ -14,6 +14,7 @@ from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
 from harness.core.rows import no_rows
 from harness.jobs.audit.reader import AuditReader
+from harness.jobs.audit.spec import AuditSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
@@ -51,11 +52,10 @@ def findings_of(folder: RunFolder) -> Findings:
 
 def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: bool) -> None:
     """Print the findings of an audit, and write them to the directory `out` if one is given."""
-    findings = findings_of(folder)
+    shown = redact_findings(findings_of(folder)) if redact else findings_of(folder)
     if out is not None:
-        files = _write_findings(out, folder, findings, redact=redact)
+        files = _write_findings(out, folder, shown)
         say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")
-    shown = redact_findings(findings) if redact else findings
     if json:
         conclusion = None if shown.conclusion is None else shown.conclusion.as_json()
         charts = [bars_as_json(chart) for chart in shown.charts if isinstance(chart, BarChart)]
@@ -135,9 +135,9 @@ def audit_header(folder: RunFolder) -> "AuditHeader":
     spec, summary = folder.audit_spec(), run_summary(folder)
     audit_type = audit_named(spec.audit)
     with AuditReader(folder.store) as reader:
-        warnings = reader.warnings()
+        warnings, loaded = reader.warnings(), reader.last_event("worker_target")
     return AuditHeader(
-        spec=spec,
+        spec=with_precision(spec, None if loaded is None else str(loaded["dtype"])),
         title=audit_type.title,
         reference=audit_type.reference,
         status=summary.status,
@@ -148,9 +148,21 @@ def audit_header(folder: RunFolder) -> "AuditHeader":
     )
 
 
-def _write_findings(out: Path, folder: RunFolder, findings: Findings, *, redact: bool) -> list[Path]:
+def with_precision(spec: AuditSpec, loaded: str | None) -> AuditSpec:
+    """Return `spec` with the precision in place of `auto` where it is known: on a CPU, and that of a single model."""
+    on_gpu = loaded if loaded is not None and len(spec.models) == 1 else "auto"
+    models = [
+        model.model_copy(update={"dtype": "float32" if model.device == "cpu" else on_gpu})
+        if model.dtype == "auto"
+        else model
+        for model in spec.models
+    ]
+    return spec.model_copy(update={"models": tuple(models)})
+
+
+def _write_findings(out: Path, folder: RunFolder, findings: Findings) -> list[Path]:
     """Write tables, figures and a page, and return their files."""
     # It loads matplotlib.
     from harness.submit.audit_export import write_audit
 
-    return write_audit(out, findings, audit_header(folder), redact=redact)
+    return write_audit(out, findings, audit_header(folder))

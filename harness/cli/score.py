@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from harness.cli.options import Json, round_option
+from harness.cli.options import Json, is_file_name, round_option
 from harness.cli.output import pluralize, print_json, sanitize
 from harness.core.arrays import Ints, Tokens, mapped_array, token_rows
 from harness.core.errors import HarnessError
@@ -120,7 +120,7 @@ def _find_scorable(
         raise typer.BadParameter("use either --answers or --round, not both.", param_hint="--answers")
     if last is not None and answers is None:
         raise typer.BadParameter("needs --answers. A round defines its own rows.", param_hint="--last")
-    if not Path(source).exists() and "/" not in source and not source.endswith(".csv"):
+    if not is_file_name(source, (".csv",)):
         if round_name is not None:
             raise typer.BadParameter("a run is scored on the round that it attacked.", param_hint="--round")
         return _from_run(source, answers, last, cap)

@@ -80,6 +80,8 @@ class AuditContext(ABC):
     inputs: AuditInputs
     models: tuple[TargetConfig, ...]
     """The directory and the loading options of each model; empty if an endpoint is audited."""
+    model_names: tuple[str, ...]
+    """The name of each model for display."""
     api_key: str | None
     """The API key of the endpoint. It is never stored."""
 

@@ -9,6 +9,10 @@ class HarnessError(Exception):
     """Invalid input or an impossible request. Its text is shown unchanged and without a traceback."""
 
 
+class Interruption(HarnessError):
+    """A job ended early for a reason outside it, such as a server that does not answer. A resume continues it."""
+
+
 class UsageError(HarnessError):
     """A value that the user gave and that is never valid, or a name that does not exist: exit code 2."""
 

@@ -208,7 +208,8 @@ class Findings:
     """Everything that an audit reports.
 
     figures: the output of `--json`, with the conclusion; sentences: how to read the findings; conclusion: None if the
-    audit asks no question; definitions: the meaning of each technical term in titles, labels and columns.
+    audit asks no question; definitions: the meaning of each technical term in titles, labels and columns; is_redacted:
+    texts of the corpus and of the model are replaced with their length and hash.
     """
 
     figures: Mapping[str, Any]
@@ -219,3 +220,4 @@ class Findings:
     texts: Sequence[ShadedText] = ()
     conclusion: Conclusion | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)
+    is_redacted: bool = False

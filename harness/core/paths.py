@@ -1,6 +1,7 @@
 """The directories of the harness on a machine, after the XDG base directory specification."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.core.errors import HarnessError
@@ -52,6 +53,18 @@ def expand_home(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:
         raise HarnessError(f"{shorten(text, 120)}: unknown user. Write the complete path.") from None
+
+
+def model_name(id_: str) -> str:
+    """Return the name of a model: its hub id, or the name of its directory, '' for the directory `.`."""
+    return Path(id_).name if id_.startswith(("/", ".", "~")) else id_
+
+
+def model_names(ids: Sequence[str]) -> list[str]:
+    """Return the names of models for display. The second of two directories of the same name is `name (2)`."""
+    names = [model_name(id_) or id_ for id_ in ids]
+    earlier = [names[:place].count(name) for place, name in enumerate(names)]
+    return [f"{name} ({count + 1})" if count else name for name, count in zip(names, earlier, strict=True)]
 
 
 def _from_environment(own: str, xdg: str, fallback: str) -> Path:

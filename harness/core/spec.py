@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from harness.core.paths import model_name
 from harness.core.rows import Table
 
 SHIPPED_TARGETS = ("demo", "demo-small", "demo-tiny", "demo-reference")
@@ -50,6 +51,11 @@ class TargetRecord(TargetConfig):
     weights_sha256: str
     bytes: int
     is_tokenizer_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """The hub id, or the name of the directory without the directories before it."""
+        return model_name(self.id) or self.path.name
 
     @property
     def hashed(self) -> str:

@@ -136,14 +136,15 @@ def resolve_target(
     elif (folder := expand_home(id_)).is_dir():
         path = folder.resolve()
     elif id_.startswith(("./", "../", "/", "~")):
-        raise HarnessError(f"no such directory: {id_}. A target is a directory with config.json and *.safetensors.")
+        expected = "config.json and *.safetensors" if needs_weights else "tokenizer.json"
+        raise HarnessError(f"no such directory: {id_}. Name one with {expected}.")
     else:
         path = _hub_folder(id_, revision, offline, needs_weights=needs_weights)
         commit = path.name
     others = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
     weights = weight_files(path) if needs_weights else []
     if not weights and not (path / "tokenizer.json").is_file():
-        raise HarnessError(f"no tokenizer.json in {path}. Name the directory or the hub id of the served model.")
+        raise HarnessError(f"no tokenizer.json in {path}. Name a directory or a hub id that has one.")
     files = sorted([*weights, *others], key=lambda file: file.name)
     sha256 = _combined_sha256(files, on_progress or (lambda done, total: None))
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))

@@ -239,7 +239,7 @@ class Execution:
         if end is None:
             return _exited(worker, self._job.noun)
         if end.failure is not None:
-            return Ending(Status.CRASHED, end.failure)
+            return Ending(Status.STOPPED if end.is_interruption else Status.CRASHED, end.failure)
         if not end.was_cut_short:
             return Ending(Status.FINISHED)
         if self._budget.until_soft_deadline(seconds_since_boot()) <= 0:

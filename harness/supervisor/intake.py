@@ -41,10 +41,14 @@ class IntakeError(Exception):
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """The last message of the worker: a sentence if the job failed, else whether it was asked to finish early."""
+    """The last message of the worker: a sentence if the job failed, else whether it was asked to finish early.
+
+    is_interruption: the reason of the failure is outside the job, and a resume continues it.
+    """
 
     failure: str | None
     was_cut_short: bool = False
+    is_interruption: bool = False
 
 
 class Intake:
@@ -149,7 +153,8 @@ class Intake:
         self.end = WorkerEnd(None, was_cut_short=frame.fields["cut_short"] is True)
 
     def _failed(self, frame: Frame) -> None:
-        self.end = WorkerEnd(shorten(str(frame.fields["sentence"]), 500))
+        is_interruption = frame.fields["is_interruption"] is True
+        self.end = WorkerEnd(shorten(str(frame.fields["sentence"]), 500), is_interruption=is_interruption)
 
 
 def _typed(value: Any, kind: type | UnionType) -> Any:

@@ -7,7 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, Interruption
 from harness.core.request import read_kind
 from harness.core.text import shorten
 from harness.jobs import job_module
@@ -30,7 +30,8 @@ def main() -> None:
         with contextlib.suppress(Exception):
             traceback.print_exc()
         sentence = str(error) if isinstance(error, HarnessError) else worker.failure_sentence(error, folder)
-        channel.send("failed", sentence=shorten(sentence, _LONGEST_SENTENCE))
+        is_interruption = isinstance(error, Interruption)
+        channel.send("failed", sentence=shorten(sentence, _LONGEST_SENTENCE), is_interruption=is_interruption)
     channel.drain()
     # A thread that the plugin started must not keep the process alive.
     with contextlib.suppress(Exception):

@@ -6,8 +6,8 @@ import pytest
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
+from tests.demo_texts import trained_text, unseen_text
 from tests.functional.machine import Machine, kill_supervisor, wait_until
-from tests.unit.audits.book.conftest import trained_text, unseen_text
 
 QUICK = ("--target", "demo-tiny", "--threads", "1")
 

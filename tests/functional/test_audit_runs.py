@@ -6,8 +6,8 @@ import pytest
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
+from tests.completions_server import completion, completions_server
 from tests.functional.machine import Machine, kill_supervisor, wait_until
-from tests.unit.audits.endpoint.completions_server import completion, completions_server
 
 SEQUENCE = ("audit", "sequence", "--round", "demo", "--threads", "1")
 ON_TINY = (*SEQUENCE, "--target", "demo-tiny", "--limit", "400")

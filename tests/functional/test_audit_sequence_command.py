@@ -9,9 +9,9 @@ import pytest
 from harness.demo import SEED
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
+from tests.completions_server import Reply, completion, completions_server
 from tests.demo_target.corpus import corpus
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
-from tests.unit.audits.endpoint.completions_server import Reply, completion, completions_server
 
 
 def write_corpus(folder: Path, documents: int) -> list[str]:

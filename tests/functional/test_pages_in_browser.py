@@ -74,7 +74,7 @@ def entities_findings(folder: Path) -> Findings:
 
 def audit_page(measured: Callable[[Path], Findings]) -> Callable[[Path], Path]:
     def written(folder: Path) -> Path:
-        write_audit(folder / "out", measured(folder), replace(HEADER, warnings=[LONG]), redact=False)
+        write_audit(folder / "out", measured(folder), replace(HEADER, warnings=[LONG]))
         return folder / "out" / "index.html"
 
     return written

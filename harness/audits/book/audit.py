@@ -9,7 +9,7 @@ from harness.audits.book.inputs import Texts
 from harness.audits.book.params import LEAST, THRESHOLDS, BookParams
 from harness.audits.book.rows import COUNTS, TABLES, WINDOWS
 from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows, join_windows
-from harness.audits.likelihoods import Likelihoods, likelihoods
+from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
@@ -75,8 +75,17 @@ class BookAudit(Audit[BookParams]):
         order = coarse_to_fine(len(windows))
         policies = [self.params.policies[scheme] for scheme in self.params.schemes]
         live = _LiveCoverage(context, self.params, texts, number)
-        for batch in context.batches(_stage(number), len(order), size=source.batch_size(WINDOWS_PER_BATCH)):
-            if batch.items[0] == 0:
+        has_counts = number in context.rows(COUNTS.name)["model"]
+        stage = Stage(
+            _stage(number),
+            len(order),
+            lambda places: self._pairs(windows, np.sort(order[places])),
+            size=WINDOWS_PER_BATCH,
+            done=_measured_places(context, model, number, order),
+        )
+        for places, logprobs in source.exact_logprobs(number, stage, policies, least=LEAST):
+            if not has_counts:
+                has_counts = True
                 if self.params.endpoint is None:
                     _check_vocabulary(context, number, windows.tokens, context.target(number).vocabulary)
                 counts, near = (
@@ -86,8 +95,9 @@ class BookAudit(Audit[BookParams]):
                 numbers = np.arange(len(counts))
                 of_model = np.full(len(counts), number)
                 context.emit(COUNTS.name, model=of_model, text=numbers, windows=counts, near=near)
-            chosen = np.sort(order[batch.items])
-            logprobs = source.exact_logprobs(number, *self._pairs(windows, chosen), policies, least=LEAST)
+            chosen = np.sort(order[places])
+            # A window has a probability under all schemes or under none.
+            logprobs[:, np.isnan(logprobs).any(axis=(0, 2))] = np.nan
             logs = {scheme: log_esp(each) for scheme, each in zip(self.params.schemes, logprobs, strict=True)}
             unmeasured = np.full(len(chosen), np.nan)
             context.emit(
@@ -152,6 +162,14 @@ class _TokenizedTexts(NamedTuple):
         return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
 
 
+def _measured_places(context: AuditContext, model: "_TokenizedTexts", number: int, order: Ints) -> Ints:
+    """Return the places in `order` of the windows that have rows, [measured]."""
+    rows = context.rows(WINDOWS.name)
+    mine = np.asarray(rows["model"]) == number
+    text, window = (np.asarray(rows[name], np.int64)[mine] for name in ("text", "window"))
+    return np.asarray(np.argsort(order)[np.searchsorted(model.text, text) + window])
+
+
 def _check_vocabulary(context: AuditContext, model: int, tokens: Tokens, vocabulary: int) -> None:
     largest = int(tokens.max())
     if largest >= vocabulary:
@@ -166,7 +184,7 @@ class _LiveCoverage:
 
     def __init__(self, context: AuditContext, params: BookParams, texts: Texts, model: int) -> None:
         self._context, self._texts = context, texts
-        self._label = f"model {model + 1}, " if len(context.models) > 1 else ""
+        self._label = f"{context.model_names[model]}, " if len(context.models) > 1 else ""
         self._threshold = float(np.log(THRESHOLDS[0]))
         # 0: in no measured suffix, 1: in one, 2: in one that reaches the threshold.
         self._levels = [np.zeros(len(text), np.int8) for text in texts.texts]

@@ -62,7 +62,7 @@ def read_texts(
     HarnessError for input that cannot be read, if no document remains, if the control is one of the texts, or if a
     target has no tokenizer.json or too short a context.
     """
-    require_context(models, params.window_tokens)
+    require_context(models, params.window_tokens, is_served=params.endpoint is not None)
     tokenizers = [load_text_tokenizer(model) for model in models]
     notes = Notes()
     names = _UniqueNames()

@@ -20,7 +20,7 @@ from harness.audits.compare.results import (
 )
 from harness.audits.compare.rows import read_targets
 from harness.audits.leakage.pairs import TokenDecoder
-from harness.audits.report import Estimate, bar_chart, difference, json_ready, model_names, table_of
+from harness.audits.report import Estimate, bar_chart, difference, json_ready, table_of
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import (
@@ -35,6 +35,7 @@ from harness.core.findings import (
     Series,
     Stretch,
 )
+from harness.core.paths import model_names
 from harness.core.text import format_interval, format_percent, format_score, pluralize
 
 QUESTION = "Did memorization change?"

@@ -22,7 +22,7 @@ import httpx
 
 from harness.audits.endpoint.params import REFUSAL, EndpointParams
 from harness.core.audit import AuditContext
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, Interruption
 from harness.core.request import ENDPOINT_KEYS
 from harness.corpora.text_files import parse_json
 
@@ -53,7 +53,7 @@ class RateLimiter:
         requests_per_minute: float,
         *,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._spacing = 60.0 / requests_per_minute
         self._clock = clock
@@ -119,8 +119,12 @@ class BadAnswer(Exception):
         self.is_final = is_final
 
 
+class _Closed(Exception):
+    """A request that was not sent, because an earlier one failed or the audit ends."""
+
+
 class Endpoint:
-    """A connection to one endpoint. `request` may be called from several threads."""
+    """A connection to one endpoint, and the threads of its requests. `request` may be called from any thread."""
 
     def __init__(self, params: EndpointParams, *, key: str | None, seed: int) -> None:
         assert params.endpoint is not None and params.endpoint_model is not None
@@ -128,7 +132,9 @@ class Endpoint:
         self.url: str = params.endpoint
         self._key = _clean_key(key)
         self._seed = seed
-        self._limiter = RateLimiter(params.requests_per_minute)
+        self._is_closed = threading.Event()
+        self._limiter = RateLimiter(params.requests_per_minute, sleep=self._is_closed.wait)
+        self._threads = ThreadPoolExecutor(params.concurrency)
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         try:
             # A redirect would send the prompts elsewhere.
@@ -143,8 +149,34 @@ class Endpoint:
         return self._key is not None and url.scheme == "http" and url.host not in _LOOPBACK
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection. Requests that wait for their turn or for a retry are dropped, those in flight end."""
+        self._is_closed.set()
+        self._threads.shutdown(cancel_futures=True)
         self._client.close()
+
+    def answers_as_they_arrive(
+        self, items: Sequence[Item], request: Callable[[Item], Value]
+    ) -> Iterator[tuple[Item, Value]]:
+        """Yield each item with what `request` returned for it in a thread.
+
+        If one fails, no request is sent after it. Its error is raised when all answers in flight are yielded.
+        """
+        left, error = iter(items), None
+        in_flight: dict[Future[Value], Item] = {}
+        while True:
+            for item in islice(left, self.params.concurrency - len(in_flight)):
+                in_flight[self._threads.submit(request, item)] = item
+            if not in_flight:
+                break
+            answered = wait(in_flight, return_when=FIRST_COMPLETED).done.pop()
+            item = in_flight.pop(answered)
+            if fault := answered.exception():
+                left, error = iter(()), error or fault
+                self._is_closed.set()
+            else:
+                yield item, answered.result()
+        if error:
+            raise error
 
     def random(self, number: int) -> Random:
         """Return the generator of request `number`, which seeds its draws and its waiting times."""
@@ -155,7 +187,7 @@ class Endpoint:
     ) -> Answer[Value]:
         """Post `body` with the name of the model to `path`, and return what `read` makes of the answer's JSON.
 
-        read: raises BadAnswer, LookupError or TypeError for JSON without a value. Raises HarnessError if the endpoint
+        read: raises BadAnswer, LookupError or TypeError for JSON without a value. Raises Interruption if the endpoint
         rejects the key or the address. A request that is refused, with a status such as 400, 413 or 422, is not sent
         again.
         """
@@ -164,6 +196,8 @@ class Endpoint:
         fault = ""
         for attempt in range(self.params.retries + 1):
             self._limiter.wait()
+            if self._is_closed.is_set():
+                raise _Closed
             try:
                 return Answer(_read_json(self._post(path, content), read))
             except BadAnswer as error:
@@ -210,8 +244,8 @@ class Endpoint:
         shown = f", {code}" if code is not None and not (self._key and self._key in code) else ""
         raise self._error(path, f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})")
 
-    def _error(self, path: str, clause: str) -> HarnessError:
-        return HarnessError(f"{self.url}/{path}: the endpoint {clause}.")
+    def _error(self, path: str, clause: str) -> Interruption:
+        return Interruption(f"{self.url}/{path}: the endpoint {clause}.")
 
 
 @contextmanager
@@ -224,30 +258,6 @@ def open_endpoint(params: EndpointParams, context: AuditContext) -> Iterator[End
         yield endpoint
     finally:
         endpoint.close()
-
-
-def answers_as_they_arrive(
-    threads: ThreadPoolExecutor, items: Sequence[Item], request: Callable[[Item], Value], *, concurrency: int
-) -> Iterator[tuple[Item, Value]]:
-    """Yield each item with its answer, at most `concurrency` at a time.
-
-    After an error no request is sent, and the error is raised when all answers in flight have arrived.
-    """
-    left, error = iter(items), None
-    in_flight: dict[Future[Value], Item] = {}
-    while True:
-        for item in islice(left, concurrency - len(in_flight)):
-            in_flight[threads.submit(request, item)] = item
-        if not in_flight:
-            break
-        answered = wait(in_flight, return_when=FIRST_COMPLETED).done.pop()
-        item = in_flight.pop(answered)
-        if answered.exception():
-            left, error = iter(()), answered.exception()
-        else:
-            yield item, answered.result()
-    if error:
-        raise error
 
 
 def _clean_key(key: str | None) -> str | None:

@@ -13,13 +13,14 @@ from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.params import REFUSAL
 from harness.audits.endpoint.prompt_logprobs import (
     OTHER_TOKENS,
+    ROUNDING,
     PromptLogprobs,
     read_prompt_logprobs,
     request_body,
-    vllm_positions,
 )
+from harness.audits.models import added_first_token
 from harness.core.arrays import Floats, Ints
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, Interruption
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -31,10 +32,9 @@ _TEXT = (
 _ENDINGS = (", and then they left", " so that they left")
 _SHIFT = 0.5
 """Nats by which a prediction differs if it is of another position. Rounding in 16 bits differs by less."""
-_EQUAL = 1e-6
 _TOO_FEW = (
-    "does not return {} likeliest tokens. Set a smaller --top-k, or start the server with a larger limit (vLLM: "
-    "--max-logprobs)"
+    "does not return the {0} likeliest tokens. Set a smaller --top-k, or start the server with a larger limit (vLLM "
+    "returns at most 20 unless it is started with --max-logprobs {0})"
 )
 _SHIFTED = "returns log-probabilities of shifted positions: those of a token depend on {}"
 _FEW = 2
@@ -57,9 +57,7 @@ class Probe:
         self._endpoint = endpoint
         self._tokenizer = tokenizer
         self._top_k = top_k
-        added = tokenizer.encode("a")
-        has_bos = added.special_tokens_mask[:1] == [1]
-        self._bos: int | None = added.ids[0] if has_bos else None
+        self._bos = added_first_token(tokenizer)
         self._number = 0
 
     def run(self) -> tuple[EndpointForm, list[str]]:
@@ -105,13 +103,20 @@ class Probe:
         first, second = first[: shared + 2], second[: shared + 2]
         if min(len(first), len(second)) < shared + 2:
             raise self._error("cannot be probed: the tokenizer of --target encodes the probe's text to too few tokens")
-        form = form.model_copy(update={"skip": self._added_positions(form, first)})
+        skip, is_unknown = self._added_positions(form, first)
+        form = form.model_copy(update={"skip": skip})
         one, other = (self._ask(form, tokens) for tokens in (first, second))
         vocabulary = self._tokenizer.get_vocab_size()
         if max(map(len, one.likeliest)) < min(form.likeliest, vocabulary):
             raise BadAnswer(_TOO_FEW.format(form.likeliest), is_final=True)
         _require_positions(one, other, shared)
         warnings = []
+        if is_unknown and self._bos is not None:
+            name = self._tokenizer.id_to_token(self._bos)
+            warnings.append(
+                f"{self._endpoint.url}: the answers do not show whether the server puts {name} before prompts, as the "
+                "tokenizer of --target does."
+            )
         tempered = self._ask(form, first, temperature=0.5)
         if _difference(one.tokens, tempered.tokens) > _CHANGED:
             warnings.append(
@@ -120,19 +125,21 @@ class Probe:
             )
         return form.model_copy(update={"fingerprint": tuple(one.tokens[1:].tolist())}), warnings
 
-    def _added_positions(self, form: EndpointForm, tokens: Ints) -> int:
-        """Return the positions that the endpoint returns before the prompt's. Raises BadAnswer for a wrong token there.
+    def _added_positions(self, form: EndpointForm, tokens: Ints) -> tuple[int, bool]:
+        """Return the positions before those of the prompt in answers, and whether a hidden token is possible.
 
-        The number of tokens in `usage` also counts a special token that the endpoint adds and does not return.
+        Raises BadAnswer if the endpoint adds a token that the tokenizer does not add, or the other way round. A token
+        that is added is the first of the returned ones, or is only counted in `usage`.
         """
         sent = self._with_bos(form, tokens)
-        counted, returned = self._request(form, sent, lambda answer: _counts(answer, form.field))
-        added = counted - len(sent) if counted is not None else None
-        shown = returned - len(sent)
-        if form.prompt is PromptForm.TOKENS and (added or 0) > 0:
+        skip, counted = self._request(form, sent, lambda answer: self._read_added(answer, form, sent))
+        # A smaller number is wrong: all tokens of the prompt are returned.
+        added = None if counted is None or counted < len(sent) else counted - len(sent)
+        added = max(skip, added or 0) if skip or added is not None else None
+        if form.prompt is PromptForm.TOKENS and added:
             raise BadAnswer("puts a special token before prompts that are sent as tokens", is_final=True)
-        if form.prompt is PromptForm.TEXT and added is not None:
-            if added > 0 and self._bos is None:
+        if form.prompt is PromptForm.TEXT:
+            if added and self._bos is None:
                 raise BadAnswer(
                     f"puts {'a special token' if added == 1 else f'{added} tokens'} before prompts, which the "
                     "tokenizer of --target does not",
@@ -141,10 +148,25 @@ class Probe:
             if added == 0 and self._bos is not None:
                 name = self._tokenizer.id_to_token(self._bos)
                 raise BadAnswer(f"does not put {name} before prompts, as the tokenizer of --target does", is_final=True)
-        if added is not None and added not in (0, 1):
-            raise BadAnswer(OTHER_TOKENS, is_final=True)
-        # A generated token may follow the prompt's.
-        return 1 if added == 1 and shown >= 1 + (form.field is LogprobsField.ECHO) else 0
+            if added is not None and added > 1:
+                raise BadAnswer(OTHER_TOKENS, is_final=True)
+        return skip, added is None and form.prompt is PromptForm.TEXT
+
+    def _read_added(self, answer: Any, form: EndpointForm, sent: Ints) -> tuple[int, int | None]:
+        """Return the positions before those of the prompt, 0 or 1, and the number of prompt tokens in `usage`."""
+        try:
+            skip = 0
+            read_prompt_logprobs(answer, sent, self._tokenizer, form.field)
+        except BadAnswer as error:
+            if error.fault != OTHER_TOKENS:
+                raise
+            skip = 1
+            try:
+                read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=skip)
+            except BadAnswer:
+                raise error from None
+        counted = (answer.get("usage") or {}).get("prompt_tokens")
+        return skip, counted if type(counted) is int else None
 
     def _encode(self, text: str) -> Ints:
         return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
@@ -185,11 +207,12 @@ class Probe:
 
 
 def require_unchanged(form: EndpointForm, found: PromptLogprobs, url: str) -> None:
-    """Raise HarnessError if the probe's text has other log-probabilities than when the audit was started."""
+    """Raise Interruption if the probe's text has other log-probabilities than when the audit was started."""
     if (difference := _difference(np.array([np.nan, *form.fingerprint]), found.tokens)) > _CHANGED:
-        raise HarnessError(
+        raise Interruption(
             f"{url}: the endpoint's log-probabilities differ from those before the audit by {difference:.2g} nats on "
-            "average, so it serves another model or precision. Start the audit again."
+            "average, so it serves another model or precision. Serve the first one and resume the audit, or start "
+            "another audit."
         )
 
 
@@ -197,18 +220,6 @@ def probe_tokens(tokenizer: "Tokenizer", form: EndpointForm) -> Ints:
     """Return the tokens whose log-probabilities are the fingerprint."""
     ids = tokenizer.encode(_TEXT + _ENDINGS[0], add_special_tokens=False).ids
     return np.array(ids[: len(form.fingerprint) + 1], np.int64)
-
-
-def _counts(answer: Any, field: LogprobsField) -> tuple[int | None, int]:
-    """Return the number of prompt tokens in `usage`, None if it is missing, and the number of returned positions."""
-    counted = (answer.get("usage") or {}).get("prompt_tokens")
-    if field is LogprobsField.ECHO:
-        positions = (answer["choices"][0].get("logprobs") or {}).get("tokens")
-    else:
-        positions = vllm_positions(answer)
-    if not positions:
-        raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
-    return counted if type(counted) is int else None, len(positions)
 
 
 def _require_positions(one: PromptLogprobs, other: PromptLogprobs, shared: int) -> None:
@@ -219,7 +230,7 @@ def _require_positions(one: PromptLogprobs, other: PromptLogprobs, shared: int) 
         raise BadAnswer(_SHIFTED.format("the tokens after it"), is_final=True)
     if one.tokens[shared] == other.tokens[shared]:
         raise BadAnswer("returns the same log-probability for different tokens of a prompt", is_final=True)
-    if distances[shared + 1] <= _EQUAL:
+    if distances[shared + 1] <= ROUNDING:
         raise BadAnswer(_SHIFTED.format("fewer tokens than those before it"), is_final=True)
 
 

@@ -19,8 +19,8 @@ from harness.core.policy import Policy
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_EXCESS = 1e-3
-"""Nats above 0 that rounding explains."""
+ROUNDING = 1e-3
+"""Nats that rounding explains."""
 OTHER_TOKENS = "tokenizes the prompt differently from the tokenizer of --target"
 _ID_BEGINNING = "token_id:"
 """The text before an id if vLLM or SGLang is started with --return-tokens-as-token-ids."""
@@ -94,18 +94,18 @@ def read_prompt_logprobs(
     if field is LogprobsField.ECHO:
         found = _read_echo(answer["choices"][0].get("logprobs"), tokens, tokenizer, skip)
     else:
-        found = _read_vllm(vllm_positions(answer), tokens, tokenizer, skip)
+        found = _read_vllm(_vllm_positions(answer), tokens, tokenizer, skip)
     given = found.tokens[1:]
     for own, top in zip(given.tolist(), found.likeliest[1:], strict=True):
         largest = max(top.values(), default=-math.inf)
-        if math.isnan(sum(top.values())) or largest > _EXCESS:
+        if math.isnan(sum(top.values())) or largest > ROUNDING:
             raise BadAnswer("returns log-probabilities that are not numbers, or above 0", is_final=True)
-        if top and own > largest + _EXCESS:
+        if top and own > largest + ROUNDING:
             raise BadAnswer("returns tokens that are likelier than the likeliest ones", is_final=True)
     if np.isnan(given).any():
         missing = int(np.isnan(given).sum())
         raise BadAnswer(f"returns no log-probability for {missing} of {len(tokens)} prompt tokens", is_final=True)
-    if (given > _EXCESS).any():
+    if (given > ROUNDING).any():
         raise BadAnswer("returns log-probabilities above 0", is_final=True)
     if not given.any() and len(given):
         raise BadAnswer("returns 0 for the log-probabilities of all prompt tokens", is_final=True)
@@ -118,6 +118,8 @@ def _read_echo(lists: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) -> P
         raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
     stop = skip + len(tokens)
     texts, values, tops = (lists[name] for name in ("tokens", "token_logprobs", "top_logprobs"))
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a token that is not a text cannot be compared with the prompt's")
     _require_positions(min(map(len, (texts, values, tops))), stop)
     _require_equal_tokens(texts[skip:stop], tokens, tokenizer)
     return _from_lists(values[skip:stop], texts[skip:stop], [_numbers(top) for top in tops[skip:stop]])
@@ -141,7 +143,7 @@ def _read_vllm(positions: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) 
     return _from_lists(values, [str(token) for token in tokens.tolist()], likeliest)
 
 
-def vllm_positions(answer: Any) -> Any:
+def _vllm_positions(answer: Any) -> Any:
     """Return vLLM's list of positions, None if an answer has none. Older versions put it beside the choices."""
     return answer["choices"][0].get("prompt_logprobs") or answer.get("prompt_logprobs")
 

@@ -1,22 +1,24 @@
 """A model behind an endpoint, which computes probabilities of given text as `harness.audits.exact` does locally."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.audits.endpoint.client import Answer, Endpoint, answers_as_they_arrive, open_endpoint
+from harness.audits.endpoint.client import Answer, Endpoint, open_endpoint
 from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.params import ScoringParams
 from harness.audits.endpoint.probe import probe_tokens, require_unchanged
 from harness.audits.endpoint.prompt_logprobs import PromptLogprobs, read_prompt_logprobs, request_body
+from harness.audits.likelihoods import Stage
 from harness.audits.models import Model, load_text_tokenizer
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Floats, Ints
 from harness.core.audit import AuditContext
-from harness.core.errors import HarnessError
+from harness.core.errors import Interruption
 from harness.core.policy import Policy
+from harness.engine.resolving import CONTEXT_KEYS, configured_number
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -33,87 +35,103 @@ class ServedModel:
         self._form = form
         self._tokenizer = tokenizer
         self._context = context
-        self._threads = ThreadPoolExecutor(endpoint.params.concurrency)
-        self._requests = self._faults = 0
+        self._faults = 0
         self._is_checked = False
 
-    def close(self) -> None:
-        """Wait for the requests in flight and drop the others."""
-        self._threads.shutdown(cancel_futures=True)
-
-    def batch_size(self, usual: int) -> int:
-        """Return the number of concurrent requests: after a kill only those are sent again."""
-        return min(usual, self._endpoint.params.concurrency)
-
     def exact_logprobs(
-        self, model: int, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy], *, least: float = 0.0
-    ) -> Floats:
-        """Return the log-probabilities of `suffixes` [rows, length] after `prefixes` [rows, any] under each policy.
+        self, model: int, stage: Stage, policies: Sequence[Policy], *, least: float = 0.0
+    ) -> Iterator[tuple[Ints, Floats]]:
+        """Yield sequences with the log-probabilities of their suffixes, as `Likelihoods` does, each as it is answered.
 
-        The result, [policies, rows, length] float64, is that of `harness.audits.exact`. A policy may have a top-k and
-        no other filter. A row is NaN if its text is refused or answered wrongly while the endpoint works otherwise.
-        Raises HarnessError if it rejects the key or the address, or does not work; earlier batches are kept.
+        A policy may have a top-k and no other filter.
         """
         assert model == 0, "an endpoint serves one model"
-        length = suffixes.shape[1]
-        found = np.full((len(policies), *suffixes.shape), np.nan)
-        whole = np.concatenate([prefixes, suffixes], axis=1).astype(np.int64)
         is_exact = self._form.field is LogprobsField.PROMPT_LOGPROBS
-        for row, answer in self._ask_all(list(whole)):
-            last = answer.last(length)
-            logprobs = np.array([last.under(policy, exact_ids=is_exact) for policy in policies])
-            if np.isnan(logprobs).any():
-                self._warn("does not settle which tokens are the likeliest")
-            else:
-                found[:, row] = logprobs
-        return found
 
-    def token_logprobs(self, texts: Sequence[Ints]) -> list[Floats]:
-        """Return the log-probability of each token of `texts` but the first, NaN for a text that cannot be measured.
+        def text(sequence: int) -> list[Ints]:
+            return [np.concatenate(stage.pairs(np.array([sequence])), axis=1)[0].astype(np.int64)]
 
-        Raises HarnessError as `exact_logprobs` does.
+        for sequence, (answer,) in self._ask_all(stage.name, stage.sequences, text, stage.done):
+            length = stage.pairs(np.array([sequence]))[1].shape[1]
+            found = np.full((len(policies), 1, length), np.nan)
+            if answer is not None:
+                found[:, 0] = [answer.last(length).under(policy, exact_ids=is_exact) for policy in policies]
+                # A policy that one token leaves open says nothing about the whole suffix.
+                is_open = np.isnan(found).any(axis=(1, 2))
+                found[is_open] = np.nan
+                if is_open.any():
+                    self._warn(
+                        "A text was left out of some schemes: the endpoint does not settle the likeliest tokens."
+                    )
+            yield np.array([sequence]), found
+
+    def statistics(
+        self, stage: str, documents: Sequence[Ints], shots: Ints, *, size: int, done: Ints
+    ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
+        """Yield numbers of documents with the statistics of each, alone and after `shots`, as `TokenLikelihoods` does.
+
+        Each document is a batch, whatever `size` is. Raises Interruption as `exact_logprobs` does.
         """
-        found = [np.full(len(text) - 1, np.nan) for text in texts]
-        for row, logprobs in self._ask_all(texts):
-            found[row] = logprobs.last(len(texts[row])).tokens[1:]
-        return found
+        befores = [shots[:0], shots] if len(shots) else [shots]
 
-    def _ask_all(self, texts: Sequence[Ints]) -> Iterator[tuple[int, PromptLogprobs]]:
-        """Yield the rows that were answered with their log-probabilities."""
-        if not self._is_checked:
+        def texts(number: int) -> list[Ints]:
+            return [np.concatenate([before, documents[number]]).astype(np.int64) for before in befores]
+
+        for number, answers in self._ask_all(stage, len(documents), texts, done):
+            length = len(documents[number])
+            found = [np.full((3, length - 1), np.nan) for _ in answers]
+            for statistics, answer in zip(found, answers, strict=True):
+                if answer is not None:
+                    statistics[0] = answer.last(length).tokens[1:]
+            yield np.array([number]), found[:1], found[1:] or None
+
+    def context_length(self) -> int | None:
+        """Return the number of tokens in the configuration of the model, None if it is unknown."""
+        return configured_number(self._context.models[0].path, CONTEXT_KEYS)
+
+    def _ask_all(
+        self, stage: str, items: int, texts: Callable[[int], Sequence[Ints]], done: Ints
+    ) -> Iterator[tuple[int, list[PromptLogprobs | None]]]:
+        """Yield the items that are not in `done` with the answers for their texts, in the order of the answers.
+
+        Each is a batch, so that no answer is asked for again. A text that the endpoint does not answer has None.
+        """
+        left = np.setdiff1d(np.arange(items), done).tolist()
+        if left and not self._is_checked:
             self._check()
             self._is_checked = True
-        first = self._requests + 1
-        self._requests += len(texts)
-        for row, answer in answers_as_they_arrive(
-            self._threads,
-            range(len(texts)),
-            lambda row: self._ask(texts[row], first + row),
-            concurrency=self._endpoint.params.concurrency,
-        ):
-            if answer.value is not None:
-                yield row, answer.value
-                continue
-            if answer.fault != _NO_TEXT:
-                # Is it this text, or does the endpoint not work any more?
-                self._check()
-            self._warn(answer.fault)
+        answers = self._endpoint.answers_as_they_arrive(
+            left, lambda item: [self._answer_or_fault(text, item + 1) for text in texts(item)]
+        )
+        for _ in self._context.batches(stage, items, size=1):
+            for item, found in islice(answers, 1):
+                for each in found:
+                    if each.value is None:
+                        self._warn(f"A text was left out: the endpoint {each.fault}.")
+                yield item, [each.value for each in found]
+
+    def _answer_or_fault(self, tokens: Ints, number: int) -> Answer[PromptLogprobs]:
+        """Return the answer, or the fault of an endpoint that answers other texts. Raises Interruption otherwise."""
+        answer = self._ask(tokens, number)
+        if answer.value is None and answer.fault != _NO_TEXT:
+            self._check()
+        return answer
 
     def _check(self) -> None:
-        """Raise HarnessError if the endpoint does not answer the probe's text as before the audit."""
+        """Raise Interruption if the endpoint does not answer the probe's text as before the audit."""
         tokens = probe_tokens(self._tokenizer, self._form)
         answer = self._ask(tokens, 0)
         if answer.value is None:
-            raise HarnessError(
+            raise Interruption(
                 f"{self._endpoint.url}: the endpoint {answer.fault}. The answers so far are kept; resume the audit "
                 "when the endpoint works."
             )
         require_unchanged(self._form, answer.value.last(len(tokens)), self._endpoint.url)
 
-    def _warn(self, fault: str) -> None:
+    def _warn(self, sentence: str) -> None:
         self._faults += 1
         if self._faults <= _WARNED_FAULTS:
-            self._context.warn(f"A text was left out: the endpoint {fault}.")
+            self._context.warn(sentence)
 
     def _ask(self, tokens: Ints, number: int) -> Answer[PromptLogprobs]:
         form = self._form
@@ -138,8 +156,4 @@ def served_model(params: ScoringParams, context: AuditContext) -> Iterator[Serve
     path = context.models[0].path
     tokenizer = load_text_tokenizer(Model(str(path), path))
     with open_endpoint(params, context) as endpoint:
-        model = ServedModel(endpoint, params.form, tokenizer, context)
-        try:
-            yield model
-        finally:
-            model.close()
+        yield ServedModel(endpoint, params.form, tokenizer, context)

@@ -212,7 +212,7 @@ def _report_scores(context: AuditContext, model: int) -> None:
         return
     placed = [placements(*measured.dev.sides(confidences)) for confidences in measured.used_confidences]
     low, high = delong_interval(Placements(*(np.mean(part, axis=0) for part in zip(*placed, strict=True))))
-    prefix = f"model {model + 1}: " if len(context.models) > 1 else ""
+    prefix = f"{context.model_names[model]}: " if len(context.models) > 1 else ""
     m_mem, prompts = measured.dev_m_mem, len(measured.used)
     mean = float(m_mem.mean())
     context.figure(f"{prefix}mean M-MEM", mean, low=min(low, mean), high=max(high, mean), of=prompts)

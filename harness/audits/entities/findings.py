@@ -14,9 +14,10 @@ from harness.audits.entities.measurements import all_names
 from harness.audits.entities.ranking import PairScore, chance_error
 from harness.audits.entities.results import ModelResult, model_result
 from harness.audits.entities.statistics import GroupMean, rank_correlation
-from harness.audits.report import Row, finite_mean, json_ready, model_names, table_of
+from harness.audits.report import Row, finite_mean, json_ready, table_of
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.findings import Findings, FoundTable
+from harness.core.paths import model_names
 from harness.core.text import format_interval, format_number, format_percent, pluralize
 
 

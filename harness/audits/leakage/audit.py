@@ -11,9 +11,19 @@ from harness.audits.leakage.findings import leakage_findings
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, LeakageParams
 from harness.audits.leakage.results import MOST_MATCHES
-from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, Method, measured_pairs
+from harness.audits.leakage.rows import (
+    INEXACT,
+    MATCHES,
+    MODELS,
+    PAIRS,
+    TABLES,
+    TOKENS,
+    Method,
+    measured_pairs,
+    rows_of_setting,
+)
 from harness.audits.leakage.substitution import estimate, plan_draws
-from harness.audits.likelihoods import Likelihoods, likelihoods
+from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
 from harness.audits.report import share_of
@@ -106,22 +116,25 @@ class LeakageAudit(Audit[LeakageParams]):
     def _measure(self, context: AuditContext, source: Likelihoods, pairs: Pairs, model: int, length: int) -> None:
         """Measure the token probabilities of all sequences after the last `length` tokens of their prefixes."""
         is_single = len(_lengths(pairs, self.params)) == len(context.models) == 1
-        live = _LiveShares(
-            context, self.params.schemes, model, length, prefix="" if is_single else f"{_exact_stage(model, length)}: "
-        )
+        prefix = "" if is_single else f"{context.model_names[model]}, {length} tokens: "
+        live = _LiveShares(context, self.params.schemes, model, length, prefix=prefix)
         schemes = self.params.schemes
         policies = [self.params.policies[scheme] for scheme in schemes]
-        for batch in context.batches(_exact_stage(model, length), len(pairs), size=source.batch_size(_SEQUENCES)):
-            prefixes, suffixes = pairs.prefixes[batch.rows, -length:], pairs.suffixes[batch.rows]
-            logprobs = source.exact_logprobs(model, prefixes, suffixes, policies)
-            if batch.items[0] == 0 and self.params.endpoint is None:
+        rows = context.rows(TOKENS.name)
+        stage = Stage(
+            _exact_stage(model, length),
+            len(pairs),
+            lambda chosen: (pairs.prefixes[chosen, -length:], pairs.suffixes[chosen]),
+            size=_SEQUENCES,
+            done=np.asarray(rows["sequence"], np.int64)[rows_of_setting(rows, model, length)],
+        )
+        for sequences, logprobs in source.exact_logprobs(model, stage, policies):
+            if sequences[0] == 0 and self.params.endpoint is None:
                 context.emit(MODELS.name, model=[model], parameters=[context.target(model).model.num_parameters()])
             measured = dict(zip(schemes, logprobs, strict=True))
-            unasked = np.full(suffixes.shape, np.nan)
+            unasked = np.full(logprobs.shape[1:], np.nan)
             by_scheme = {scheme.value: measured.get(scheme, unasked) for scheme in SCHEMES}
-            _emit(
-                context, TOKENS, len(batch.items), model=model, prefix_length=length, sequence=batch.items, **by_scheme
-            )
+            _emit(context, TOKENS, len(sequences), model=model, prefix_length=length, sequence=sequences, **by_scheme)
             live.add(np.array([log_esp(each) for each in logprobs]))
 
     def _measure_inexact(self, context: AuditContext, pairs: Pairs, model: int, chosen: Ints) -> None:
@@ -274,8 +287,8 @@ class _LiveShares:
         self._schemes = schemes
         self._prefix = prefix
         rows = context.rows(TOKENS.name)
-        places = np.flatnonzero((np.asarray(rows["model"]) == model) & (np.asarray(rows["prefix_length"]) == length))
-        self._sequences = 0
+        places = rows_of_setting(rows, model, length)
+        self._sequences = np.zeros(len(schemes), np.int64)
         self._leaked = np.zeros(len(schemes))
         self._esp_sums = np.zeros(len(schemes))
         if len(places):
@@ -284,21 +297,22 @@ class _LiveShares:
     def add(self, log_esps: Floats) -> None:
         """Count a batch, [schemes, sequences], and report."""
         self._count(log_esps)
-        if not self._sequences:
-            return
-        for scheme, leaked, esp_sum in zip(self._schemes, self._leaked, self._esp_sums, strict=True):
+        for scheme, number, leaked, esp_sum in zip(
+            self._schemes, self._sequences.tolist(), self._leaked, self._esp_sums, strict=True
+        ):
+            if not number:
+                continue
             is_greedy = scheme is Scheme.GREEDY
             name = "greedy extracted" if is_greedy else f"{scheme} ESP > 1/{_LIVE_QUERIES}"
-            share = share_of(leaked, self._sequences)
+            share = share_of(leaked, number)
             self._context.figure(f"{self._prefix}{name}", share.value, low=share.low, high=share.high, of=share.of)
             if not is_greedy:
-                self._context.figure(f"{self._prefix}{scheme} mean ESP", esp_sum / self._sequences, of=self._sequences)
+                self._context.figure(f"{self._prefix}{scheme} mean ESP", esp_sum / number, of=number)
 
     def _count(self, log_esps: Floats) -> None:
-        log_esps = log_esps[:, ~np.isnan(log_esps).any(axis=0)]
-        self._sequences += log_esps.shape[1]
+        self._sequences += (~np.isnan(log_esps)).sum(axis=1)
         self._leaked += (log_esps > -np.log(_LIVE_QUERIES)).sum(axis=1)
-        self._esp_sums += np.exp(log_esps).sum(axis=1)
+        self._esp_sums += np.nansum(np.exp(log_esps), axis=1)
 
 
 def _exact_stage(model: int, length: int) -> str:

@@ -42,7 +42,7 @@ def _leak_curves(results: LeakageResults) -> list[Chart]:
     Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
     """
     grid = query_grid()
-    logs = {scheme: results.reference.log_esp(scheme) for scheme in results.params.schemes}
+    logs = {scheme: results.reference.measured_log_esp(scheme) for scheme in results.params.schemes}
     rates = {scheme: extraction_rate(each) for scheme, each in logs.items()}
     labels = {scheme: f"{results.label(scheme)}, rate {format_percent(rate)}" for scheme, rate in rates.items()}
     flat = [
@@ -148,7 +148,7 @@ def _settings_chart(results: LeakageResults) -> Chart:
     models, lengths = results.measured.models, sorted({setting.prefix_length for setting in settings})
     values = np.full((len(models), len(lengths)), np.nan)
     for setting in settings:
-        rate = extraction_rate(setting.log_esp(Scheme.TOP_K))
+        rate = extraction_rate(setting.measured_log_esp(Scheme.TOP_K))
         values[models.index(setting.model), lengths.index(setting.prefix_length)] = rate
     return HeatMap(
         "settings",

@@ -1,8 +1,10 @@
 """The conclusion of a leakage audit: how likely the sequences are to leak, and what that does not show."""
 
+import numpy as np
+
 from harness.audits.leakage.results import LeakageResults
 from harness.audits.near_results import NEAR_DEFINITION
-from harness.audits.schemes import Scheme
+from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.core.findings import Conclusion, KeyFigure
 from harness.core.text import format_interval, format_number, format_percent, format_score, pluralize
 
@@ -24,20 +26,23 @@ def leakage_conclusion(results: LeakageResults) -> Conclusion:
     """Return the conclusion for the largest model with whole prefixes."""
     schemes = {one.scheme: one for one in results.schemes}
     top_k, greedy = schemes[Scheme.TOP_K], schemes[Scheme.GREEDY]
-    label, number = results.label(Scheme.TOP_K), len(results.reference.sequences)
+    label = results.label(Scheme.TOP_K)
+    if not top_k.sequences:
+        return Conclusion(QUESTION, "Not known", f"no sequence could be measured under {label}")
     over = top_k.over_1_in_1000
-    so_far = "" if results.is_complete else f"; so far {number:,} of {pluralize(len(results.pairs), 'sequence')}"
+    measured, whole = len(results.reference.sequences), pluralize(len(results.pairs), "sequence")
+    so_far = "" if results.is_complete else f"; so far {measured:,} of {whole}"
     name = results.names[results.reference.model]
-    most = max(schemes[scheme].mean for scheme in results.params.random_schemes)
+    most = max((one.mean for one in results.schemes if one.scheme in RANDOM_SCHEMES and one.sequences), default=np.nan)
     return Conclusion(
         QUESTION,
         f"{format_percent(top_k.mean)} in one query",
-        f"the expected share of {pluralize(number, 'sequence')} whose suffix {name} returns exactly under {label}; "
-        f"{format_percent(over.value)} have a probability above 1/1000{so_far}",
+        f"the expected share of {pluralize(top_k.sequences, 'sequence')} whose suffix {name} returns exactly under "
+        f"{label}; {format_percent(over.value)} have a probability above 1/1000{so_far}",
         "A suffix that is easy to predict leaks like a memorized one. These probabilities do not tell the two apart.",
         (
             KeyFigure(f"mean ESP, {label}", format_score(top_k.mean), f"largest of the schemes {format_score(most)}"),
-            KeyFigure("returned by greedy decoding", format_score(greedy.mean), f"of {number:,} sequences"),
+            KeyFigure("returned by greedy decoding", format_score(greedy.mean), f"of {greedy.sequences:,} sequences"),
             KeyFigure("ESP > 1/1000", format_score(over.value), f"{format_interval(over.low, over.high)}, {label}"),
             KeyFigure(
                 "queries to exceed greedy",

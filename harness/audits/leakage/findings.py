@@ -26,11 +26,12 @@ from harness.audits.leakage.sentences import leakage_sentences
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
 from harness.audits.near_results import near_figures, near_table, summarize_near
 from harness.audits.probabilities import extraction_rate, share_over
-from harness.audits.report import Row, Share, json_ready, model_names, table_of
+from harness.audits.report import Row, Share, json_ready, table_of
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Passage, Stretch
+from harness.core.paths import model_names
 from harness.core.text import format_number
 
 _SETTING_COLUMNS = ("model", "parameters", "prefix_tokens", "sequences")
@@ -50,7 +51,7 @@ def leakage_findings(
     """
     names = model_names(models)
     near = [summarize_near(rows, name, model=model) for model, name in enumerate(names)]
-    measured = read_measurements(rows, len(names), params.schemes)
+    measured = read_measurements(rows, len(names))
     results = leakage_results(params, pairs, measured, [one for one in near if one is not None], names, lengths)
     if results is None:
         figures: dict[str, Any] = {"esp": {}, "sequences": 0, "is_complete": False}
@@ -114,6 +115,7 @@ def _passages(results: LeakageResults) -> list[Passage]:
 def _scheme_figures(one: SchemeSummary, params: LeakageParams) -> dict[str, Any]:
     return {
         "name": params.label(one.scheme),
+        "sequences": one.sequences,
         "mean": one.mean,
         "extraction_rate": one.mean,
         "quantiles": {f"{level:g}": value for level, value in zip(QUANTILES, one.quantiles, strict=True)},
@@ -136,7 +138,7 @@ def _scheme_figures(one: SchemeSummary, params: LeakageParams) -> dict[str, Any]
 
 
 def _setting_figures(setting: Setting, results: LeakageResults) -> dict[str, Any]:
-    logs = {scheme.value: setting.log_esp(scheme) for scheme in results.params.schemes}
+    logs = {scheme.value: setting.measured_log_esp(scheme) for scheme in results.params.schemes}
     return {
         "model": results.names[setting.model],
         "parameters": int(results.measured.parameters[setting.model]) or None,
@@ -185,6 +187,7 @@ def _scheme_table(results: LeakageResults) -> FoundTable:
     rows = [
         {
             "scheme": results.label(one.scheme),
+            "sequences": one.sequences,
             "mean ESP": one.mean,
             "median": one.quantiles[2],
             "> 1/1000": one.over_1_in_1000.value,
@@ -274,7 +277,10 @@ def _match_table(results: LeakageResults) -> FoundTable:
 
 
 def _sequence_table(results: LeakageResults) -> FoundTable:
-    """Return the log ESP of every sequence in every setting; None if a scheme cannot draw it. Numbers begin at 1."""
+    """Return the log ESP of every sequence in every setting. Numbers begin at 1.
+
+    It is None if a scheme cannot draw the sequence, or if an endpoint could not measure it.
+    """
     rows = [
         {"model": results.names[setting.model], "prefix tokens": setting.prefix_length, "sequence": sequence + 1}
         | {

@@ -122,6 +122,9 @@ def read_inputs(
             f"--prefix-lengths: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to cut "
             "longer ones."
         )
+    if params.endpoint is not None:
+        suffix = params.entity_tokens if pairs.documents else pairs.suffixes.shape[1]
+        require_context(targets[:1], pairs.prefix_length + suffix, is_served=True)
     return pairs.to_inputs()
 
 

@@ -35,13 +35,15 @@ _TOLERANCE = 1e-6
 class SchemeSummary:
     """One scheme in one setting.
 
-    mean: the mean ESP, which is the extraction rate. quantiles: of the ESP, at `QUANTILES`. over: the share above 1/X
-    for each X of `SHARES_OVER`. exceeds_greedy, expected_to_exceed: queries after which more leaks than by greedy
-    decoding, None beyond 10⁶. factors: leakage in `queries` queries divided by the extraction rate, by ESP > 1/X and as
-    expected. discoverable: [queries][probabilities]. first, last: mean probability of the first and the last token.
+    sequences: how many it measured. mean: the mean ESP, which is the extraction rate. quantiles: of the ESP, at
+    `QUANTILES`. over: the share above 1/X for each X of `SHARES_OVER`. exceeds_greedy, expected_to_exceed: queries
+    after which more leaks than by greedy decoding, None beyond 10⁶. factors: leakage in `queries` queries divided by
+    the extraction rate, by ESP > 1/X and as expected. discoverable: [queries][probabilities]. first, last: mean
+    probability of the first and the last token.
     """
 
     scheme: Scheme
+    sequences: int
     mean: float
     quantiles: Floats
     over: tuple[Share, ...]
@@ -68,7 +70,7 @@ class Trend:
     """The share of sequences in each class and in each part over several settings, by scheme.
 
     over: what grows. settings: how many. classes: [random schemes, 6]. parts: [random schemes, 9], of those of the
-    parameters. sequences: how many were measured in every setting.
+    parameters. sequences: how many were measured in every setting and under every scheme.
     """
 
     over: str
@@ -176,10 +178,12 @@ def wrong_positions(matches: Sequence[Match], length: int) -> Ints:
 
 def summarize_schemes(setting: Setting, queries: int, schemes: Sequence[Scheme] = SCHEMES) -> list[SchemeSummary]:
     """Return a summary of each of `schemes`. queries: those of `factors`."""
-    greedy = extraction_rate(setting.log_esp(Scheme.GREEDY))
     summaries = []
     for scheme in schemes:
-        logs, means = setting.log_esp(scheme), setting.position_means(scheme)
+        logs, means = setting.measured_log_esp(scheme), setting.position_means(scheme)
+        # Both extraction rates are of the same sequences.
+        beside_greedy = setting.measured_log_esp(scheme, Scheme.GREEDY)
+        greedy = extraction_rate(setting.measured_log_esp(Scheme.GREEDY, scheme))
         is_random = scheme is not Scheme.GREEDY
         discoverable = [
             [discoverable_rate(logs, number, probability) for probability in DISCOVERABLE_PROBABILITIES]
@@ -188,11 +192,12 @@ def summarize_schemes(setting: Setting, queries: int, schemes: Sequence[Scheme] 
         summaries.append(
             SchemeSummary(
                 scheme,
+                len(logs),
                 mean=extraction_rate(logs),
-                quantiles=np.quantile(np.exp(logs), QUANTILES),
+                quantiles=np.quantile(np.exp(logs), QUANTILES) if len(logs) else np.full(len(QUANTILES), np.nan),
                 over=tuple(share_of(int((logs > -np.log(number)).sum()), len(logs)) for number in SHARES_OVER),
-                exceeds_greedy=queries_to_exceed(logs, greedy) if is_random else None,
-                expected_to_exceed=expected_queries_to_exceed(logs, greedy) if is_random else None,
+                exceeds_greedy=queries_to_exceed(beside_greedy, greedy) if is_random else None,
+                expected_to_exceed=expected_queries_to_exceed(beside_greedy, greedy) if is_random else None,
                 factors=underestimate(logs, queries) if is_random else (np.nan, np.nan),
                 discoverable=np.array(discoverable),
                 first=float(means[0]),
@@ -226,11 +231,15 @@ def _trend(over: str, settings: Sequence[Setting], schemes: Sequence[Scheme]) ->
     for setting in settings[1:]:
         common = np.intersect1d(common, setting.sequences)
     classes, parts = np.zeros((len(schemes), len(CLASSES))), np.zeros((len(schemes), len(PARTS)))
-    if len(common):
-        for place, scheme in enumerate(schemes):
-            values = np.array([one.log_esp(scheme)[np.searchsorted(one.sequences, common)] for one in settings])
-            classes[place], parts[place] = source_classes(values).mean(axis=1), partition(values).mean(axis=1)
-    return Trend(over, len(settings), classes, parts, len(common))
+    values = np.array(
+        [[one.log_esp(scheme)[np.searchsorted(one.sequences, common)] for one in settings] for scheme in schemes]
+    )  # [schemes, settings, sequences]
+    values = values[:, :, ~np.isnan(values).any(axis=(0, 1))]
+    number = values.shape[2]
+    if number:
+        for place, each in enumerate(values):
+            classes[place], parts[place] = source_classes(each).mean(axis=1), partition(each).mean(axis=1)
+    return Trend(over, len(settings), classes, parts, number)
 
 
 def summarize_inexact(measured: Measurements, reference: Setting) -> list[InexactSummary]:

@@ -1,6 +1,5 @@
 """The audit's tables, and their rows as arrays by model, prefix length and sequence."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -46,8 +45,9 @@ class Method(IntEnum):
 class Setting:
     """One model and prefix length.
 
-    model: its number. sequences: [n] int64, ascending. log_esps: [schemes, n]. mean_by_position: [schemes, length], the
-    mean probability of each token. unmeasured: the number of other sequences, which could not be measured.
+    model: its number. sequences: [n] int64, ascending, measured under some scheme. log_esps: [schemes, n], NaN for a
+    sequence that a scheme could not measure. mean_by_position: [schemes, length], the mean probability of each token.
+    unmeasured: the number of other sequences, which no scheme could measure.
     """
 
     model: int
@@ -58,8 +58,13 @@ class Setting:
     unmeasured: int = 0
 
     def log_esp(self, scheme: Scheme) -> Floats:
-        """The log ESP of each sequence under `scheme`, [n]."""
+        """Return the log ESP of each sequence under `scheme`, [n], NaN for one that it could not measure."""
         return np.asarray(self.log_esps[SCHEMES.index(scheme)])
+
+    def measured_log_esp(self, scheme: Scheme, *others: Scheme) -> Floats:
+        """Return the log ESP under `scheme` of the sequences that it and the `others` could measure, [at most n]."""
+        is_known = ~np.isnan([self.log_esp(each) for each in (scheme, *others)]).any(axis=0)
+        return self.log_esp(scheme)[is_known]
 
     def position_means(self, scheme: Scheme) -> Floats:
         """The mean token probability under `scheme`, [length]."""
@@ -106,25 +111,27 @@ class Measurements:
         return self.settings[keys.index((model, prefix_length))] if (model, prefix_length) in keys else None
 
 
-def read_measurements(rows: RowsOf, models: int, schemes: Sequence[Scheme] = SCHEMES) -> Measurements:
-    """Return all rows. If a sequence has several rows, the last one counts.
-
-    schemes: those that are measured; the values of the others are NaN.
-    """
+def read_measurements(rows: RowsOf, models: int) -> Measurements:
+    """Return all rows. If a sequence has several rows, the last one counts."""
     parameters = np.zeros(models, np.int64)
     sizes = rows(MODELS.name)
     parameters[np.asarray(sizes["model"], np.int64)] = sizes["parameters"]
     tokens = rows(TOKENS.name)
     settings = []
     for (model, length), sequences, places in _grouped(tokens, ("model", "prefix_length")):
+        esps = np.array([log_esp(np.asarray(tokens[scheme.value])[places]) for scheme in SCHEMES])
         # An endpoint may not measure a sequence under every scheme.
-        is_known = ~np.isnan(np.stack([np.asarray(tokens[each.value])[places] for each in schemes])).any(axis=(0, 2))
+        is_known = ~np.isnan(esps).all(axis=0)
         if not is_known.any():
             continue
         sequences, places, unmeasured = sequences[is_known], places[is_known], int((~is_known).sum())
-        logprobs = [np.asarray(tokens[scheme.value])[places] for scheme in SCHEMES]  # each [n, length]
-        esps = np.array([log_esp(each) for each in logprobs])
-        means = np.array([np.exp(each).mean(axis=0) for each in logprobs])
+        esps = esps[:, is_known]
+        means = np.array(
+            [
+                _mean_by_position(np.asarray(tokens[scheme.value])[places], esp)
+                for scheme, esp in zip(SCHEMES, esps, strict=True)
+            ]
+        )
         settings.append(Setting(model, length, sequences, esps, means, unmeasured))
     # Models of equal or unknown size keep the order in which they were named.
     settings.sort(key=lambda setting: (parameters[setting.model], setting.model, setting.prefix_length))
@@ -137,6 +144,18 @@ def read_measurements(rows: RowsOf, models: int, schemes: Sequence[Scheme] = SCH
         method = np.asarray(found["how"], np.int64)[places]
         inexact[model, SCHEMES[scheme], errors] = InexactRows(sequences, probability, low, high, method)
     return Measurements(parameters, tuple(settings), inexact, rows(MATCHES.name))
+
+
+def rows_of_setting(tokens: Rows, model: int, prefix_length: int) -> Ints:
+    """Return the places of the rows of `TOKENS` with this model and prefix length, ascending."""
+    is_setting = (np.asarray(tokens["model"]) == model) & (np.asarray(tokens["prefix_length"]) == prefix_length)
+    return np.flatnonzero(is_setting)
+
+
+def _mean_by_position(logprobs: Floats, log_esps: Floats) -> Floats:
+    """Return the mean probability of each token of the sequences with a log ESP, [length]; NaN if none has one."""
+    known = logprobs[~np.isnan(log_esps)]
+    return np.asarray(np.exp(known).mean(axis=0)) if len(known) else np.full(logprobs.shape[1], np.nan)
 
 
 def measured_pairs(inputs: Pairs, rows: RowsOf, params: LeakageParams) -> Pairs:

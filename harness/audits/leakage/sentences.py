@@ -38,11 +38,19 @@ def _progress(results: LeakageResults) -> Iterator[str]:
 def _unmeasured(results: LeakageResults) -> Iterator[str]:
     if number := max(setting.unmeasured for setting in results.measured.settings):
         yield f"Left out {pluralize(number, 'sequence')} that could not be measured through the endpoint."
+    for one in results.schemes:
+        if missing := len(results.reference.sequences) - one.sequences:
+            yield (
+                f"{results.label(one.scheme)} has results for {pluralize(one.sequences, 'sequence')}. For {missing:,} "
+                "more, the tokens that the endpoint returned do not settle which are the likeliest."
+            )
 
 
 def _leakage(results: LeakageResults) -> Iterator[str]:
     schemes = {one.scheme: one for one in results.schemes}
     greedy, top_k, label = schemes[Scheme.GREEDY], schemes[Scheme.TOP_K], results.label(Scheme.TOP_K)
+    if not top_k.sequences:
+        return
     yield (
         f"{results.where}: greedy decoding leaks {format_percent(greedy.mean)} of the sequences. One query each under "
         f"{label} is expected to leak {format_percent(top_k.mean)}. {top_k.over_1_in_1000} sequences have a "

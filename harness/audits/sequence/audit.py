@@ -64,11 +64,8 @@ class SequenceAudit(Audit[SequenceParams]):
         from harness.audits.endpoint.client import open_endpoint
         from harness.audits.sequence.remote import RemoteCompleter
 
-        with (
-            open_endpoint(self.params, context) as endpoint,
-            contextlib.closing(RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)) as completer,
-        ):
-            yield completer
+        with open_endpoint(self.params, context) as endpoint:
+            yield RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)
 
     def _emit(
         self, context: AuditContext, dataset: Dataset, partner: Ints, requested: Ints, completions: list[Completion]

@@ -6,19 +6,18 @@ After a kill at most the requests in flight are sent again.
 import math
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from harness.audits.endpoint.client import Answer, Endpoint, answers_as_they_arrive
+from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.completion import Completion, State, shuffled
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.words import first_words, words_of
 from harness.core.arrays import Ints
-from harness.core.errors import HarnessError
+from harness.core.errors import Interruption
 from harness.core.text import pluralize
 from harness.corpora.text_files import without_surrogates
 
@@ -47,22 +46,17 @@ class RemoteCompleter:
         self._dataset = dataset
         self._params = params
         self._failures = 0
-        self._threads = ThreadPoolExecutor(params.concurrency)
         self._answers: Iterator[tuple[int, Answer[str]]] = iter(())
-
-    def close(self) -> None:
-        """Wait for the requests in flight and drop the others."""
-        self._threads.shutdown(cancel_futures=True)
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
         """Set the paragraphs. They are completed in the order of the answers, so that none waits for another."""
         left = paragraphs[~np.isin(paragraphs, done)].tolist()
-        self._answers = answers_as_they_arrive(self._threads, left, self._request, concurrency=self._params.concurrency)
+        self._answers = self._endpoint.answers_as_they_arrive(left, self._request)
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
         """Complete paragraphs.
 
-        Raises HarnessError if the endpoint rejects the key or the address (after all answers in flight have arrived),
+        Raises Interruption if the endpoint rejects the key or the address (after all answers in flight have arrived),
         or if too many paragraphs in a row got no answer.
         """
         answered = list(islice(self._answers, len(items)))
@@ -75,7 +69,7 @@ class RemoteCompleter:
             return Completion(State.COMPLETED, cut_to_suffix(answer.value, self._dataset.suffixes[paragraph]))
         self._failures += 1
         if self._failures == _MOST_FAILURES:
-            raise HarnessError(
+            raise Interruption(
                 f"{self._params.endpoint}: the endpoint {answer.fault}; {_MOST_FAILURES} paragraphs in a row got no "
                 f"answer after {pluralize(self._params.retries + 1, 'request')} each. All answers are kept; resume the "
                 "audit when the endpoint works."
@@ -90,7 +84,7 @@ class RemoteCompleter:
 def complete_prompt(endpoint: Endpoint, params: SequenceParams, prompt: str, tokens: int, number: int) -> Answer[str]:
     """Complete `prompt` with at most `tokens` tokens. `number` seeds the draws and the waiting times.
 
-    Raises HarnessError as `Endpoint.request` does.
+    Raises Interruption as `Endpoint.request` does.
     """
     body: dict[str, Any] = {"max_tokens": tokens, "temperature": params.temperature}
     if params.temperature > 0:

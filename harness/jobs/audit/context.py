@@ -31,6 +31,7 @@ class WorkerAuditContext(AuditContext):
         self.seed = request.seed
         self.inputs = AuditInputs.read(request.inputs)
         self.models = request.models
+        self.model_names = request.model_names
         self._channel = channel
         self._tables = {table.name: table for table in request.tables}
         self._log = BatchLog(channel, done=request.done, engine_rows=request.engine_rows)

@@ -18,6 +18,7 @@ class AuditRequest(JobRequest):
     inputs: Path
     tables: tuple[Table, ...]
     models: tuple[TargetConfig, ...]
+    model_names: tuple[str, ...]
 
 
 def write_rows(folder: Path, rows: Mapping[str, Rows]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from harness.core.audit import FIGURES
 from harness.core.frames import Frame
+from harness.core.paths import model_names
 from harness.core.rows import Table, columns_from_frame
 from harness.core.text import shorten
 from harness.jobs.audit.reader import AuditReader
@@ -62,6 +63,7 @@ class Job(BaseJob[AuditSpec]):
             inputs=self.folder.inputs,
             tables=self.spec.tables,
             models=tuple(target_config(model, device) for model in self.spec.models),
+            model_names=tuple(model_names([model.id for model in self.spec.models])),
             finish_at=finish_at,
             done=reader.done_keys(),
             engine_rows=reader.engine_calls(),

@@ -87,6 +87,10 @@ class InMemory(AuditContext):
         return self._models
 
     @property
+    def model_names(self) -> tuple[str, ...]:
+        return tuple(f"model {number}" for number in range(1, len(self._models) + 1))
+
+    @property
     def api_key(self) -> str | None:
         return self._api_key
 

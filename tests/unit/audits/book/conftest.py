@@ -1,27 +1,10 @@
-"""Texts that the demo target was trained on, and texts that it has not seen."""
+"""Files of texts that the demo target knows in part, and of control texts."""
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from tokenizers import Tokenizer
 
-from harness.demo import CORPUS, UNSEEN, WEIGHTS
-
-TOKENIZER = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
-
-
-def trained_text(documents: int) -> str:
-    """Return documents of the demo's corpus, one below the other."""
-    return "\n\n".join(json.loads(CORPUS.read_bytes())[:documents])
-
-
-def unseen_text(examples: int) -> str:
-    """Return text of the same kinds that the demo target has not seen."""
-    arrays = np.load(UNSEEN)
-    rows = np.concatenate([arrays["prefixes"], arrays["suffixes"]], axis=1)[:examples]
-    return "\n\n".join(TOKENIZER.decode(row.tolist()) for row in rows)
+from tests.demo_texts import trained_text, unseen_text
 
 
 @pytest.fixture

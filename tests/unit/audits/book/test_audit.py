@@ -16,7 +16,7 @@ from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap
 from harness.demo import SIZES
 from harness.engine.loading import load_target
-from tests.unit.audits.book.conftest import TOKENIZER, trained_text
+from tests.demo_texts import TOKENIZER, trained_text
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 
 DEMO, _, TINY = (Model(size.name, size.weights) for size in SIZES)

@@ -12,7 +12,7 @@ from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.remote import complete_prompt
 from harness.core.errors import HarnessError
-from tests.unit.audits.endpoint.completions_server import CompletionsServer, Reply, completion, completions_server
+from tests.completions_server import CompletionsServer, Reply, completion, completions_server
 
 KEY = "sk-very-secret-key"
 

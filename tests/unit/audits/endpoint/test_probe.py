@@ -11,6 +11,7 @@ import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.processors import TemplateProcessing
 
 from harness.audits.endpoint.client import Endpoint
 from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
@@ -21,8 +22,8 @@ from harness.audits.models import Model, load_text_tokenizer
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.demo import WEIGHTS
-from tests.demo_server import DemoModel, Served, serve
-from tests.unit.audits.endpoint.completions_server import Reply, completions_server
+from tests.completions_server import CompletionsServer, Reply, completions_server
+from tests.demo_server import DemoModel, serve
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def probe(url: str, tokenizer: Tokenizer, *, top_k: int = 5, **fields: Any) -> t
 
 
 @contextmanager
-def demo(**fields: Any) -> Iterator[Served]:
+def demo(**fields: Any) -> Iterator[CompletionsServer]:
     with serve(DemoModel(**fields).answer) as served:
         yield served
 
@@ -86,6 +87,57 @@ def test_a_server_that_lies_is_refused(
     assert "\n" not in str(caught.value)
 
 
+@pytest.fixture(scope="module")
+def tokenizer_with_bos() -> Tokenizer:
+    found = load_text_tokenizer(Model("demo", WEIGHTS))
+    name = found.id_to_token(0)
+    found.post_processor = TemplateProcessing(single=f"{name} $A", special_tokens=[(name, 0)])
+    return found
+
+
+TEXT_ONLY = {"has_vllm_field": False, "takes_tokens": False}
+
+
+@pytest.mark.parametrize(
+    ("fields", "skip", "warning"),
+    [
+        ({"adds_bos": True}, 1, ""),
+        ({"adds_bos": True, "has_usage": False}, 1, ""),
+        ({"adds_bos": True, "shows_bos": False}, 0, ""),
+        ({"adds_bos": True, "shows_bos": False, "has_usage": False}, 0, "do not show whether the server puts"),
+        ({"has_usage": False}, 0, "do not show whether the server puts"),
+    ],
+)
+def test_the_first_token_of_a_text_is_found_in_the_returned_tokens_or_in_their_number(
+    fields: dict[str, Any], skip: int, warning: str, tokenizer_with_bos: Tokenizer
+) -> None:
+    with demo(**TEXT_ONLY, **fields) as served:
+        form, warnings = probe(served.url, tokenizer_with_bos)
+    assert (form.prompt, form.skip) == (PromptForm.TEXT, skip)
+    assert len(warnings) == bool(warning)
+    assert all(warning in each for each in warnings)
+
+
+def test_a_missing_first_token_is_refused(tokenizer_with_bos: Tokenizer) -> None:
+    with demo(**TEXT_ONLY) as served, pytest.raises(HarnessError, match=r"does not put .* before prompts"):
+        probe(served.url, tokenizer_with_bos)
+
+
+@pytest.mark.parametrize("has_usage", [True, False])
+def test_a_first_token_that_the_tokenizer_lacks_is_refused(*, has_usage: bool, tokenizer: Tokenizer) -> None:
+    with (
+        demo(**TEXT_ONLY, adds_bos=True, has_usage=has_usage) as served,
+        pytest.raises(HarnessError, match="puts a special token before prompts, which the tokenizer of --target"),
+    ):
+        probe(served.url, tokenizer)
+
+
+def test_a_text_server_without_usage_or_first_token_needs_no_warning(tokenizer: Tokenizer) -> None:
+    with demo(**TEXT_ONLY, has_usage=False) as served:
+        form, warnings = probe(served.url, tokenizer)
+    assert (form.skip, warnings) == (0, [])
+
+
 def test_log_probabilities_after_temperature_are_a_warning(tokenizer: Tokenizer) -> None:
     with demo(fault="temperature") as served:
         _, warnings = probe(served.url, tokenizer)
@@ -96,7 +148,10 @@ def test_log_probabilities_after_temperature_are_a_warning(tokenizer: Tokenizer)
 def test_a_limit_of_likeliest_tokens_is_named(tokenizer: Tokenizer) -> None:
     with demo(most_logprobs=20) as served:
         assert probe(served.url, tokenizer, top_k=20)[0].likeliest == 20
-        with pytest.raises(HarnessError, match=r"does not return 4\d likeliest tokens\. Set a smaller --top-k"):
+        with pytest.raises(
+            HarnessError,
+            match=r"the 4\d likeliest tokens\. Set a smaller --top-k.*--max-logprobs 4\d",
+        ):
             probe(served.url, tokenizer, top_k=40)
 
 
@@ -104,6 +159,14 @@ def positions(value: str) -> Reply:
     """Return an answer with this log-probability for one of all tokens that the demo's tokenizer has."""
     entries = ", ".join(f'"{token}": {{"logprob": {value if token == 5 else -6.0}}}' for token in range(384))
     return Reply(200, f'{{"choices": [{{"prompt_logprobs": [{", ".join([f"{{{entries}}}"] * 160)}]}}]}}'.encode())
+
+
+def texts(token: str) -> Reply:
+    """Return an answer whose tokens are all this JSON value, with possible log-probabilities."""
+    top = ", ".join(f'"{number}": -6.0' for number in range(40))
+    lists = {"tokens": token, "token_logprobs": "-6.0", "top_logprobs": f"{{{top}}}"}
+    fields = ", ".join(f'"{name}": [{", ".join([value] * 160)}]' for name, value in lists.items())
+    return Reply(200, f'{{"choices": [{{"logprobs": {{{fields}}}}}]}}'.encode())
 
 
 @pytest.mark.parametrize(
@@ -120,6 +183,8 @@ def positions(value: str) -> Reply:
         (positions('"-1"'), "sends JSON without a completion"),
         (positions("NaN"), "returns no log-probability for|not numbers"),
         (positions("5.0"), "above 0"),
+        (texts("5"), "sends JSON without a completion"),
+        (texts("null"), "sends JSON without a completion"),
         (Reply(200, b'{"choices": [{"prompt_logprobs": 5, "logprobs": "x"}]}'), "sends JSON without a completion"),
     ],
 )
@@ -140,7 +205,7 @@ def test_a_tokenizer_of_whole_words_can_be_probed(tmp_path: Path) -> None:
     whole = Tokenizer(WordLevel({word: number for number, word in enumerate(["?", *words])}, unk_token="?"))
     whole.pre_tokenizer = Whitespace()
 
-    def answer(path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
         ids = body["prompt"]
         found: list[Any] = [None]
         for place in range(1, len(ids)):

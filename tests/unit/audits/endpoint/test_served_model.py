@@ -1,5 +1,8 @@
 """Audits of a model behind an endpoint have the figures of the local model, and ask for nothing twice."""
 
+import contextlib
+import json
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -21,15 +24,16 @@ from harness.audits.leakage.params import LeakageParams
 from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.inputs import read_documents
 from harness.audits.membership.params import MembershipParams
-from harness.audits.models import Model, load_text_tokenizer
+from harness.audits.models import Model, load_text_tokenizer, require_context
 from harness.audits.schemes import Scheme
 from harness.audits.sources import CorpusFiles
 from harness.core.audit import Audit, AuditInputs
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, Interruption
 from harness.core.rounds import load_round
 from harness.demo import SIZES
-from tests.demo_server import Body, DemoModel, Refused, Served, serve
-from tests.unit.audits.book.conftest import trained_text, unseen_text
+from tests.completions_server import CompletionsServer, Reply, completions_server
+from tests.demo_server import Body, DemoModel, Refused, serve
+from tests.demo_texts import trained_text, unseen_text
 from tests.unit.audits.in_memory import InMemory, Killed, target_configs
 
 TINY = Model(SIZES[-1].name, SIZES[-1].weights)
@@ -45,7 +49,7 @@ def model(request: pytest.FixtureRequest) -> DemoModel:
     return DemoModel(TINY.path, most_logprobs=50, **request.param)
 
 
-def probed(params: ScoringParams, served: Served, *, top_k: int, concurrency: int = 4) -> Any:
+def probed(params: ScoringParams, served: CompletionsServer, *, top_k: int, concurrency: int = 4) -> Any:
     fields = {"endpoint": served.url, "endpoint_model": "tiny", "requests_per_minute": 60_000, "retries": 0}
     whole = params.model_copy(update=fields | {"concurrency": concurrency})
     with closing(Endpoint(whole, key=None, seed=0)) as endpoint:
@@ -145,17 +149,17 @@ def test_a_resumed_audit_asks_for_nothing_that_is_done(concurrency: int) -> None
         served.bodies.clear()
         resumed = killed.resumed().run()
         # One request shows that the model is still the same.
-        assert len(served.bodies) == 1 + 8 - 2 * concurrency
+        assert len(served.bodies) == 1 + 8 - 2
         whole = run(LeakageAudit(params), leakage_inputs(8)).run()
     assert resumed.findings("x").figures == whole.findings("x").figures
 
 
-def answers_until(model: DemoModel, number: int, then: Callable[[Body], Body]) -> Callable[[str, Body], Body]:
+def answers_until(model: DemoModel, number: int, then: Callable[[Body], Body]) -> Callable[[Body], Body]:
     """Return an answer that changes after `number` requests for log-probabilities of long prompts."""
     asked = iter(range(1_000_000))
 
-    def answer(path: str, body: Body) -> Body:
-        return model.answer(path, body) if next(asked) < number else then(model.answer(path, body))
+    def answer(body: Body) -> Body:
+        return model.answer(body) if next(asked) < number else then(model.answer(body))
 
     return answer
 
@@ -210,10 +214,10 @@ def test_texts_that_a_working_server_cannot_answer_are_left_out_and_counted(code
     model = DemoModel(TINY.path)
     poison = leakage_inputs(12).arrays["suffixes"][[3, 8]].tolist()
 
-    def answer(path: str, body: Body) -> Body:
+    def answer(body: Body) -> Body:
         if body["prompt"][-50:] in poison:
             raise Refused(code)
-        return model.answer(path, body)
+        return model.answer(body)
 
     with serve(model.answer) as served:
         params = probed(LEAKAGE, served, top_k=10, concurrency=1)
@@ -235,3 +239,109 @@ def test_a_served_audit_can_be_compared_without_what_was_left_out() -> None:
     assert len(shared.pairs) == 3
     assert shared.rows.tolist() == [0, 1, 3]
     assert any("Left out 1 sequence" in note for note in shared.pairs.notes)
+
+
+def test_a_scheme_that_an_answer_does_not_settle_leaves_the_others_their_row() -> None:
+    model = DemoModel(TINY.path)
+    inputs = leakage_inputs(12)
+    poison = inputs.arrays["suffixes"][[2, 7, 9]].tolist()
+
+    def answer(body: Body) -> Body:
+        found = model.answer(body)
+        if body["prompt"][-50:] in poison:
+            # One token fewer than the scheme needs, at one position of the suffix; the likeliest is still known.
+            position = found["choices"][0]["prompt_logprobs"][-5]
+            for token in sorted(position, key=lambda each: position[each]["logprob"])[:2]:
+                if token != str(body["prompt"][-5]):
+                    del position[token]
+        return found
+
+    with serve(model.answer) as served:
+        params = probed(LEAKAGE, served, top_k=10)
+    with serve(answer) as served:
+        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), inputs).run()
+    findings = context.findings("x")
+    figures = findings.figures
+    assert {name: each["sequences"] for name, each in figures["esp"].items()} == {"greedy": 12, "plain": 12, "top_k": 9}
+    assert (figures["sequences"], figures["unmeasured"], figures["is_complete"]) == (12, 0, True)
+    local = run(LeakageAudit(LEAKAGE), inputs).run().findings("x").figures
+    assert figures["esp"]["plain"]["mean"] == pytest.approx(local["esp"]["plain"]["mean"], rel=1e-3)
+    assert any("has results for 9 sequences. For 3 more" in sentence for sentence in findings.sentences)
+
+
+def test_a_scheme_without_any_row_has_no_figures() -> None:
+    model = DemoModel(TINY.path, has_vllm_field=False)
+
+    def answer(body: Body) -> Body:
+        found = model.answer(body)
+        for top in found["choices"][0]["logprobs"]["top_logprobs"][1:]:
+            for token in sorted(top, key=top.__getitem__)[:-3]:
+                del top[token]
+        return found
+
+    with serve(model.answer) as served:
+        params = probed(LEAKAGE, served, top_k=10)
+    with serve(answer) as served:
+        context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs(8)).run()
+    findings = context.findings("x")
+    assert findings.figures["esp"]["top_k"]["sequences"] == 0
+    assert findings.figures["esp"]["top_k"]["mean"] is None
+    assert findings.conclusion is not None and findings.conclusion.answer == "Not known"
+    assert not any("did not exceed" in sentence for sentence in findings.sentences)
+    assert findings.figures["esp"]["plain"]["sequences"] > 0
+    assert findings.figures["is_complete"]
+
+
+def test_every_answer_is_kept_if_the_server_fails_while_several_are_in_flight() -> None:
+    model = DemoModel(TINY.path)
+    with serve(model.answer) as served:
+        params = probed(LEAKAGE, served, top_k=10, concurrency=3)
+
+    def reply(body: Body, number: int) -> Reply:
+        # The answers that began before the failure come after it.
+        is_slow = number in (5, 6)
+        return Reply(503) if number >= 7 else Reply(body=json.dumps(model.answer(body)).encode(), delay=0.3 * is_slow)
+
+    with completions_server(reply) as server:
+        context = run(LeakageAudit(params.model_copy(update={"endpoint": server.url})), leakage_inputs())
+        with pytest.raises(Interruption, match=r"answers with status 503\. The answers so far are kept"):
+            context.run()
+        # The first request is that of the probe's text.
+        assert len(rows_of(context)) == 6
+    with serve(model.answer) as served:
+        resumed = context.resumed()
+        resumed.audit.params = params.model_copy(update={"endpoint": served.url})
+        resumed.run()
+        assert len(served.bodies) == 1 + 30 - 6
+    assert resumed.findings("x").figures["is_complete"]
+
+
+def test_a_failure_wakes_requests_that_wait_for_their_retry() -> None:
+    model = DemoModel(TINY.path)
+    with serve(model.answer) as served:
+        params = probed(LEAKAGE, served, top_k=10, concurrency=2).model_copy(update={"retries": 1})
+
+    def reply(body: Body, number: int) -> Reply:
+        if number == 0:
+            return Reply(body=json.dumps(model.answer(body)).encode())
+        return Reply(401, delay=0.5) if number == 1 else Reply(503, headers=(("Retry-After", "599"),))
+
+    start = time.monotonic()
+    with completions_server(reply) as server:
+        context = run(LeakageAudit(params.model_copy(update={"endpoint": server.url})), leakage_inputs())
+        with pytest.raises(Interruption, match="rejects the API key"):
+            context.run()
+    assert time.monotonic() - start < 300
+
+
+@pytest.mark.parametrize(("prefix", "fits"), [(205, True), (206, False)])
+def test_a_request_must_leave_room_for_a_generated_token(prefix: int, *, fits: bool, tmp_path: Path) -> None:
+    for file in TINY.path.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    (tmp_path / "config.json").unlink()
+    config = json.loads((TINY.path / "config.json").read_text()) | {"max_position_embeddings": 256}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = Model("small", tmp_path)
+    require_context([model], prefix + 50)
+    with contextlib.nullcontext() if fits else pytest.raises(HarnessError, match="a request to the endpoint adds 1"):
+        require_context([model], prefix + 50, is_served=True)

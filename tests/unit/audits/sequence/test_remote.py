@@ -13,8 +13,8 @@ from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.remote import max_tokens
 from harness.audits.sources import CorpusFiles
-from harness.core.errors import HarnessError
-from tests.unit.audits.endpoint.completions_server import CompletionsServer, Reply, completion, completions_server
+from harness.core.errors import Interruption
+from tests.completions_server import CompletionsServer, Reply, completion, completions_server
 from tests.unit.audits.in_memory import InMemory, Killed
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 
@@ -132,7 +132,7 @@ def test_a_dead_endpoint_ends_the_audit_and_a_resume_continues(tmp_path: Path) -
     with completions_server(reply) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12))
         with pytest.raises(
-            HarnessError, match=r"answers with status 503; 8 paragraphs in a row got no answer after 1 request each"
+            Interruption, match=r"answers with status 503; 8 paragraphs in a row got no answer after 1 request each"
         ):
             run.run()
         is_down = False
@@ -173,7 +173,7 @@ def test_a_rejected_key_ends_the_audit_after_answers_in_flight_are_committed(tmp
 
     with completions_server(reply) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12), concurrency=3)
-        with pytest.raises(HarnessError, match="rejects the API key"):
+        with pytest.raises(Interruption, match="rejects the API key"):
             run.run()
     assert len(server.prompts) - 1 == len(run.rows("completion")["paragraph"]) > 0
 

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -41,7 +41,7 @@ class CompletionsServer:
 
 
 @contextmanager
-def completions_server(reply: Callable[[dict[str, Any], int], Reply]) -> Iterator[CompletionsServer]:
+def completions_server(reply: Callable[[dict[str, Any], int], Reply], *, port: int = 0) -> Iterator[CompletionsServer]:
     """Serve `reply`, which gets a request's body and the number of requests before it."""
     lock = threading.Lock()
     stopped = threading.Event()
@@ -59,18 +59,20 @@ def completions_server(reply: Callable[[dict[str, Any], int], Reply]) -> Iterato
                 asked.bodies.append(body)
             made = reply(body, number)
             stopped.wait(made.delay)
-            self.send_response(made.status)
-            for name, value in made.headers:
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(made.body) if made.promised is None else made.promised))
-            self.end_headers()
-            self.wfile.write(made.body)
+            # The client may have timed out, or may have been killed.
+            with suppress(ConnectionError):
+                self.send_response(made.status)
+                for name, value in made.headers:
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(made.body) if made.promised is None else made.promised))
+                self.end_headers()
+                self.wfile.write(made.body)
             self.close_connection = made.promised is not None
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     asked = CompletionsServer(f"http://127.0.0.1:{server.server_address[1]}/v1")
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
