@@ -52,7 +52,7 @@ class TwoStep(Attack[TwoStepParams]):
             context.keep(f"attacked {batch.ids[0]}", found.as_array())
             # Until the classifier is trained, the likelihood orders the candidates.
             yield Guesses(found.ids, found.suffixes, found.likelihood)
-        for batch in context.batches(stage="train", over=train) if train is not None else ():
+        for batch in context.batches(stage="train", over=train, in_order=False) if train is not None else ():
             found = find_candidates(context.target, batch.ids, batch.prefixes, self.params.width)
             context.keep(f"trained {batch.ids[0]}", found.as_array())
         classifier = None if train is None else self.classifier(context, train)

@@ -46,6 +46,12 @@ Device = Annotated[
     str,
     typer.Option(help="auto, cpu, cuda or cuda:N. `auto` takes `device` in config.toml, else a GPU if there is one."),
 ]
+Devices = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST", help="Share the run among devices: GPUs such as 0,1, `all`, or cpu:N for N workers on the CPU."
+    ),
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples.")]
 ShareDevice = Annotated[bool, typer.Option("--share-device", help="Start without waiting for a free device.")]

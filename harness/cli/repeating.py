@@ -22,6 +22,7 @@ class RunRequest:
     round: str | None
     options: RunOptions
     compute: DeviceOptions
+    devices: str | None
     limit: int | None
 
 
@@ -58,5 +59,7 @@ def request_like(folder: RunFolder, given: RunRequest, is_given: Callable[[str],
         round=given.round if is_given("round_") else recorded.round,
         options=replace(merged(given.options), settings=settings, attacks=attacks),
         compute=merged(given.compute),
+        # One device replaces several.
+        devices=given.devices if is_given("devices") or is_given("device") else recorded.devices,
         limit=given.limit if is_given("limit") else recorded.limit,
     )

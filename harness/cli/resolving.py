@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import typer
@@ -55,13 +55,15 @@ def resolve_run(
     compute: DeviceOptions,
     *,
     limit: int | None = None,
+    devices: str | None = None,
     shares_device: bool = False,
     parent: str | None = None,
     uses_preset: bool = False,
 ) -> ResolvedRun:
     """Find, fetch, hash and check everything that a run needs. `parent` is the id of a tuning or the name of a group.
 
-    With `uses_preset`, the values of the round's preset for the attack replace the attack's defaults.
+    `devices` is the value of `--devices`. With `uses_preset`, the values of the round's preset for the attack replace
+    the attack's defaults.
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
     attack = attack_named(attack_name, options.attacks)
@@ -71,6 +73,11 @@ def resolve_run(
         settings = settings_in(options.settings or [])
     params = _resolve_params(attack, round_, settings, uses_preset=uses_preset)
     record = reference = None
+    workers = devices_in(devices, compute)
+    if attack.uses_target and workers:
+        # The workers divide the threads.
+        threads = max(1, (compute.threads or usable_cores()) // len(workers))
+        compute = replace(compute, device=workers[0], threads=threads)
     if attack.uses_target:
         # The round's revision belongs to the round's target.
         revision = options.revision or (round_.revision if options.target is None else "main")
@@ -94,6 +101,7 @@ def resolve_run(
         budget=seconds,
         seed=options.seed,
         limit=limit,
+        devices=workers,
         shares_device=shares_device,
         parent=parent,
     )
@@ -138,11 +146,11 @@ def require_device(compute: DeviceOptions) -> str:
     return usable_device(compute.device)
 
 
-def usable_device(device: str) -> str:
-    """Return the device that `--device` names. Raises a usage error for an unknown or absent one."""
+def usable_device(device: str, *, option: str = "--device") -> str:
+    """Return the device that the option names. Raises a usage error for an unknown or absent one."""
     if _DEVICE.fullmatch(device) is None:
         raise typer.BadParameter(
-            f"unknown device {shorten(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint="--device"
+            f"unknown device {shorten(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint=option
         )
     device = chosen_device(device)
     if device == "cpu":
@@ -155,8 +163,41 @@ def usable_device(device: str) -> str:
     found = ", ".join(gpus) or "no GPU"
     raise typer.BadParameter(
         f"{device} is not available: the NVIDIA driver shows {found}. Use another device, or cpu.",
-        param_hint="--device",
+        param_hint=option,
     )
+
+
+def devices_in(text: str | None, compute: DeviceOptions) -> tuple[str, ...]:
+    """Return the device of each worker that `--devices` names; none without the option.
+
+    Raises a usage error if one is unknown, absent, or named twice, or if `--device` is given too.
+    """
+    if text is None:
+        return ()
+    if compute.device != DeviceOptions.device:
+        raise typer.BadParameter("cannot be used together with --device.", param_hint="--devices")
+    gpus = [gpu.name for gpu in visible_gpus()]
+    if text == "all":
+        if not gpus:
+            raise typer.BadParameter(
+                "the NVIDIA driver shows no GPU. Use cpu:N for several workers on the CPU.", param_hint="--devices"
+            )
+        return tuple(gpus)
+    if (workers := re.fullmatch(r"cpu:(\d{1,3})", text)) is not None:
+        if not 1 <= int(workers[1]) <= usable_cores():
+            raise typer.BadParameter(
+                f"{text}: this machine has {usable_cores()} usable cores, and each worker needs one.",
+                param_hint="--devices",
+            )
+        return ("cpu",) * int(workers[1])
+    if re.fullmatch(r"\d{1,3}(,\d{1,3})*", text) is None:
+        raise typer.BadParameter(
+            f"unknown devices {shorten(text)!r}. Use GPUs such as 0,1, all, or cpu:N.", param_hint="--devices"
+        )
+    numbers = text.split(",")
+    if len(set(map(int, numbers))) < len(numbers):
+        raise typer.BadParameter(f"{text} names a GPU twice.", param_hint="--devices")
+    return tuple(usable_device(f"cuda:{int(number)}", option="--devices") for number in numbers)
 
 
 def chosen_device(device: str) -> str:

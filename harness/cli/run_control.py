@@ -10,6 +10,7 @@ from harness.cli.descriptions import describe_plan, plan_as_json
 from harness.cli.options import (
     Detach,
     DeviceOptions,
+    Devices,
     Group,
     Json,
     Limit,
@@ -42,6 +43,7 @@ def run(
     options: RunOptions,
     limit: Limit = None,
     compute: DeviceOptions,
+    devices: Devices = None,
     share_device: ShareDevice = False,
     group: Group = None,
     like: Annotated[
@@ -60,7 +62,7 @@ def run(
     Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped. With `--like RUN` the attack and its
     parameters, round, seed, limit, budget, target and device are those of RUN, unless they are given.
     """
-    request = RunRequest(attack or "", round_, options, compute, limit)
+    request = RunRequest(attack or "", round_, options, compute, devices, limit)
     if like is not None:
         request = request_like(run_folder(like), request, partial(is_given, context))
     elif attack is None:
@@ -71,6 +73,7 @@ def run(
         request.options,
         request.compute,
         limit=request.limit,
+        devices=request.devices,
         shares_device=share_device,
         parent=checked_group(group),
         uses_preset=preset,

@@ -102,12 +102,22 @@ class Context(Protocol):
         """
 
     def batches(
-        self, trials: int = 1, *, stage: str = GUESS_STAGE, over: Training | None = None, size: int | None = None
+        self,
+        trials: int = 1,
+        *,
+        stage: str = GUESS_STAGE,
+        over: Training | None = None,
+        size: int | None = None,
+        in_order: bool = True,
     ) -> Iterator[Batch]:
         """Yield batches over all examples: one trial for each, so that all have a guess early, then the other trials.
 
         A batch is finished when the next one is requested; a resumed run gets only the unfinished batches. With `over`,
         the batches cover training examples instead (ids are then rows of `over`), once per `stage`.
+
+        On several devices, each worker runs `run` and gets a part of the batches. Batches of training examples are run
+        in their order by one worker, because training depends on it; `in_order` = False divides them too. After a loop,
+        `kept` and `guesses` include what the other workers stored.
         """
 
     def remaining(self) -> float:

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict
 
 ENDPOINT_KEYS = ("HARNESS_ENDPOINT_KEY", "OPENAI_API_KEY")
 """Environment variables that may hold an endpoint's API key. The worker gets the first one that is set as the first."""
+LEAD = 0
+"""The worker that opens loops, runs batches that must be in order, and sends what is emitted outside batches."""
 _REQUEST_FILE = "job.json"
 
 
@@ -21,6 +23,8 @@ class JobRequest(BaseModel):
 
     `finish_at` is the soft deadline in seconds of `harness.core`'s clock. `done` lists the keys of the batches that are
     not run again. `engine_rows` maps the keys of unfinished batches to the rows at once of their engine calls.
+    `worker` is the number of this worker, from 0, of the run's `workers`. `state_folder` is where the supervisor writes
+    what other workers have stored.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,6 +35,9 @@ class JobRequest(BaseModel):
     finish_at: float = 0.0
     done: list[str]
     engine_rows: dict[str, list[int]]
+    worker: int = 0
+    workers: int = 1
+    state_folder: Path | None = None
 
 
 RequestType = TypeVar("RequestType", bound=JobRequest)

@@ -74,7 +74,8 @@ class JobSpec(Record, ABC):
     `parent` is the id of the run's tuning, or the name of its group. `budget` is in seconds, `created_at` in seconds
     since the epoch. `network` is what the job declared, and what the
     sandbox allows. `paths` are the files and directories that the user named. `shares_device` is true if the run starts
-    without waiting for the lock of its device.
+    without waiting for the lock of its device. `devices` has the device of each worker of a run with several; it is
+    empty for a run with one worker, which uses the device of its targets.
     """
 
     id: str
@@ -86,6 +87,7 @@ class JobSpec(Record, ABC):
     seed: int
     network: Literal["none", "endpoint"] = "none"
     shares_device: bool = False
+    devices: tuple[str, ...] = ()
     budget: float
     versions: dict[str, str]
     hardware: dict[str, Any]

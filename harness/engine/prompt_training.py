@@ -73,6 +73,9 @@ def trained_prompt(
                 context.keep("tuning", tuning.state)
                 kept_at = time.monotonic()
         if tuning.steps < (epoch + 1) * steps_per_epoch:
+            # Another worker of the run may have trained the prompt.
+            tuning.restore(context.kept("tuning"))
+        if tuning.steps < (epoch + 1) * steps_per_epoch:
             return tuning.view
         if held_out is None:
             continue

@@ -61,8 +61,7 @@ class PromptTuning:
         self._optimizer = torch.optim.AdamW([self._prompt], lr=schedule.rate, weight_decay=weight_decay)
         self._rows = 0
         self.steps = 0
-        if state is not None:
-            self._restore(state)
+        self.restore(state)
 
     @property
     def prompt(self) -> Floats:
@@ -132,7 +131,10 @@ class PromptTuning:
                 return found
             scale /= 16
 
-    def _restore(self, state: Floats32) -> None:
+    def restore(self, state: Floats32 | None) -> None:
+        """Continue from `state`. None, and a state that is not later than this one, changes nothing."""
+        if state is None or state[0] <= self.steps:
+            return
         count = self._prompt.numel()
         if state.shape != (2 + 3 * count,):
             raise HarnessError(f"the stored prompt has {(len(state) - 2) // 3} numbers and this one needs {count}.")
@@ -143,9 +145,8 @@ class PromptTuning:
         )
         with torch.no_grad():
             self._prompt.copy_(prompt)
-        if self.steps:
-            moments = {"step": torch.tensor(float(self.steps)), "exp_avg": mean, "exp_avg_sq": square}
-            self._optimizer.state[self._prompt].update(moments)
+        moments = {"step": torch.tensor(float(self.steps)), "exp_avg": mean, "exp_avg_sq": square}
+        self._optimizer.state[self._prompt].update(moments)
 
 
 def mean_of(loss: SuffixLoss, losses: Floats) -> float:

@@ -113,8 +113,17 @@ class RunFolder:
 
     @property
     def scratch(self) -> Path:
-        """The worker's own directory, the only one that it can write to."""
+        """The directories of the workers. A worker can write to its own one alone."""
         return self.path / "scratch"
+
+    def scratch_of(self, worker: int) -> Path:
+        """Return the directory that the worker with this number, from 0, can write to."""
+        return self.scratch / str(worker)
+
+    @property
+    def shared(self) -> Path:
+        """What the workers of a run with several stored, for each other. The directory is absent after the run."""
+        return self.path / "shared"
 
     @property
     def inputs(self) -> Path:

@@ -31,7 +31,7 @@ _CHANGE_SECONDS = 10.0
 class QueuedRun(BaseModel):
     """A run in the queue. devices: the lock of each device that it may take, by the device's name.
 
-    budget_s: what is left of its budget.
+    budget_s: what is left of its budget. needs_all: the run takes all of its devices, not one of them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -39,6 +39,7 @@ class QueuedRun(BaseModel):
     run: str
     devices: dict[str, str]
     budget_s: float
+    needs_all: bool = False
 
     @property
     def is_waiting(self) -> bool:
@@ -69,7 +70,7 @@ class Wait:
     devices: names of the devices that it may take. holders: the runs that hold them now, the first to end first; "" for
     a process that is no run. position, length: place among the waiting runs that may take the same device, from 1, and
     their number. at_most_s: what is left of the holders' budgets and of the budgets of the runs before it; None if
-    that is unknown.
+    that is unknown. needs_all: it takes all of the devices, not one of them.
     """
 
     devices: tuple[str, ...]
@@ -77,6 +78,7 @@ class Wait:
     position: int
     length: int
     at_most_s: float | None
+    needs_all: bool = False
 
     @property
     def waits_for(self) -> str | None:
@@ -90,16 +92,19 @@ class Wait:
         names = " and ".join(f"run {holder}" if holder else "another process" for holder in self.holders)
         held = f"{names} {'holds it' if len(self.holders) == 1 else 'hold them'}; " if names else ""
         place = f"{ordinal(self.position)} of {self.length} in the queue"
-        return f"waiting for {' or '.join(self.devices)}{limit}: {held}{place}."
+        joined = (" and " if self.needs_all else " or ").join(self.devices)
+        return f"waiting for {joined}{limit}: {held}{place}."
 
 
 class QueuePlace:
     """The place of one run in the queue, held by its supervisor inside a `with` block."""
 
-    def __init__(self, folder: RunFolder, devices: Mapping[str, str], *, budget_s: float) -> None:
-        """`devices` and `budget_s` are those of `QueuedRun`."""
+    def __init__(
+        self, folder: RunFolder, devices: Mapping[str, str], *, budget_s: float, needs_all: bool = False
+    ) -> None:
+        """`devices`, `budget_s` and `needs_all` are those of `QueuedRun`."""
         self._folder = folder
-        self._entry = QueuedRun(run=folder.id, devices=dict(devices), budget_s=budget_s)
+        self._entry = QueuedRun(run=folder.id, devices=dict(devices), budget_s=budget_s, needs_all=needs_all)
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -167,17 +172,25 @@ def wait_of(run_id: str) -> Wait | None:
     holders = {lock: device_holder(lock) for entry in queue for lock in entry.devices.values()}
     free_in = {lock: 0.0 if holder is None else _remaining_seconds(holder) for lock, holder in holders.items()}
     held = sorted((lock for lock in own.devices.values() if holders[lock] is not None), key=free_in.__getitem__)
-    # Each run before this one takes the device that is free first, and spends its whole budget.
+    # Each run before this one takes the device that is free first, or all of its own, and spends its whole budget.
     for entry in queue[: queue.index(own)]:
-        free_in[min(entry.devices.values(), key=free_in.__getitem__)] += entry.budget_s
-    longest = min(free_in[lock] for lock in own.devices.values())
+        locks, end = tuple(entry.devices.values()), _start_of(entry, free_in) + entry.budget_s
+        free_in |= dict.fromkeys(locks if entry.needs_all else [min(locks, key=free_in.__getitem__)], end)
+    longest = _start_of(own, free_in)
     return Wait(
         devices=tuple(own.devices),
         holders=tuple(holders[lock] or "" for lock in held),
         position=competing.index(own) + 1,
         length=len(competing),
         at_most_s=longest if math.isfinite(longest) else None,
+        needs_all=own.needs_all,
     )
+
+
+def _start_of(run: QueuedRun, free_in: Mapping[str, float]) -> float:
+    """Return in how many seconds a run can start if each device is free in `free_in` seconds, by its lock."""
+    times = [free_in[lock] for lock in run.devices.values()]
+    return max(times) if run.needs_all else min(times)
 
 
 def device_holder(lock: str) -> str | None:

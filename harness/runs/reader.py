@@ -1,7 +1,9 @@
 """The reading side of run.db: read-only, at any time, by any process, without delaying the writer."""
 
 import json
+import math
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -50,8 +52,8 @@ class StageWork:
     """A stage of a job.
 
     announced: its draws. done: the draws of the batches that are done. batches_done: the number of those. draw_weight:
-    the time of one draw relative to other stages. seconds: the time that its done batches took. is_announced: True if
-    the job announced the stage before it began.
+    the time of one draw relative to other stages. seconds: the time in which at least one of its done batches ran.
+    is_announced: True if the job announced the stage before it began.
     """
 
     stage: str
@@ -66,6 +68,16 @@ class StageWork:
     def left(self) -> float:
         """The draws that are not done."""
         return max(0.0, self.announced - self.done)
+
+
+def _covered_seconds(intervals: Iterable[tuple[float, float]]) -> float:
+    """Return the length of the union of intervals, which are ordered by their begin. Several workers may overlap."""
+    seconds, covered_to = 0.0, -math.inf
+    for begun, ended in intervals:
+        # A clock that is set back gives an end before the begin.
+        seconds += max(0.0, ended - max(begun, covered_to))
+        covered_to = max(covered_to, ended)
+    return seconds
 
 
 class RunReader:
@@ -162,13 +174,14 @@ class RunReader:
     def stages(self) -> list[StageWork]:
         """Return the work of each stage that has begun or was announced, in order."""
         with as_harness_error(self.path):
-            done: dict[str, list[tuple[float, float]]] = {}
-            for key, weight, seconds in self.query(
-                "SELECT key, weight, done.at - attempt.at FROM done "
-                "JOIN attempt USING (batch, attempt) JOIN batch USING (batch)"
+            done: dict[str, list[tuple[float, float, float]]] = {}
+            for key, weight, begun, ended in self.query(
+                "SELECT key, weight, attempt.at, done.at FROM done "
+                "JOIN attempt USING (batch, attempt) JOIN batch USING (batch) ORDER BY attempt.at"
             ):
-                # The key of a batch is STAGE/PASS/FIRST EXAMPLE. A clock that is set back gives negative seconds.
-                done.setdefault(str(key).rsplit("/", 2)[0], []).append((float(weight), max(0.0, float(seconds))))
+                # The key of a batch is STAGE/PASS/FIRST EXAMPLE.
+                stage = str(key).rsplit("/", 2)[0]
+                done.setdefault(stage, []).append((float(weight), float(begun), float(ended)))
             stages = []
             plan = self.query(f"SELECT {plan_select_list(self._db)} FROM plan ORDER BY seq")  # noqa: S608
             for stage, announced, draw_weight, is_announced in plan:
@@ -177,10 +190,10 @@ class RunReader:
                     StageWork(
                         str(stage),
                         float(announced),
-                        sum(weight for weight, _ in batches),
+                        sum(weight for weight, _, _ in batches),
                         len(batches),
                         draw_weight=float(draw_weight),
-                        seconds=sum(seconds for _, seconds in batches),
+                        seconds=_covered_seconds((begun, ended) for _, begun, ended in batches),
                         is_announced=bool(is_announced),
                     )
                 )

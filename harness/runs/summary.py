@@ -194,6 +194,8 @@ def nondeterminism_reasons(folder: RunFolder) -> list[str]:
         reasons.append("an endpoint may answer differently")
     if any(name == "worker_read_clock" for _, _, name, _ in events):
         reasons.append("the attack read the clock")
+    if any(name == "device" and detail.get("is_mixed") for _, _, name, detail in events):
+        reasons.append("its devices are of different models")
     used = [detail for _, _, name, detail in events if name == "execution"]
     if any(detail != used[0] for detail in used[1:]):
         reasons.append("it was resumed with other versions or on another machine")

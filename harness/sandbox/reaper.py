@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -105,6 +105,12 @@ def kill_tree(pid: int) -> bool:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     return is_clean
+
+
+def kill_adopted(own: Collection[int]) -> None:
+    """Kill the orphans that this process has adopted, and all below them. `own` are the children that it started."""
+    for child in [pid for pid in _own_children() if pid not in own]:
+        kill_tree(child)
 
 
 def reap_children() -> bool:

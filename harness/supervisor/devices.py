@@ -1,4 +1,4 @@
-"""The device that a run computes on, and its lock: one run at a time, released by the kernel when the holder dies.
+"""The devices that a run computes on, and their locks: one run at a time, released by the kernel when the holder dies.
 
 CUDA_VISIBLE_DEVICES hides and reorders GPUs, so an index means nothing outside a process. The lock, the telemetry and
 the worker's environment all use the UUID of a GPU.
@@ -7,7 +7,7 @@ the worker's environment all use the UUID of a GPU.
 import os
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -86,11 +86,11 @@ def visible_indices(variable: str | None, uuids: list[str]) -> list[int]:
 
 
 class DeviceLock:
-    """The lock of one device. The first line of the lock file names the run that holds it."""
+    """The locks of a run's devices. The first line of a lock file names the run that holds it."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._file: IO[bytes] | None = None
+        self._files: list[IO[bytes]] = []
 
     def try_acquire(self, devices: Iterable[Device]) -> Device | None:
         """Lock the first free one of `devices` and return it; None if all are taken."""
@@ -101,12 +101,23 @@ class DeviceLock:
                 # One write, so that no reader finds the file empty. The end of a longer id may follow the newline.
                 file.write(f"{self._run_id}\n".encode())
                 file.flush()
-                self._file = file
+                self._files.append(file)
                 return device
         return None
 
+    def try_acquire_all(self, choices: Iterable[Sequence[Device]]) -> list[Device] | None:
+        """Lock one device of each choice and return them in this order; None, and lock nothing, if one is taken."""
+        held: list[Device] = []
+        for devices in choices:
+            device = self.try_acquire(device for device in devices if device not in held)
+            if device is None:
+                self.release()
+                return None
+            held.append(device)
+        return held
+
     def release(self) -> None:
-        """Release the device."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Release the devices."""
+        for file in self._files:
+            file.close()
+        self._files.clear()

@@ -1,16 +1,16 @@
-"""One execution of a run: the worker is started, followed to its end, and killed with all that it left behind."""
+"""One execution of a run: its workers are started, followed to their end, and killed with all that they left behind."""
 
 import contextlib
 import os
 import selectors
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.core.files import is_larger_than, remove_tree
-from harness.core.frames import FrameError, FrameReader
-from harness.core.request import write_request
+from harness.core.frames import Frame, FrameError
+from harness.core.request import LEAD, write_request
 from harness.core.times import seconds_since_boot
 from harness.runs.disk import DiskFull, Reserve
 from harness.runs.reader import RunReader
@@ -21,16 +21,21 @@ from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.refusals import Refusal, describe_refusals
 from harness.supervisor.deadline import Deadline
 from harness.supervisor.devices import Device
-from harness.supervisor.intake import IntakeError
+from harness.supervisor.intake import IntakeError, WorkerEnd
 from harness.supervisor.job import Job
 from harness.supervisor.ledger import TICK_SECONDS, Budget, LedgerThread
+from harness.supervisor.shared_batches import SharedBatches
+from harness.supervisor.shared_state import SharedState
 from harness.supervisor.telemetry import Telemetry
 from harness.supervisor.worker_process import PIPE_BYTES, WorkerProcess
+from harness.supervisor.worker_slot import WorkerSlot
 
 _STOP_GRACE_SECONDS = 5.0
 _SILENT_GRACE_SECONDS = 2.0
 _TELEMETRY_SECONDS = 2.0
 _MAX_SAMPLED_PROCESSES = 256
+_MOST_DEATHS = 1
+"""Deaths of one of several workers after which it is started again."""
 MAX_SCRATCH_BYTES, _MAX_SCRATCH_FILES = 4 << 30, 50_000
 DISK_FULL = "disk full; every acknowledged row is in its record. Free some space, then harness resume continues it."
 
@@ -44,50 +49,60 @@ class Ending:
 
 
 class Execution:
-    """One worker, from its inputs to its end."""
+    """The workers of a run, from their inputs to their end: one, or one for each device of the run."""
 
-    def __init__(self, job: Job[Any], store: RunStore, budget: Budget, reserve: Reserve, device: Device | None) -> None:
+    def __init__(
+        self, job: Job[Any], store: RunStore, budget: Budget, reserve: Reserve, devices: Sequence[Device | None]
+    ) -> None:
+        """`devices` has the device of each worker, None for one that loads no model."""
         self._job = job
         self._folder = job.folder
         self._store = store
         self._budget = budget
         self._reserve = reserve
-        self._device = device
+        self._devices = devices
         with RunReader(job.folder.store) as reader:
             self._refused_before = Counter(reader.last_event("refused") or {})
+            done = reader.done_keys()
         self._intake = job.intake(store)
-        self._frames = FrameReader()
-        self._telemetry = Telemetry("" if device is None else device.uuid)
+        self._state = SharedState(job.folder.shared, job.write_state)
+        self._shared = SharedBatches(done, self._state.write_for)
+        self._slots: list[WorkerSlot] = []
+        self._telemetry = Telemetry({device.uuid for device in devices if device is not None and device.uuid})
         self._telemetry_due = 0.0
         self._sample_due = 0.0
         self._stop_at: float | None = None
-        self._silent_since: float | None = None
+        self._finish_at = 0.0
         self._finish_was_asked = False
-        self._refused: dict[Refusal, int] = {}
+        self._refused = Counter[Refusal]()
 
     def run(self, stop_is_asked: Callable[[], bool]) -> Ending:
-        """Start the worker, follow it to its end, kill what is left of it, and return how it ended.
+        """Start the workers, follow them to their end, kill what is left of them, and return how they ended.
 
         Raises DiskFull, or the OSError of a full disk, if the run cannot begin or its ledger cannot be closed.
         """
         self._reserve.allocate(self._job.result_bytes)
         with contextlib.closing(CappedLog(self._folder.log)) as log:
-            worker = self._start_worker()
+            self._begin()
             try:
+                for number, device in enumerate(self._devices):
+                    scratch = self._folder.scratch_of(number)
+                    self._slots.append(WorkerSlot(number, scratch, device, self._start_process(number, device)))
                 with (
                     LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot())) as ledger,
-                    Deadline(self._budget, worker.kill) as deadline,
+                    Deadline(self._budget, self._kill) as deadline,
                 ):
-                    ending = self._follow(worker, log, deadline, ledger, stop_is_asked)
+                    ending = self._follow(log, deadline, ledger, stop_is_asked)
             except (FrameError, IntakeError) as fault:
                 reason = f"the {self._job.noun}'s process sent an invalid message: {fault}."
                 ending = Ending(Status.CRASHED, reason)
             except DiskFull:
                 ending = Ending(Status.CRASHED, DISK_FULL)
             finally:
-                is_clean = worker.kill()
-                refused = worker.process.refusals()
-                worker.close()
+                is_clean = self._kill()
+                refused = self._refusals()
+                for slot in self._slots:
+                    slot.process.close()
                 self._close_ledger(refused)
         if not is_clean:
             reason = f"a process of the {self._job.noun} could not be killed; it is stuck in the kernel."
@@ -96,104 +111,181 @@ class Execution:
             return replace(ending, reason=f"{ending.reason} The sandbox refused it {describe_refusals(self._refused)}.")
         return ending
 
-    def _close_ledger(self, refused: dict[Refusal, int]) -> None:
+    def _close_ledger(self, refused: Counter[Refusal]) -> None:
         """Write what was refused and spent, into the reserved space if the disk is full."""
         self._reserve.release_for_results()
         with self._store.transaction():
             self._note_refusals(refused)
             self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
 
-    def _start_worker(self) -> WorkerProcess:
-        """Write the inputs, start the budget, and start the worker."""
-        job, spec, folder = self._job, self._job.spec, self._folder
-        inputs = folder.scratch / "inputs"
-        remove_tree(folder.scratch)
-        inputs.mkdir(parents=True)
-        job.write_inputs(inputs)
+    def _begin(self) -> None:
+        """Write the inputs of all workers, and start the budget."""
+        remove_tree(self._folder.scratch)
+        for number in range(len(self._devices)):
+            self._write_inputs(number)
         # Trying the backends takes as long as starting a worker, and is not charged.
         detect_backend()
         now = seconds_since_boot()
         self._budget = self._budget.started(now)
-        finish_at = now + max(0.0, self._budget.until_soft_deadline(now))
-        with RunReader(folder.store) as reader:
-            write_request(inputs, job.request(reader, finish_at=finish_at, device=self._device))
-        # Before the worker starts: if the supervisor dies right after, the time is charged all the same.
+        self._finish_at = now + max(0.0, self._budget.until_soft_deadline(now))
+        # Before the workers start: if the supervisor dies right after, the time is charged all the same.
         with self._store.transaction():
             self._store.add_ledger("start", self._budget.spent(seconds_since_boot()))
+
+    def _write_inputs(self, number: int) -> None:
+        inputs = self._folder.scratch_of(number) / "inputs"
+        inputs.mkdir(parents=True)
+        self._job.write_inputs(inputs)
+
+    def _start_process(self, number: int, device: Device | None) -> WorkerProcess:
+        """Write the worker's request, and start the worker on its inputs."""
+        job, spec, folder = self._job, self._job.spec, self._folder
+        scratch, is_shared = folder.scratch_of(number), len(self._devices) > 1
+        with RunReader(folder.store) as reader:
+            request = job.request(reader, finish_at=self._finish_at, device=device)
+        if is_shared:
+            folder.shared.mkdir(exist_ok=True)
+            place = {"worker": number, "workers": len(self._devices), "state_folder": folder.shared}
+            request = request.model_copy(update=place)
+        write_request(scratch / "inputs", request)
         policy = SandboxPolicy(
-            readable=job.readable_paths,
+            readable=(*job.readable_paths, *((folder.shared,) if is_shared else ())),
             # The hash of a path that the user named follows its links, so the worker does too.
             linked=(*job.named_paths, *(target.path for target in spec.targets)),
-            writable=(folder.scratch,),
+            writable=(scratch,),
             hidden=job.hidden_paths,
             network=spec.network == "endpoint",
         )
-        environment = {} if self._device is None else self._device.worker_environment
-        return WorkerProcess(folder.scratch, policy, environment=environment)
+        return WorkerProcess(scratch, policy, environment={} if device is None else device.worker_environment)
+
+    def _kill(self) -> bool:
+        """Kill all workers and all that they started; False if something is left."""
+        left = [slot.number for slot in self._slots if not slot.process.kill()]
+        return not left
 
     def _follow(
-        self,
-        worker: WorkerProcess,
-        log: CappedLog,
-        deadline: Deadline,
-        ledger: LedgerThread,
-        stop_is_asked: Callable[[], bool],
+        self, log: CappedLog, deadline: Deadline, ledger: LedgerThread, stop_is_asked: Callable[[], bool]
     ) -> Ending:
-        process, applied = Process.of(worker.process.pid).as_record(), worker.process.wait_until_applied()
-        with self._store.transaction():
-            self._store.add_event("worker", sandbox=applied.backend, in_force=applied.as_record(), **process)
         with selectors.DefaultSelector() as selector:
-            for descriptor in (worker.frames, worker.log, worker.ended):
-                selector.register(descriptor, selectors.EVENT_READ)
+            for slot in self._slots:
+                self._watch(slot, selector)
             while not deadline.has_passed:
                 wait = max(0.0, self._sample_due - seconds_since_boot())
                 ready = {key.fd for key, _ in selector.select(wait)}
                 if ledger.fault is not None:
                     raise ledger.fault
-                if worker.log in ready and not _copy(worker.log, log):
-                    selector.unregister(worker.log)
-                if worker.frames in ready and not self._take_frames(worker):
-                    selector.unregister(worker.frames)
-                    self._silent_since = seconds_since_boot()
-                if (worker.ended in ready or self._intake.end is not None) and not deadline.has_passed:
-                    return self._ended_by_itself(worker, log)
-                if (ending := self._due_ending(worker, stop_is_asked)) is not None and not deadline.has_passed:
+                for slot in self._running_slots():
+                    ending = self._serve(slot, ready, selector, log)
+                    if ending is not None and not deadline.has_passed:
+                        return ending
+                self._send_answers()
+                if (ending := self._due_ending(stop_is_asked)) is not None and not deadline.has_passed:
                     return ending
         nothing = f" It had emitted no {self._job.row_noun}." if self._intake.rows == 0 else ""
         return Ending(Status.OUT_OF_TIME, f"its budget ended before its work did.{nothing}")
 
-    def _due_ending(self, worker: WorkerProcess, stop_is_asked: Callable[[], bool]) -> Ending | None:
-        """Ask the worker to finish if that is due; return an ending that does not wait for the worker."""
+    def _running_slots(self) -> list[WorkerSlot]:
+        return [slot for slot in self._slots if not slot.is_over]
+
+    def _watch(self, slot: WorkerSlot, selector: selectors.BaseSelector) -> None:
+        """Record the process of the slot, and wait for its messages."""
+        process, applied = slot.process.process, slot.process.process.wait_until_applied()
+        with self._store.transaction():
+            record = Process.of(process.pid).as_record()
+            self._store.add_event("worker", sandbox=applied.backend, in_force=applied.as_record(), **record)
+        for descriptor in slot.process.descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+
+    def _serve(
+        self, slot: WorkerSlot, ready: set[int], selector: selectors.BaseSelector, log: CappedLog
+    ) -> Ending | None:
+        """Take what the worker of a slot has sent; return an ending if the run is over because of it."""
+        worker = slot.process
+        if worker.log in ready and not _copy(worker.log, log):
+            selector.unregister(worker.log)
+        if worker.frames in ready and not self._take_frames(slot):
+            selector.unregister(worker.frames)
+            slot.silent_since = seconds_since_boot()
+        if worker.ended not in ready and slot.end is None:
+            return None
+        _copy(worker.log, log)
+        self._take_frames(slot)
+        for descriptor in worker.descriptors:
+            with contextlib.suppress(KeyError):
+                selector.unregister(descriptor)
+        if slot.end is None:
+            return self._take_death(slot, selector)
+        slot.is_over = True
+        if slot.end.failure is None and self._running_slots():
+            self._shared.leave(slot.number)
+            if slot.number == LEAD:
+                # It opens no more loops, so that nobody may wait for one.
+                self._shared.finish_soon()
+            return None
+        self._record_last_score()
+        if slot.end.failure is not None:
+            return Ending(Status.STOPPED if slot.end.is_interruption else Status.CRASHED, slot.end.failure)
+        if not any(other.end is not None and other.end.was_cut_short for other in self._slots):
+            return Ending(Status.FINISHED)
+        if self._budget.until_soft_deadline(seconds_since_boot()) <= 0:
+            return Ending(Status.OUT_OF_TIME, "its budget ended before its work did; it finished early as asked.")
+        return Ending(Status.STOPPED, "it was stopped.")
+
+    def _take_death(self, slot: WorkerSlot, selector: selectors.BaseSelector) -> Ending | None:
+        """Start a worker again that exited without a last message; return an ending if that is not possible."""
+        slot.deaths += 1
+        ending = _exited(slot.process, self._job.noun)
+        if len(self._slots) == 1 or slot.deaths > _MOST_DEATHS:
+            self._record_last_score()
+            return ending
+        slot.process.kill_leftovers(other.process for other in self._slots)
+        with self._store.transaction():
+            self._store.add_event("worker_restarted", worker=slot.number, reason=ending.reason)
+        self._shared.release(slot.number)
+        remove_tree(slot.scratch)
+        self._write_inputs(slot.number)
+        slot.replace(self._start_process(slot.number, slot.device))
+        self._watch(slot, selector)
+        if self._finish_was_asked:
+            slot.process.ask_to_finish()
+        return None
+
+    def _due_ending(self, stop_is_asked: Callable[[], bool]) -> Ending | None:
+        """Ask the workers to finish if that is due; return an ending that does not wait for them."""
         at = seconds_since_boot()
         if self._stop_at is None and stop_is_asked():
             self._stop_at = at + _STOP_GRACE_SECONDS
         is_due = self._stop_at is not None or self._budget.until_soft_deadline(at) <= 0
         if is_due and not self._finish_was_asked:
             self._finish_was_asked = True
-            worker.ask_to_finish()
+            for slot in self._running_slots():
+                slot.process.ask_to_finish()
+            self._shared.finish_soon()
             with self._store.transaction():
                 self._store.add_event("phase", phase=Status.FINISHING)
         if self._stop_at is not None and at >= self._stop_at:
             return Ending(Status.STOPPED, "it was stopped.")
-        if self._silent_since is not None and at >= self._silent_since + _SILENT_GRACE_SECONDS:
+        silences = [slot.silent_since for slot in self._running_slots() if slot.silent_since is not None]
+        if silences and at >= min(silences) + _SILENT_GRACE_SECONDS:
             return Ending(Status.CRASHED, f"the {self._job.noun}'s process closed the pipe of its results.")
         if at >= self._sample_due:
             self._sample_due = at + TICK_SECONDS
-            worker.send_pending()
-            return self._sample(worker, at)
+            for slot in self._running_slots():
+                slot.process.send_pending()
+            return self._sample(at)
         return None
 
-    def _take_frames(self, worker: WorkerProcess) -> bool:
-        """Commit what the pipe holds and acknowledge it; False at the end of the pipe."""
-        content = _read(worker.frames)
+    def _take_frames(self, slot: WorkerSlot) -> bool:
+        """Commit what the pipe of a worker holds and acknowledge it; False at the end of the pipe."""
+        content = _read(slot.process.frames)
         if not content:
             return content is not None
         last, fault = None, None
         had_started = self._intake.has_started
         with self._store.transaction():
             try:
-                for sequence, size, frame in self._frames.feed(content):
-                    self._intake.take(frame, size)
+                for sequence, size, frame in slot.frames.feed(content):
+                    self._take_frame(slot, frame, size)
                     last = sequence
             except (FrameError, IntakeError) as error:
                 # The frames before it are valid and are committed.
@@ -203,17 +295,41 @@ class Execution:
         if fault is not None:
             raise fault
         if last is not None:
-            worker.acknowledge(last)
+            slot.process.acknowledge(last)
         return True
 
-    def _sample(self, worker: WorkerProcess, at: float) -> Ending | None:
+    def _take_frame(self, slot: WorkerSlot, frame: Frame, size: int) -> None:
+        if slot.end is not None:
+            raise IntakeError("a frame after the worker's last message")
+        slot.end = WorkerEnd.of_frame(frame)
+        if slot.end is not None:
+            return
+        if frame.table == "ask":
+            self._intake.limit(frame, size)
+            self._shared.ask(slot.number, frame)
+            return
+        self._intake.take(frame, size)
+        self._state.mark_changed()
+        if frame.table == "done":
+            self._shared.mark_done(str(frame.fields["key"]))
+
+    def _send_answers(self) -> None:
+        """Answer the questions that can be answered. What was stored before them is committed."""
+        for number, answer in self._shared.answers():
+            self._slots[number].process.answer(answer)
+
+    def _record_last_score(self) -> None:
+        at = seconds_since_boot()
+        self._job.record_score(self._store, at=at, spent=self._budget.spent(at), is_last=True)
+
+    def _sample(self, at: float) -> Ending | None:
         """Record the score and the telemetry if they are due; return an ending if the attack fills the disk."""
         self._job.record_score(self._store, at=at, spent=self._budget.spent(at))
         if at < self._telemetry_due:
             return None
         self._telemetry_due = at + _TELEMETRY_SECONDS
         sample = self._telemetry.sample(reaper.descendants_of(os.getpid())[:_MAX_SAMPLED_PROCESSES])
-        refused = worker.process.refusals()
+        refused = self._refusals()
         with self._store.transaction():
             self._store.add_telemetry(sample)
             if refused.keys() != self._refused.keys():
@@ -224,27 +340,13 @@ class Execution:
             return Ending(Status.CRASHED, f"the {self._job.noun} wrote more than {limit} into its scratch directory.")
         return None
 
-    def _note_refusals(self, refused: dict[Refusal, int]) -> None:
+    def _refusals(self) -> Counter[Refusal]:
+        return sum((slot.refusals() for slot in self._slots), Counter())
+
+    def _note_refusals(self, refused: Counter[Refusal]) -> None:
         if refused != self._refused:
             self._refused = refused
-            self._store.add_event("refused", **(self._refused_before + Counter(refused)))
-
-    def _ended_by_itself(self, worker: WorkerProcess, log: CappedLog) -> Ending:
-        """Take everything that the worker sent, and return what its last message or its exit means."""
-        _copy(worker.log, log)
-        self._take_frames(worker)
-        at = seconds_since_boot()
-        self._job.record_score(self._store, at=at, spent=self._budget.spent(at), is_last=True)
-        end = self._intake.end
-        if end is None:
-            return _exited(worker, self._job.noun)
-        if end.failure is not None:
-            return Ending(Status.STOPPED if end.is_interruption else Status.CRASHED, end.failure)
-        if not end.was_cut_short:
-            return Ending(Status.FINISHED)
-        if self._budget.until_soft_deadline(seconds_since_boot()) <= 0:
-            return Ending(Status.OUT_OF_TIME, "its budget ended before its work did; it finished early as asked.")
-        return Ending(Status.STOPPED, "it was stopped.")
+            self._store.add_event("refused", **(self._refused_before + refused))
 
 
 def _exited(worker: WorkerProcess, noun: str) -> Ending:

@@ -50,6 +50,17 @@ class WorkerEnd:
     was_cut_short: bool = False
     is_interruption: bool = False
 
+    @classmethod
+    def of_frame(cls, frame: Frame) -> "WorkerEnd | None":
+        """Return the last message that the frame holds; None if it is another frame."""
+        fields = frame.fields
+        if frame.table == "end":
+            return cls(None, was_cut_short=fields.get("cut_short") is True)
+        if frame.table == "failed":
+            sentence = shorten(str(fields.get("sentence")), 500)
+            return cls(sentence, is_interruption=fields.get("is_interruption") is True)
+        return None
+
 
 class Intake:
     """Takes the frames of one execution, in order, inside the caller's transactions.
@@ -65,7 +76,6 @@ class Intake:
         self._store = store
         self._attempts: dict[str, tuple[int, int]] = {}
         self._bytes = Counter[str]()
-        self.end: WorkerEnd | None = None
         self.has_started = False
         self.byte_limits = {"messages": _MAX_MESSAGE_BYTES}
         self.handlers: dict[str, Callable[[Frame], None]] = {
@@ -74,8 +84,6 @@ class Intake:
             "done": self._done,
             "engine": self._engine,
             "event": self._event,
-            "end": self._end,
-            "failed": self._failed,
         }
 
     def take(self, frame: Frame, size: int) -> None:
@@ -83,18 +91,20 @@ class Intake:
         handler = self.handlers.get(frame.table)
         if handler is None:
             raise IntakeError(f"a frame for the unknown table {shorten(frame.table)!r}")
-        if self.end is not None:
-            raise IntakeError("a frame after the worker's last message")
-        self.count(frame, size)
-        for name, limit in self.byte_limits.items():
-            if self._bytes[name] > limit:
-                raise IntakeError(f"more than {limit >> 20} MiB of {name}")
+        self.limit(frame, size)
         try:
             handler(frame)
         except HarnessError as error:
             raise IntakeError(str(error).rstrip(".")) from None
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise IntakeError(f"an invalid frame for {frame.table} ({error!r})") from None
+
+    def limit(self, frame: Frame, size: int) -> None:
+        """Count the bytes of a frame. Raises IntakeError if they are too many."""
+        self.count(frame, size)
+        for name, limit in self.byte_limits.items():
+            if self._bytes[name] > limit:
+                raise IntakeError(f"more than {limit >> 20} MiB of {name}")
 
     def count(self, frame: Frame, size: int) -> None:
         """Count the bytes of the frame towards its limit."""
@@ -148,13 +158,6 @@ class Intake:
         if name in ("target", "reference"):
             return {field: _typed(fields[field], kind) for field, kind in _TARGET_FIELDS.items()}
         return {}
-
-    def _end(self, frame: Frame) -> None:
-        self.end = WorkerEnd(None, was_cut_short=frame.fields["cut_short"] is True)
-
-    def _failed(self, frame: Frame) -> None:
-        is_interruption = frame.fields["is_interruption"] is True
-        self.end = WorkerEnd(shorten(str(frame.fields["sentence"]), 500), is_interruption=is_interruption)
 
 
 def _typed(value: Any, kind: type | UnionType) -> Any:

@@ -51,6 +51,9 @@ class Job(ABC, Generic[SpecType]):
     def write_inputs(self, folder: Path) -> None:
         """Write the worker's arrays into the existing directory `folder`, before the budget starts."""
 
+    def write_state(self, folder: Path) -> None:
+        """Write what the run has stored so far into the existing directory `folder`, for the run's other workers."""
+
     @abstractmethod
     def request(self, reader: RunReader, *, finish_at: float, device: Device | None) -> JobRequest:
         """Return the worker's request; `finish_at` is the soft deadline."""

@@ -67,6 +67,7 @@ class Supervisor:
         self._record_phase(Status.FINISHING)
         with contextlib.suppress(OSError):
             remove_tree(self._folder.scratch)
+            remove_tree(self._folder.shared)
         try:
             job_record(self._spec).write_results(self._folder, self._spec)
         except Exception as error:
@@ -88,61 +89,71 @@ class Supervisor:
                 self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
             return Ending(Status.OUT_OF_TIME, "its budget was spent.")
         loaded = [target for target in self._spec.targets if not target.is_tokenizer_only]
-        devices = matching_devices(loaded[0].device) if loaded else []
+        names = self._spec.devices or tuple(target.device for target in loaded[:1])
         lock = DeviceLock(self._folder.id)
         try:
-            device: Device | None = None
-            if devices:
-                choose = self._share_device if self._spec.shares_device else self._wait_for_device
-                device = choose(devices, lock)
-                if device is None:
+            devices: list[Device | None] = [None] * max(1, len(self._spec.devices))
+            if loaded:
+                acquire = self._share_devices if self._spec.shares_device else self._wait_for_devices
+                # Several workers may compute on the one CPU.
+                distinct = list(dict.fromkeys(names))
+                held = acquire([matching_devices(name) for name in distinct], lock)
+                if held is None:
                     return Ending(Status.STOPPED, "it was stopped before it started.")
                 with self._store.transaction():
                     self._store.add_event(
                         "device",
-                        device=device.name,
-                        uuid=device.uuid,
-                        model=device.model,
+                        device=", ".join(device.name for device in held),
+                        uuid=", ".join(device.uuid for device in held),
+                        model=", ".join(dict.fromkeys(device.model for device in held)),
                         is_shared=self._spec.shares_device,
+                        is_mixed=len({device.model for device in held}) > 1,
                     )
+                devices = [held[distinct.index(name)] for name in names]
             job = load_job(self._folder, self._spec)
-            return Execution(job, self._store, self._budget, self._reserve, device).run(lambda: self._stop_is_asked)
+            return Execution(job, self._store, self._budget, self._reserve, devices).run(lambda: self._stop_is_asked)
         finally:
             lock.release()
 
-    def _wait_for_device(self, devices: Sequence[Device], lock: DeviceLock) -> Device | None:
-        """Wait in the queue for a free device; None if the run is stopped first. The budget does not run yet."""
-        locks = {device.name: device.lock_file.name for device in devices}
-        is_queued = False
-        with QueuePlace(self._folder, locks, budget_s=self._budget.remaining(seconds_since_boot())) as place:
-            while (device := lock.try_acquire(_without(devices, place.locks_wanted_before()))) is None:
+    def _wait_for_devices(self, choices: Sequence[Sequence[Device]], lock: DeviceLock) -> list[Device] | None:
+        """Wait in the queue until one device of each choice is free; None if the run is stopped first.
+
+        The budget does not run yet.
+        """
+        locks = {device.name: device.lock_file.name for devices in choices for device in devices}
+        needs_all, is_queued = len(choices) > 1, False
+        left = self._budget.remaining(seconds_since_boot())
+        with QueuePlace(self._folder, locks, budget_s=left, needs_all=needs_all) as place:
+            while (held := lock.try_acquire_all(_without(choices, place.locks_wanted_before()))) is None:
                 if self._stop_is_asked:
                     return None
                 if not is_queued:
                     is_queued = True
-                    self._record_phase(Status.QUEUED, reason=f"waiting for {' or '.join(locks)}.")
+                    names = (" and " if needs_all else " or ").join(locks)
+                    self._record_phase(Status.QUEUED, reason=f"waiting for {names}.")
                 time.sleep(_QUEUE_SECONDS)
         if is_queued:
             self._record_phase(Status.STARTING)
-        return device
+        return held
 
-    def _share_device(self, devices: Sequence[Device], lock: DeviceLock) -> Device:
-        """Return the device to share. It is locked if it is free and no run waits for it."""
+    def _share_devices(self, choices: Sequence[Sequence[Device]], lock: DeviceLock) -> list[Device]:
+        """Return the devices to share. They are locked if they are free and no run waits for them."""
         wanted = {name for queued in queued_runs() for name in queued.devices.values()}
-        return lock.try_acquire(_without(devices, wanted)) or devices[0]
+        return lock.try_acquire_all(_without(choices, wanted)) or [devices[0] for devices in choices]
 
     def _kill_survivors(self) -> None:
-        """Kill the worker of an earlier supervisor, if it has outlived it."""
+        """Kill the workers of an earlier supervisor that have outlived it."""
         with RunReader(self._folder.store) as reader:
-            record = reader.last_event("worker")
-        if record is not None and (worker := Process.from_record(record)).is_here:
-            reaper.kill_tree(worker.pid)
+            records = [detail for _, _, name, detail in reader.events() if name == "worker"]
+        for worker in map(Process.from_record, records):
+            if worker.is_here:
+                reaper.kill_tree(worker.pid)
 
     def _record_phase(self, phase: Status, **detail: str) -> None:
         with self._store.transaction():
             self._store.add_event("phase", phase=phase, **detail)
 
 
-def _without(devices: Sequence[Device], locks: set[str]) -> list[Device]:
-    """Return the devices that have none of these locks."""
-    return [device for device in devices if device.lock_file.name not in locks]
+def _without(choices: Sequence[Sequence[Device]], locks: set[str]) -> list[list[Device]]:
+    """Return the choices without the devices that have one of these locks."""
+    return [[device for device in devices if device.lock_file.name not in locks] for devices in choices]

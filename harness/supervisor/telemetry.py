@@ -1,17 +1,18 @@
-"""The load of the machine during a run: CPU, memory and the GPU of the run."""
+"""The load of the machine during a run: CPU, memory and the GPUs of the run."""
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 import psutil
 
 
 class Telemetry:
-    """Samples the worker's processes and the GPU that the run uses."""
+    """Samples the workers' processes and the GPUs that the run uses."""
 
-    def __init__(self, gpu_uuid: str) -> None:
-        """`gpu_uuid` is empty if the run uses no GPU that NVML knows."""
-        self._gpu = _gpu_handle(gpu_uuid) if gpu_uuid else None
+    def __init__(self, gpu_uuids: Iterable[str]) -> None:
+        """`gpu_uuids` are the run's GPUs that NVML knows."""
+        self._gpus = [handle for uuid in gpu_uuids if (handle := _gpu_handle(uuid)) is not None]
         self._processes: dict[int, psutil.Process] = {}
         psutil.cpu_percent()
 
@@ -31,16 +32,20 @@ class Telemetry:
         return machine | self._gpu_sample()
 
     def _gpu_sample(self) -> dict[str, Any]:
-        if self._gpu is None:
+        """Return the mean load, the memory and power of all GPUs together, and the highest temperature."""
+        if not self._gpus:
             return {}
         import pynvml
 
         sample: dict[str, Any] = {}
         with contextlib.suppress(pynvml.NVMLError):
-            sample["gpu"] = pynvml.nvmlDeviceGetUtilizationRates(self._gpu).gpu
-            sample["gpu_memory"] = int(pynvml.nvmlDeviceGetMemoryInfo(self._gpu).used)
-            sample["gpu_power"] = pynvml.nvmlDeviceGetPowerUsage(self._gpu) / 1000
-            sample["gpu_temperature"] = pynvml.nvmlDeviceGetTemperature(self._gpu, pynvml.NVML_TEMPERATURE_GPU)
+            loads = [pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu for gpu in self._gpus]
+            sample["gpu"] = round(sum(loads) / len(loads))
+            sample["gpu_memory"] = sum(int(pynvml.nvmlDeviceGetMemoryInfo(gpu).used) for gpu in self._gpus)
+            sample["gpu_power"] = sum(pynvml.nvmlDeviceGetPowerUsage(gpu) for gpu in self._gpus) / 1000
+            sample["gpu_temperature"] = max(
+                pynvml.nvmlDeviceGetTemperature(gpu, pynvml.NVML_TEMPERATURE_GPU) for gpu in self._gpus
+            )
         return sample
 
 

@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.core import paths
@@ -54,6 +54,11 @@ class WorkerProcess:
         self._unsent: dict[str, str] = {}
         self.ended = os.pidfd_open(self.process.pid)
 
+    @property
+    def descriptors(self) -> tuple[int, int, int]:
+        """The descriptors to wait for."""
+        return self.frames, self.log, self.ended
+
     def acknowledge(self, sequence: int) -> None:
         """Tell the worker that the frames up to this one are durable."""
         # One acknowledgement covers all before it.
@@ -63,6 +68,11 @@ class WorkerProcess:
     def ask_to_finish(self) -> None:
         """Tell the worker to finish."""
         self._unsent["finish"] = "finish"
+        self.send_pending()
+
+    def answer(self, number: int) -> None:
+        """Answer the worker's question."""
+        self._unsent["answer"] = f"answer {number}"
         self.send_pending()
 
     def send_pending(self) -> None:
@@ -78,6 +88,11 @@ class WorkerProcess:
         # A supervisor adopts orphans and has no other children.
         is_clean = reaper.kill_descendants(os.getpid())
         return self.process.kill() and is_clean
+
+    def kill_leftovers(self, others: Iterable["WorkerProcess"]) -> None:
+        """Kill what this worker, which has ended, left behind. The `others` stay alive."""
+        self.process.kill()
+        reaper.kill_adopted({other.process.pid for other in others})
 
     def close(self) -> None:
         """Close the pipes and the sandbox."""

@@ -56,6 +56,10 @@ class BatchLog:
         self._open.append(key)
         self._channel.send("begin", key=key, weight=weight)
 
+    def abandon(self, key: str) -> None:
+        """Close a batch whose loop the job has left. The batch is not done."""
+        self._open.remove(key)
+
     def begin_outside(self) -> None:
         """Begin a batch without work for rows that are sent while no batch is open."""
         if self.key == OUTSIDE_ANY_BATCH and not self._has_begun_outside:

@@ -1,4 +1,5 @@
-"""The worker's end of the pipes: frames go out; acknowledgements and the request to finish come in."""
+"""The worker's end of the pipes: frames go out; acknowledgements, answers and the request to finish
+come in."""
 
 import os
 import threading
@@ -31,6 +32,8 @@ class Channel:
         self._bytes_in_flight = 0
         self._changed = threading.Condition()
         self._finish_is_asked = False
+        self._asking = threading.Lock()
+        self._answer: int | None = None
         threading.Thread(target=self._listen, name="commands", daemon=True).start()
 
     @property
@@ -57,6 +60,16 @@ class Channel:
             self._sequence += 1
             _write_all(self._frames, frame)
 
+    def ask(self, question: str, **fields: Scalar) -> int:
+        """Send a question and wait for the supervisor's answer. Everything that was sent before is committed then."""
+        with self._asking:
+            self._answer = None
+            self.send("ask", question=question, **fields)
+            with self._changed:
+                while self._answer is None:
+                    self._changed.wait()
+                return self._answer
+
     def drain(self) -> None:
         """Wait until everything that was sent is acknowledged."""
         with self._changed:
@@ -73,6 +86,10 @@ class Channel:
                     self._finish_is_asked = True
                 elif word == b"ack":
                     self._acknowledge(int(number))
+                elif word == b"answer":
+                    with self._changed:
+                        self._answer = int(number)
+                        self._changed.notify_all()
         # A worker must not outlive its supervisor.
         os._exit(_LOST_SUPERVISOR)
 

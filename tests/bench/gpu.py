@@ -160,7 +160,7 @@ def _of_a_run(target: Target, prefixes: Tokens) -> float:
 
     def batches() -> None:
         for seed, trials in enumerate(first_and_rest(100)):
-            size = batch_size(target.rows_at_once, trials, is_gpu=True)
+            size = batch_size(target.rows_at_once, trials, examples=len(prefixes), is_gpu=True)
             for first in range(0, len(prefixes), size):
                 target.sample(prefixes[first : first + size], _POLICY, trials=trials, seed=seed)
 

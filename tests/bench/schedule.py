@@ -82,7 +82,9 @@ def _cost(target: Target, prefixes: Tokens, trials: int, *, in_batches: bool) ->
     before, start = target.evaluations, time.perf_counter()
     with patch.object(SharedBranches, "advance", counted):
         for seed, part in enumerate(first_and_rest(trials) if in_batches else [trials]):
-            size = batch_size(target.rows_at_once, part, is_gpu=False) if in_batches else len(prefixes)
+            size = len(prefixes)
+            if in_batches:
+                size = batch_size(target.rows_at_once, part, examples=len(prefixes), is_gpu=False)
             for first in range(0, len(prefixes), size):
                 target.sample(prefixes[first : first + size], _POLICY, trials=part, seed=seed)
     return target.evaluations - before, time.perf_counter() - start, live / max(1, reserved)

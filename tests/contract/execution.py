@@ -68,7 +68,7 @@ def execute(folder: RunFolder, *, max_frames: int | None = None) -> int:
     Returns the number of sent frames. Raises Killed after `max_frames` of them.
     """
     spec = AttackSpec.model_validate_json(folder.spec_file.read_bytes())
-    inputs = folder.scratch / "inputs"
+    inputs = folder.scratch_of(0) / "inputs"
     remove_tree(folder.scratch)
     inputs.mkdir(parents=True)
     store = RunStore(folder.store, spec.stored_tables)
@@ -78,7 +78,7 @@ def execute(folder: RunFolder, *, max_frames: int | None = None) -> int:
         job.write_inputs(inputs)
         with RunReader(folder.store) as reader:
             write_request(inputs, job.request(reader, finish_at=seconds_since_boot() + 3600, device=None))
-        channel.send("end", cut_short=worker.run(inputs, channel))  # type: ignore[arg-type]
+        worker.run(inputs, channel)  # type: ignore[arg-type]
     finally:
         store.close()
     write_results(folder, spec)

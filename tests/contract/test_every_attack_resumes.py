@@ -1,4 +1,4 @@
-"""Every shipped attack that is killed resumes to the submission of an uninterrupted run."""
+"""Every shipped attack that is killed, or shared by two workers, ends with the submission of an undisturbed run."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from harness.runs.reader import RunReader
 from harness.runs.summary import run_status
 from tests.contract.attacks import SHIPPED, fast_settings
 from tests.contract.execution import Killed, execute, new_run
-from tests.functional.machine import Machine, kill_supervisor, wait_until
+from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
 
 ROWS = 72
 """Examples of an execution in this process: two batches per pass."""
@@ -25,8 +25,8 @@ MECHANISMS = ("baseline", "two_step", "soft_prompt")
 """One attack for each way to resume: batches, stages over training rows, kept arrays."""
 
 
-def _command(attack: AttackFile, folder: Path, rows: int) -> list[str]:
-    target = ["--target", "demo-tiny", "--threads", "1"] if attack.uses_target else []
+def _command(attack: AttackFile, folder: Path, rows: int, *, threads: int = 1) -> list[str]:
+    target = ["--target", "demo-tiny", "--threads", str(threads)] if attack.uses_target else []
     settings = fast_settings(attack.name, folder, rows)
     return ["run", attack.name, "--round", "demo", "--limit", str(rows), *target, *settings]
 
@@ -73,6 +73,28 @@ def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(attack: Attac
     wait_until(lambda: run_status(folder).is_over)
     assert str(run_status(folder)) == "lost"
     assert machine.json("resume", folder.id)["status"] == "finished"
+    reference = new_run(tmp_path / "reference", spec, attack.path)
+    execute(reference)
+    assert folder.submission.read_bytes() == reference.submission.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("attack", "victim"), [pytest.param(attack, place % 2, id=attack.name) for place, attack in enumerate(SHIPPED)]
+)
+def test_two_workers_one_of_them_killed_give_the_same_bytes(attack: AttackFile, victim: int, tmp_path: Path) -> None:
+    machine, rows = Machine(tmp_path), ROWS_OF_A_RUN
+    spec = AttackSpec.model_validate(
+        json.loads(machine.run(*_command(attack, tmp_path, rows), "--dry-run", "--json").stdout)["spec"]
+    )
+    # The two workers divide the threads, so that each has one, as the reference.
+    command = [*_command(attack, tmp_path, rows, threads=2), "--devices", "cpu:2"]
+    folder = RunFolder(Path(machine.json(*command, "--detach")["directory"]))
+    wait_until(lambda: _batches_done(folder) >= 1 or run_status(folder).is_over)
+    # A fast attack may be over before it is killed.
+    kill_worker(folder, victim)
+    wait_until(lambda: run_status(folder).is_over)
+    assert str(run_status(folder)) == "finished"
     reference = new_run(tmp_path / "reference", spec, attack.path)
     execute(reference)
     assert folder.submission.read_bytes() == reference.submission.read_bytes()

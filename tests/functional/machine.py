@@ -263,9 +263,9 @@ def kill_supervisor(folder: RunFolder) -> None:
     wait_until(lambda: not folder.is_alive)
 
 
-def kill_worker(folder: RunFolder) -> bool:
-    """Kill the process that runs the code of the attack. Return False if there is none."""
-    for process in reversed(processes_that_name(str(folder.scratch / "inputs"))):
+def kill_worker(folder: RunFolder, worker: int = 0) -> bool:
+    """Kill the process of a worker, which runs the code of the attack. Return False if there is none."""
+    for process in reversed(processes_that_name(str(folder.scratch_of(worker) / "inputs"))):
         with contextlib.suppress(psutil.Error):
             # The sandbox and the reaper have the same arguments after their own.
             if "harness.worker" in process.cmdline()[:5]:

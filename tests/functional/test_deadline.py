@@ -39,7 +39,7 @@ def test_an_unkillable_attack_and_its_children_end_at_the_deadline(machine_per_b
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
-    assert processes_that_name(str(folder.scratch / "inputs")) == []
+    assert processes_that_name(str(folder.scratch_of(0) / "inputs")) == []
     assert 8.0 <= _lifetime(folder) <= 9.0
     summary = machine_per_backend.summary(folder)
     assert (summary["status"], summary["reason"]) == ("out_of_time", "its budget ended before its work did.")
@@ -54,7 +54,7 @@ def test_a_killed_supervisor_leaves_no_process(machine_per_backend: Machine) -> 
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     kill_supervisor(folder)
     wait_until(lambda: not processes_that_name(marker))
-    wait_until(lambda: not processes_that_name(str(folder.scratch / "inputs")))
+    wait_until(lambda: not processes_that_name(str(folder.scratch_of(0) / "inputs")))
     assert str(run_status(folder)) == "lost"
 
 

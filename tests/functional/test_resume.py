@@ -120,7 +120,7 @@ def test_kills_do_not_extend_the_budget(machine: Machine) -> None:
 
 
 def _workers_of(folder: RunFolder) -> list[object]:
-    return list(processes_that_name(str(folder.scratch / "inputs")))
+    return list(processes_that_name(str(folder.scratch_of(0) / "inputs")))
 
 
 def test_resume_names_the_input_that_changed(machine: Machine) -> None:

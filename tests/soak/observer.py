@@ -60,7 +60,7 @@ class Observer:
 
     def _read(self) -> None:
         """Read the file of the current worker, after the rest of the previous worker's file, which may be deleted."""
-        path = self._folder.scratch / FILE
+        path = self._folder.scratch_of(0) / FILE
         try:
             inode = path.stat().st_ino
         except OSError:

@@ -26,7 +26,7 @@ def processes_of(folder: RunFolder) -> dict[int, list[bytes]]:
 
 def workers_of(folder: RunFolder) -> list[int]:
     """Return the worker, its sandbox or reaper, and all other processes with the worker's inputs."""
-    inputs = bytes(folder.scratch / "inputs")
+    inputs = bytes(folder.scratch_of(0) / "inputs")
     return [pid for pid, arguments in processes_of(folder).items() if inputs in arguments]
 
 

@@ -27,12 +27,15 @@ from harness.jobs.attack.request import (
     read_prefixes,
     read_training,
 )
-from harness.worker.batches import LONGEST_NAME, BatchLog, ReferenceCalls, derive_seed
+from harness.worker.batches import LONGEST_NAME, OUTSIDE_ANY_BATCH, BatchLog, ReferenceCalls, derive_seed
 from harness.worker.channel import Channel, as_frame_dtype
+from harness.worker.sharing import Alone, OneOfSeveral, Sharing
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
 
+_LEAST_BATCHES_ON_GPU = 16
+"""Batches of a pass over many examples."""
 _SIZE_WITHOUT_TARGET = 64
 """Examples of a batch of an attack without a target."""
 
@@ -49,8 +52,13 @@ class AttackContext:
         self.vocabulary = request.vocabulary
         self.seed = request.seed
         self._log = BatchLog(channel, done=request.done, engine_rows=request.engine_rows)
+        self._sharing: Sharing = Alone()
+        if request.workers > 1:
+            assert request.state_folder is not None
+            self._sharing = OneOfSeveral(request.worker, channel, request.state_folder)
         self._kept = read_kept(folder)
         self._committed: list[Guesses] = []
+        self._outside: list[Guesses] = []
         self._earlier_is_read = False
         self._target: Target | None = None
         self._reference: Target | None = None
@@ -69,7 +77,7 @@ class AttackContext:
             config = self._request.target
             if config is None:
                 raise HarnessError("the attack reads context.target, but its class says uses_target = False.")
-            self._target = self._load(config)
+            self._target = self._load(config, "target")
             self._target.calls = self._log
             self._rows_at_load = self._target.rows_at_once
             self._report_loaded("target", self._target, config)
@@ -84,14 +92,14 @@ class AttackContext:
                     "the attack needs a reference model and the run has none. Name one with --reference MODEL."
                 )
             try:
-                self._reference = self._load(config)
+                self._reference = self._load(config, "reference")
             except HarnessError as error:
                 raise HarnessError(f"reference model: {error}") from error
             self._reference.calls = ReferenceCalls(self._log)
             self._report_loaded("reference", self._reference, config)
         return self._reference
 
-    def _load(self, config: ModelRequest) -> "Target":
+    def _load(self, config: ModelRequest, role: str) -> "Target":
         from harness.engine.loading import load_target
 
         model = load_target(
@@ -107,6 +115,8 @@ class AttackContext:
         model.require(
             prefix_length=self.prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary
         )
+        # Batches and calls of the engine are equally large in all workers.
+        model.rows_at_once = self._sharing.agree_on(f"rows of the {role}", model.rows_at_once)
         return model
 
     def _report_loaded(self, name: str, model: "Target", config: ModelRequest) -> None:
@@ -137,33 +147,49 @@ class AttackContext:
         self._log.announce(stage, float(examples * trials), draw_weight=float(weight))
 
     def batches(
-        self, trials: int = 1, *, stage: str = GUESS_STAGE, over: Training | None = None, size: int | None = None
+        self,
+        trials: int = 1,
+        *,
+        stage: str = GUESS_STAGE,
+        over: Training | None = None,
+        size: int | None = None,
+        in_order: bool = True,
     ) -> Iterator[Batch]:
         prefixes = self.prefixes if over is None else over.prefixes
         passes = first_and_rest(trials) if over is None else [trials]
         self._log.enter(stage, float(len(prefixes) * trials), noun="attack")
+        if self._request.workers > 1 and self._log.key:
+            raise HarnessError(
+                f"the attack begins the stage {stage!r} inside a batch of another loop, so it cannot run on several "
+                "devices. Use one."
+            )
         for number, trials_in_pass in enumerate(passes):
             seed = derive_seed(self.seed, stage, number)
-            at_once = size or self._batch_size(trials_in_pass)
+            at_once = size or self._batch_size(trials_in_pass, examples=len(prefixes))
+            self._sharing.enter_loop(f"{stage}/{number}")
             for first in range(0, len(prefixes), at_once):
                 ids = np.arange(first, min(first + at_once, len(prefixes)))
                 # With the size, because a batch of another size is another batch.
                 key = f"{stage}/{number}/{first}+{len(ids)}"
-                if self._log.is_done(key):
+                if self._log.is_done(key) or not self._sharing.try_claim(key, in_order=in_order and over is not None):
                     continue
                 if self._channel.finish_is_asked:
                     self.was_cut_short = True
                     return
                 self._log.begin(key, weight=float(len(ids) * trials_in_pass))
-                yield Batch(ids, prefixes[ids], trials_in_pass, seed, stage)
+                try:
+                    yield Batch(ids, prefixes[ids], trials_in_pass, seed, stage)
+                except GeneratorExit:
+                    self._log.abandon(key)
+                    raise
                 self._log.end(key)
 
-    def _batch_size(self, trials: int) -> int:
+    def _batch_size(self, trials: int, *, examples: int) -> int:
         """Return how many examples a batch has: what fills the target's device, the same in every execution."""
         if self._request.target is None:
             return _SIZE_WITHOUT_TARGET
         is_gpu = self.target.device.type != "cpu"
-        return batch_size(self._rows_at_load, trials, is_gpu=is_gpu)
+        return batch_size(self._rows_at_load, trials, examples=examples, is_gpu=is_gpu)
 
     def remaining(self) -> float:
         if not self._clock_was_read:
@@ -179,12 +205,29 @@ class AttackContext:
                 f"{MAX_BODY_BYTES >> 20} MiB per name. Split larger arrays."
             )
         self._kept[name] = values
+        if not self._is_stored:
+            return
         self._channel.send("kept", {"data": values.reshape(-1)}, name=name, shape=" ".join(map(str, values.shape)))
 
+    @property
+    def _is_stored(self) -> bool:
+        """False outside batches for all workers but one, because all of them get there."""
+        return self._sharing.is_lead or self._log.key != OUTSIDE_ANY_BATCH
+
+    def _update_state(self) -> None:
+        """Take over what other workers have stored, unless a batch is open."""
+        if self._log.key == OUTSIDE_ANY_BATCH and (folder := self._sharing.wait_for_state()) is not None:
+            self._kept |= read_kept(folder)
+            self._earlier_is_read = True
+            earlier = read_guesses(folder)
+            self._committed = [*([] if earlier is None else [earlier]), *self._outside]
+
     def kept(self, name: str) -> NDArray[Any] | None:
+        self._update_state()
         return self._kept.get(name)
 
     def guesses(self) -> Guesses:
+        self._update_state()
         if not self._earlier_is_read:
             self._earlier_is_read = True
             if (earlier := read_guesses(self._folder)) is not None:
@@ -195,6 +238,8 @@ class AttackContext:
 
     def finish(self, order: Guesses) -> None:
         self._check(order)
+        if not self._is_stored:
+            return
         suffixes = self._narrowed(order.suffixes)
         if order.ids.nbytes + suffixes.nbytes > MAX_BODY_BYTES:
             raise HarnessError(f"context.finish: {len(order):,} rows are more than a submission may have.")
@@ -205,8 +250,12 @@ class AttackContext:
         if not isinstance(guesses, Guesses):
             raise HarnessError(f"the attack yielded {type(guesses).__name__}, but must yield Guesses.")
         self._check(guesses)
-        self._log.begin_outside()
         self._committed.append(guesses)
+        if self._log.key == OUTSIDE_ANY_BATCH:
+            self._outside.append(guesses)
+        if not self._is_stored:
+            return
+        self._log.begin_outside()
         narrowed = replace(guesses, suffixes=self._narrowed(guesses.suffixes))
         for columns in split_into_frames(GUESSES, narrowed.columns()):
             self._channel.send("guess", columns, key=self._log.key)
@@ -227,11 +276,12 @@ def first_and_rest(trials: int) -> list[int]:
     return [part for part in (min(1, trials), trials - 1) if part > 0]
 
 
-def batch_size(rows: int, trials: int, *, is_gpu: bool) -> int:
+def batch_size(rows: int, trials: int, *, examples: int, is_gpu: bool) -> int:
     """Return how many examples a batch has if `rows` sequences have room on the device.
 
-    Half of the draws are expected to be alive at a time. The most is what a CPU does in some seconds, and what fills a
-    GPU.
+    Half of the draws are expected to be alive at a time. The most is what a CPU does in some seconds, and on a GPU a
+    part of the `examples`, so that several GPUs can share them and a kill loses little.
     """
-    least, most = (64, 1024) if is_gpu else (64, 128)
+    least = 64
+    most = min(1024, -(-examples // _LEAST_BATCHES_ON_GPU)) if is_gpu else 128
     return max(least, min(most, 2 * rows // (trials + 1)))

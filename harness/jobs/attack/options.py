@@ -31,6 +31,7 @@ class RecordedOptions:
     revision: str | None
     reference: str | None
     device: str
+    devices: str | None
     dtype: str
     threads: int | None
 
@@ -57,7 +58,8 @@ def recorded_options(spec: AttackSpec) -> RecordedOptions:
     is_in_folder = spec.attack.origin.startswith(NAMED_FOLDER) and folder.is_dir()
     is_other_target = target is not None and target.id != round_.target
     revision = "main" if is_other_target else round_.revision
-    is_threads_default = target is None or target.threads == spec.hardware.get("cores")
+    workers, cores = max(1, len(spec.devices)), spec.hardware.get("cores", 0)
+    is_threads_default = target is None or target.threads == cores // workers
     return RecordedOptions(
         attack=spec.attack.name,
         attacks=folder if is_in_folder else None,
@@ -70,10 +72,20 @@ def recorded_options(spec: AttackSpec) -> RecordedOptions:
         target=target.id if target is not None and is_other_target else None,
         revision=target.revision if target is not None and target.revision != revision else None,
         reference=None if reference is None or reference.id == spec.attack.reference_model else reference.id,
-        device="auto" if target is None else target.device,
+        device="auto" if target is None or spec.devices else target.device,
+        devices=_devices_option(spec.devices),
         dtype="auto" if target is None else target.dtype,
-        threads=None if target is None or is_threads_default else target.threads,
+        threads=None if target is None or is_threads_default else target.threads * workers,
     )
+
+
+def _devices_option(devices: tuple[str, ...]) -> str | None:
+    """Return the value of `--devices`; None for a run with one worker."""
+    if not devices:
+        return None
+    if set(devices) == {"cpu"}:
+        return f"cpu:{len(devices)}"
+    return ",".join(device.removeprefix("cuda:") for device in devices)
 
 
 def _round_option(round_: Round) -> str:

@@ -32,10 +32,13 @@ def plan_attack(
     budget: float,
     seed: int,
     limit: int | None,
+    devices: tuple[str, ...] = (),
     shares_device: bool = False,
     parent: str | None = None,
 ) -> AttackSpec:
     """Return the spec of a run. `budget` is in seconds; with `limit` only the first examples are attacked.
+
+    `devices` has one device for each worker, if there are several.
 
     `parent` is the id of a tuning or the name of a group. Raises HarnessError if the attack declares network access, if
     a file of the round is absent or does not fit, if the round has no examples, or if a path parameter is absent or
@@ -86,6 +89,7 @@ def plan_attack(
         paths=path_records,
         seed=seed,
         shares_device=shares_device,
+        devices=devices,
         examples=round_examples if limit is None else min(limit, round_examples),
         round_examples=round_examples,
         round=round_.model_copy(update={"error_cap": error_cap_of(round_), "presets": {}}),

@@ -71,6 +71,8 @@ class AttackRunRecord(JobRecord[AttackSpec]):
         if spec.target is not None:
             rows.append(("target", _describe_model(spec.target)))
             rows.append(("device", _describe_device(folder, spec.target)))
+        if spec.devices:
+            rows.append(("workers", _describe_workers(folder, spec.devices)))
         if spec.reference is not None:
             rows.append(("reference", _describe_model(spec.reference)))
         return rows
@@ -99,6 +101,16 @@ def _describe_device(folder: RunFolder, target: TargetRecord) -> str:
         f"{loaded['device']}{name}, {loaded['dtype']}, {loaded['threads']} threads, "
         f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters{first}"
     )
+
+
+def _describe_workers(folder: RunFolder, devices: tuple[str, ...]) -> str:
+    """Return the number of workers and their devices, and which one died last."""
+    restarted = None
+    if folder.store.exists():
+        with RunReader(folder.store) as reader:
+            restarted = reader.last_event("worker_restarted")
+    again = "" if restarted is None else f"; worker {restarted['worker']} was started again: {restarted['reason']}"
+    return sanitize(f"{len(devices)}, on {', '.join(dict.fromkeys(devices))}{again}")
 
 
 def _is_as_recorded(recorded: Round) -> bool:

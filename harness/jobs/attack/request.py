@@ -41,16 +41,18 @@ class AttackRequest(JobRequest):
     reference: ModelRequest | None
 
 
-def write_inputs(
-    folder: Path, *, prefixes: Tokens, training: Training | None, kept: dict[str, NDArray[Any]], guesses: Guesses
-) -> None:
-    """Write the arrays that the worker reads into the existing directory `folder`."""
+def write_inputs(folder: Path, *, prefixes: Tokens, training: Training | None) -> None:
+    """Write the prefixes and training examples that the worker reads into the existing directory `folder`."""
     np.save(folder / _PREFIXES, prefixes)
     if training is not None:
         arrays = {"prefixes": training.prefixes, "suffixes": training.suffixes, "clusters": training.clusters}
         if training.preprefixes is not None:
             arrays["preprefixes"] = training.preprefixes
         np.savez(folder / _TRAINING, **arrays)  # type: ignore[arg-type]
+
+
+def write_state(folder: Path, *, kept: dict[str, NDArray[Any]], guesses: Guesses) -> None:
+    """Write the kept arrays and the guesses of batches that are done into the existing directory `folder`."""
     if kept:
         # The prefix avoids clashes with the parameters of `savez`.
         np.savez(folder / _KEPT, **{f"kept/{name}": array for name, array in kept.items()})  # type: ignore[arg-type]
@@ -73,11 +75,11 @@ def read_training(folder: Path) -> Training | None:
 
 
 def read_kept(folder: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays that earlier executions kept, by name."""
+    """Return the arrays that earlier executions and other workers kept, by name."""
     return {name.removeprefix("kept/"): array for name, array in read_archive(folder / _KEPT).items()}
 
 
 def read_guesses(folder: Path) -> Guesses | None:
-    """Return the valid guesses of earlier executions in arrival order, or None if there are none."""
+    """Return the guesses of earlier executions and other workers in arrival order, or None if there are none."""
     columns = read_archive(folder / _GUESSES)
     return Guesses.from_columns(columns) if columns else None

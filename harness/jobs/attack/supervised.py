@@ -14,7 +14,7 @@ from harness.core.live_score import LiveScore
 from harness.core.rows import columns_from_frame
 from harness.core.spec import TargetRecord
 from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.request import AttackRequest, ModelRequest, write_inputs
+from harness.jobs.attack.request import AttackRequest, ModelRequest, write_inputs, write_state
 from harness.jobs.attack.results import ranked_guesses
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
@@ -49,10 +49,10 @@ class Job(BaseJob[AttackSpec]):
             per_example=spec.attack.guesses_per_example,
         )
         with GuessReader.of_run(folder, spec) as reader:
-            self._committed = reader.committed()
+            committed = reader.guesses()
             final = reader.final_order()
             self._guesses_before = reader.row_count("guess")
-        self._live.add(self._committed.guesses)
+        self._live.add(committed)
         if final is not None:
             self._live.set_final(final)
         self._intake: GuessIntake | None = None
@@ -73,16 +73,15 @@ class Job(BaseJob[AttackSpec]):
         return self._intake
 
     def write_inputs(self, folder: Path) -> None:
-        with RunReader(self.folder.store) as reader:
-            kept = reader.kept()
+        prefixes = load_prefixes(self.spec.round)[: self.spec.examples]
+        write_inputs(folder, prefixes=prefixes, training=load_training(self.spec.round))
+        self.write_state(folder)
+
+    def write_state(self, folder: Path) -> None:
+        with GuessReader.of_run(self.folder, self.spec) as reader:
+            kept, committed = reader.kept(), reader.committed()
         # Guesses of a batch that is not done become void when the batch is run again, so the worker does not get them.
-        write_inputs(
-            folder,
-            prefixes=load_prefixes(self.spec.round)[: self.spec.examples],
-            training=load_training(self.spec.round),
-            kept=kept,
-            guesses=self._committed.guesses.part(self._committed.is_done.nonzero()[0]),
-        )
+        write_state(folder, kept=kept, guesses=committed.guesses.part(committed.is_done.nonzero()[0]))
 
     def request(self, reader: RunReader, *, finish_at: float, device: Device | None) -> AttackRequest:
         spec = self.spec

@@ -55,7 +55,15 @@ class SmallContext:
         assert (not self.begun and weight > 0) or trials == 0
         self.announced[stage] = trials
 
-    def batches(self, trials: int = 1, *, stage: str = "guess", over: Training | None = None, size: int = 64) -> Any:
+    def batches(
+        self,
+        trials: int = 1,
+        *,
+        stage: str = "guess",
+        over: Training | None = None,
+        size: int = 64,
+        in_order: bool = True,
+    ) -> Any:
         self.begun.append(stage)
         rows = self.prefixes if over is None else over.prefixes
         for first in range(0, len(rows), size):

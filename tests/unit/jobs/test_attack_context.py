@@ -19,17 +19,21 @@ def test_zero_trials_have_no_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "trials", "is_gpu", "size"),
+    ("rows", "trials", "examples", "is_gpu", "size"),
     [
-        (8192, 1, False, 128),
-        (8192, 99, False, 128),
-        (700, 99, True, 64),
-        (16384, 99, True, 327),
-        (16384, 1, True, 1024),
+        (8192, 1, 15_000, False, 128),
+        (8192, 99, 15_000, False, 128),
+        (700, 99, 15_000, True, 64),
+        (16384, 99, 15_000, True, 327),
+        (16384, 1, 15_000, True, 938),
+        (16384, 1, 30_000, True, 1024),
+        (16384, 1, 1_000, True, 64),
     ],
 )
-def test_a_batch_fills_the_device(rows: int, trials: int, is_gpu: bool, size: int) -> None:
-    assert batch_size(rows, trials, is_gpu=is_gpu) == size
+def test_a_batch_fills_the_device_and_leaves_some_for_others(
+    rows: int, trials: int, examples: int, is_gpu: bool, size: int
+) -> None:
+    assert batch_size(rows, trials, examples=examples, is_gpu=is_gpu) == size
 
 
 @given(st.integers(0, 1 << 70), st.text(max_size=20), st.integers(0, 100))

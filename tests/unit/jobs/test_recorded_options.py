@@ -72,3 +72,13 @@ def test_the_values_of_a_form_have_the_keys_of_its_fields(spec: AttackSpec) -> N
         "--device": "auto",
         "--dtype": "auto",
     }
+
+
+def test_the_workers_of_a_run_divide_its_threads(spec: AttackSpec) -> None:
+    target = MODEL.model_copy(update={"device": "cpu", "threads": 4})
+    shared = changed(spec, target=target, devices=("cpu", "cpu"), hardware={"cores": 8})
+    options = recorded_options(shared)
+    assert (options.devices, options.device, options.threads) == ("cpu:2", "auto", None)
+    assert recorded_options(changed(shared, hardware={"cores": 16})).threads == 8
+    gpus = recorded_options(changed(shared, devices=("cuda:0", "cuda:3")))
+    assert gpus.devices == "0,3"

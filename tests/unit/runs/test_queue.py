@@ -33,11 +33,12 @@ def stack(home: Path) -> Iterator[ExitStack]:
         yield stack
 
 
-def enter(stack: ExitStack, run_id: str, *devices: str, budget_s: float = 60.0) -> QueuePlace:
+def enter(stack: ExitStack, run_id: str, *devices: str, budget_s: float = 60.0, needs_all: bool = False) -> QueuePlace:
     """Let a run wait for devices until the end of the test."""
     RunFolder.of(run_id).path.mkdir(parents=True, exist_ok=True)
     locks = {device: f"{device}.lock" for device in devices or ("cpu",)}
-    return stack.enter_context(QueuePlace(RunFolder.of(run_id), locks, budget_s=budget_s))
+    place = QueuePlace(RunFolder.of(run_id), locks, budget_s=budget_s, needs_all=needs_all)
+    return stack.enter_context(place)
 
 
 def order() -> list[str]:
@@ -202,3 +203,15 @@ def test_ordinals() -> None:
     assert [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 112)] == [
         *("1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th")
     ]
+
+
+def test_a_run_on_several_devices_waits_for_the_last_of_them(stack: ExitStack, home: Path) -> None:
+    holder = recorded_run(home)
+    hold(stack, "cuda:0", holder.folder.id)
+    enter(stack, "aaaa", "cuda:0", "cuda:1", budget_s=100.0, needs_all=True)
+    enter(stack, "bbbb", "cuda:1", budget_s=5.0)
+    first, second = wait_of("aaaa"), wait_of("bbbb")
+    assert first is not None and second is not None
+    assert first.sentence.startswith("waiting for cuda:0 and cuda:1, at most")
+    assert first.at_most_s is not None and second.at_most_s == first.at_most_s + 100.0
+    holder.store.close()

@@ -71,3 +71,16 @@ def test_the_cpu_is_locked_as_one_device() -> None:
     first, second = DeviceLock("run0"), DeviceLock("run1")
     assert first.try_acquire(matching_devices("cpu")) == Device("cpu")
     assert second.try_acquire(matching_devices("cpu")) is None
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_a_run_on_several_devices_takes_all_or_none() -> None:
+    gpus = [matching_devices(name) for name in ("cuda:1", "cuda:0")]
+    first, second, third = (DeviceLock(f"run{number}") for number in range(3))
+    assert first.try_acquire(gpus[0]) is not None
+    assert second.try_acquire_all(gpus) is None
+    assert third.try_acquire(gpus[1]) is not None, "a lock was left behind"
+    first.release()
+    third.release()
+    held = second.try_acquire_all(gpus)
+    assert held is not None and [device.name for device in held] == ["cuda:1", "cuda:0"]

@@ -30,7 +30,7 @@ class FakeExecution:
     """An execution that only records its device."""
 
     def __init__(self, *arguments: Any) -> None:
-        used_devices.append(arguments[-1])
+        used_devices.extend(arguments[-1])
 
     def run(self, _: Callable[[], bool]) -> Ending:
         return Ending(Status.FINISHED)

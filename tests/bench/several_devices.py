@@ -1,0 +1,54 @@
+"""Measure what two workers gain over one: `python -m tests.bench.several_devices`.
+
+An attack that sleeps shows what the division of the work costs, because cores do not limit it. An attack with a model
+shows what two workers with one thread gain over one worker with one thread, and over one worker with two.
+"""
+
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+from tests.bench.inputs import run_harness
+from tests.functional.machine import PLUGINS, write_round
+
+_ONE_THREAD = ("--device", "cpu", "--threads", "1")
+_TWO_THREADS = ("--device", "cpu", "--threads", "2")
+_TWO_WORKERS = ("--devices", "cpu:2", "--threads", "2")
+
+
+def measure(*, repeats: int = 3) -> dict[str, Any]:
+    """Return the figures; each ratio is the median of `repeats` pairs of runs."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        write_round(place)
+        sleeping = ("draws", "--attacks", str(PLUGINS), "--round", str(place / "round.toml"), "--set", "pause=0.5")
+        drawing = ("baseline", "--round", "demo", "--limit", "1000", "--set", "trials=5")
+        pairs: dict[str, list[float]] = {"sleeping": [], "one thread": [], "two threads": []}
+        for _ in range(repeats):
+            pairs["sleeping"].append(_seconds(place, *sleeping) / _seconds(place, *sleeping, "--devices", "cpu:2"))
+            shared = _seconds(place, *drawing, *_TWO_WORKERS)
+            pairs["one thread"].append(_seconds(place, *drawing, *_ONE_THREAD) / shared)
+            pairs["two threads"].append(_seconds(place, *drawing, *_TWO_THREADS) / shared)
+    medians = {case: statistics.median(ratios) for case, ratios in pairs.items()}
+    return {
+        "two workers / one, batches that sleep 0.5 s": round(medians["sleeping"], 3),
+        "two workers of one thread / one worker of one thread, baseline": round(medians["one thread"], 3),
+        "two workers of one thread / one worker of two threads, baseline": round(medians["two threads"], 3),
+    }
+
+
+def _seconds(place: Path, *arguments: str) -> float:
+    """Return the seconds from the first batch to the end of the last one."""
+    run_harness(place, "run", *arguments)
+    newest = max((place / "state" / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+    with RunReader(RunFolder(newest).store) as reader:
+        ((begun, ended),) = reader.query("SELECT MIN(attempt.at), MAX(done.at) FROM attempt, done")
+    return float(ended - begun)
+
+
+if __name__ == "__main__":
+    for name, value in measure().items():
+        print(f"{name:66} {value}")
