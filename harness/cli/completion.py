@@ -31,9 +31,9 @@ def queued_run_names(incomplete: str) -> list[str]:
 
 def tuning_names(incomplete: str) -> list[str]:
     """Return the ids of tunings, newest first, that begin with `incomplete`."""
-    from harness.runs.tuning import all_tuning_ids
+    from harness.runs.tuning import TUNINGS
 
-    return [name for name in all_tuning_ids() if name.startswith(incomplete)]
+    return [name for name in TUNINGS.ids() if name.startswith(incomplete)]
 
 
 def run_and_tuning_names(incomplete: str) -> list[str]:

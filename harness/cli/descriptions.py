@@ -17,7 +17,7 @@ from harness.plugins.parameters import settings_from
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
-from harness.runs.tuning import all_tuning_ids
+from harness.runs.tuning import TUNINGS
 from harness.sandbox import backend_named
 from harness.sandbox.applied import AppliedSandbox
 from harness.sandbox.refusals import Refusal, describe_refusals
@@ -74,7 +74,7 @@ def describe(folder: RunFolder) -> str:
     if summary.submission is not None:
         rows.append(("submission", summary.submission))
     if summary.parent is not None:
-        rows.append(("tuning" if summary.parent in all_tuning_ids() else "group", sanitize(summary.parent)))
+        rows.append(("tuning" if summary.parent in TUNINGS.ids() else "group", sanitize(summary.parent)))
     if summary.tags:
         rows.append(("tags", ", ".join(summary.tags)))
     if summary.note:

@@ -120,12 +120,12 @@ class VerifyOptions:
 def checked_group(name: str | None) -> str | None:
     """Return the value of `--group`. Raises a usage error if it is no valid name, or if a tuning has it."""
     from harness.runs.tags import check_tag
-    from harness.runs.tuning import all_tuning_ids
+    from harness.runs.tuning import TUNINGS
 
     if name is not None:
         with usage_errors("--group"):
             check_tag(name, "name of a group")
-            if name in all_tuning_ids():
+            if name in TUNINGS.ids():
                 raise HarnessError(f"{name} is a tuning. Use another name.")
     return name
 

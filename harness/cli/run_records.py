@@ -30,7 +30,7 @@ from harness.runs.launch import is_over, stop_run
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.runs.tags import add_tags, remove_tags, tags_of
-from harness.runs.tuning import remove_tuning, runs_of
+from harness.runs.tuning import TUNINGS, runs_of
 
 _MAX_NOTE = 40
 
@@ -155,7 +155,7 @@ def rm(
         if not json:
             print(folder.id, flush=True)
     for id_ in tunings:
-        remove_tuning(id_)
+        TUNINGS.remove(id_)
         if not json:
             print(id_)
     if json:

@@ -36,17 +36,7 @@ from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.status import Status
 from harness.runs.summary import run_status
-from harness.runs.tuning import (
-    Tuning,
-    all_tuning_ids,
-    begin_tuning,
-    best_of,
-    next_step,
-    require_optuna,
-    runs_of,
-    settings_tried,
-    tuning_named,
-)
+from harness.runs.tuning import TUNINGS, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
 
 _POLL_SECONDS = 0.2
 _FOLDS = ("fold0of5", "fold1of5")
@@ -92,7 +82,7 @@ def tune(
     given |= {"settings": tuple(options.settings or ()), "vary": tuple(vary or ())}
     given["folds"] = tuple(dict.fromkeys(fold or _FOLDS))
     if resume is not None:
-        tuning = tuning_named(resume)
+        tuning = TUNINGS.named(resume)
         _refuse_other_options(context, tuning, given)
     elif attack is None:
         raise typer.BadParameter("name an attack, or use --resume TUNING.", param_hint="ATTACK")
@@ -106,7 +96,7 @@ def tune(
     try:
         _run_until(runs, tuning, space, defaults, is_new=resume is None)
     except KeyboardInterrupt:
-        if tuning.id in all_tuning_ids():
+        if tuning.id in TUNINGS.ids():
             say(f"`harness tune --resume {tuning.id} --runs {runs}` continues the tuning. A run in progress goes on.")
         raise typer.Exit(130) from None
     best = best_of(settings_tried(space, runs_of(tuning.id)))
@@ -191,7 +181,7 @@ def _run_until(
             parent=tuning.id,
         )
         if is_new:
-            begin_tuning(tuning)
+            TUNINGS.write(tuning.id, tuning)
             is_new = False
         folder = start_attack(plan.spec, plan.attack)
         _wait_for_end(folder)

@@ -9,7 +9,7 @@ from harness.core.times import date_and_time
 from harness.plugins.parameter_space import space_of
 from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RunFolder, all_run_folders, run_folder
-from harness.runs.tuning import Setting, Tuning, all_tuning_ids, best_of, runs_of, settings_tried, tuning_named
+from harness.runs.tuning import TUNINGS, Setting, Tuning, best_of, runs_of, settings_tried
 
 
 def find_run_or_tuning(name: str) -> RunFolder | Tuning:
@@ -17,14 +17,14 @@ def find_run_or_tuning(name: str) -> RunFolder | Tuning:
 
     Raises HarnessError if there is none, or more than one.
     """
-    tunings = [id_ for id_ in all_tuning_ids() if name and id_.startswith(name)]
+    tunings = [id_ for id_ in TUNINGS.ids() if name and id_.startswith(name)]
     if name in tunings:
-        return tuning_named(name)
+        return TUNINGS.named(name)
     try:
         folder = run_folder(name)
     except HarnessError:
         if tunings:
-            return tuning_named(name)
+            return TUNINGS.named(name)
         raise
     if tunings and folder.id != name:
         raise HarnessError(f"{name!r} is the beginning of several ids: {', '.join([folder.id, *tunings[:4]])}.")
@@ -62,7 +62,7 @@ def print_tuning(tuning: Tuning, *, json: bool) -> None:
 
 def print_tunings(*, json: bool) -> None:
     """Print all tunings, newest first, with the number of runs that each has."""
-    tunings = [tuning_named(id_) for id_ in all_tuning_ids()]
+    tunings = [TUNINGS.named(id_) for id_ in TUNINGS.ids()]
     parents: list[str | None] = []
     for folder in all_run_folders() if tunings else ():
         try:

@@ -5,22 +5,18 @@ at each step instead of being stored a second time. Optuna chooses the next para
 estimator, Bergstra et al. 2011) and prunes settings (median rule, Golovin et al. 2017).
 """
 
-import contextlib
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
-from harness.core.paths import runs_home
-from harness.core.text import shorten
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameter_space import Span, every_setting, settings_of
-from harness.runs.folder import RunFolder, all_run_folders, matching_id
+from harness.runs.folder import RunFolder, all_run_folders
+from harness.runs.record_files import RecordFiles
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 
@@ -54,6 +50,9 @@ class Tuning(BaseModel):
     vary: tuple[str, ...]
     options: dict[str, Any]
     seed: int
+
+
+TUNINGS = RecordFiles("tuning", Tuning, see="harness tune --list")
 
 
 @dataclass(frozen=True)
@@ -184,42 +183,6 @@ def require_optuna() -> Any:
     return optuna
 
 
-def begin_tuning(tuning: Tuning) -> None:
-    """Write the record of a tuning. Raises HarnessError if it cannot be written."""
-    file = _file_of(tuning.id)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(file, tuning.model_dump_json(indent=2) + "\n")
-    except OSError as error:
-        raise HarnessError(f"{file}: cannot be written ({error.strerror}). Set --home to another directory.") from None
-
-
-def all_tuning_ids() -> list[str]:
-    """Return the ids of all tunings, newest first."""
-    created = {}
-    for file in _file_of("").parent.glob("*.json"):
-        with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
-            created[file.stem] = file.stat().st_mtime_ns
-    return sorted(created, key=created.__getitem__, reverse=True)
-
-
-def tuning_named(name: str) -> Tuning:
-    """Return the tuning called `name`: an id, or an unambiguous beginning of one.
-
-    Raises HarnessError if there is none, if there are several, or if its record cannot be read.
-    """
-    file = _file_of(matching_id("tuning", name, all_tuning_ids(), see="harness tune --list"))
-    try:
-        return Tuning.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise HarnessError(f"{file}: cannot be read ({shorten(str(error), 120)}).") from None
-
-
-def remove_tuning(id_: str) -> None:
-    """Delete the record of a tuning. Its runs stay."""
-    _file_of(id_).unlink(missing_ok=True)
-
-
 def runs_of(id_: str) -> list[Tried]:
     """Return the runs of the tuning `id_`, oldest first."""
     found = []
@@ -232,10 +195,6 @@ def runs_of(id_: str) -> list[Tried]:
             summary = run_summary(folder)
             found.append(Tried(folder, spec, summary.recall_at_cap if summary.status in COUNTED else None))
     return sorted(found, key=lambda one: one.spec.created_at)
-
-
-def _file_of(id_: str) -> Path:
-    return runs_home().parent / "tunings" / f"{id_}.json"
 
 
 def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str], *, seed: int) -> "optuna.Study":

@@ -9,16 +9,7 @@ from harness.core.errors import HarnessError
 from harness.core.text import format_score
 from harness.plugins.parameter_space import Span, space_of
 from harness.plugins.schema import fetch_schema
-from harness.runs.tuning import (
-    Tried,
-    Tuning,
-    all_tuning_ids,
-    importances,
-    is_pruned,
-    runs_of,
-    settings_tried,
-    tuning_named,
-)
+from harness.runs.tuning import TUNINGS, Tried, Tuning, importances, is_pruned, runs_of, settings_tried
 
 
 @dataclass(frozen=True)
@@ -53,7 +44,7 @@ class TuningView:
 
 def read_tunings() -> list[TuningView]:
     """Return all tunings, newest first. Raises HarnessError if a record cannot be read."""
-    return [_view(tuning_named(id_)) for id_ in all_tuning_ids()]
+    return [_view(TUNINGS.named(id_)) for id_ in TUNINGS.ids()]
 
 
 def _view(tuning: Tuning) -> TuningView:

@@ -9,7 +9,7 @@ import typer
 
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
-from harness.runs.tuning import Tuning, begin_tuning
+from harness.runs.tuning import TUNINGS, Tuning
 from harness.supervisor.devices import Device
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.tui.recorded import recorded_run
@@ -27,7 +27,7 @@ def make_tuning(id_: str = "tttt-tune-greedy", attack: str = "greedy") -> Tuning
         seed=0,
         options={"attacks": None, "budget": None, "device": "auto"},
     )
-    begin_tuning(tuning)
+    TUNINGS.write(tuning.id, tuning)
     return tuning
 
 

@@ -1,0 +1,156 @@
+"""A sweep file: the attacks, parameters, rounds, targets and seeds of a sweep, and the runs that they give."""
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
+from harness.core.times import parse_duration
+
+MAX_RUNS = 100_000
+_MAX_FILE_BYTES = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_WORDS = {"extra_forbidden": "unknown field", "missing": "is missing"}
+
+
+def _value_texts(value: Any) -> tuple[str, ...]:
+    """Return a value, or each value of a list, as `--set` takes it."""
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise ValueError("expected at least one value")
+    for one in values:
+        if not isinstance(one, str | int | float | bool):
+            raise ValueError("expected text, a number, true or false, or a list of these")
+    return tuple(str(one).lower() if isinstance(one, bool) else str(one) for one in values)
+
+
+def _duration(value: Any) -> str | None:
+    if value is None:
+        return None
+    try:
+        parse_duration(str(value))
+    except HarnessError as error:
+        raise ValueError(str(error).rstrip(".")) from None
+    return str(value)
+
+
+Values = Annotated[tuple[str, ...], BeforeValidator(_value_texts)]
+Seed = Annotated[int, Field(ge=0)]
+
+
+class SweepFile(BaseModel):
+    """The content of a sweep file.
+
+    name: part of the sweep's id, the name of the file by default. baseline: the setting that others are compared with,
+    as `SweptRun.setting` names it. budget, limit: as the options of `harness run`. params: for an attack, each
+    parameter with one value or a list of values. Every combination becomes a run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=_NAME.pattern)
+    attacks: tuple[str, ...] = Field(min_length=1)
+    rounds: tuple[str, ...] = Field(("demo",), min_length=1)
+    targets: tuple[str, ...] = ()
+    seeds: tuple[Seed, ...] = Field((0,), min_length=1)
+    baseline: str | None = None
+    budget: Annotated[str | None, BeforeValidator(_duration)] = None
+    limit: int | None = Field(None, ge=1)
+    params: dict[str, dict[str, Values]] = {}
+
+
+class SweptRun(BaseModel):
+    """One run of a sweep: its id, which exists before the run does, and what it is a run of.
+
+    params: the text of each parameter that the sweep file names for the attack, as `--set` takes it. target: None for
+    the target of the round, and for an attack without one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: str
+    attack: str
+    params: dict[str, str]
+    seed: int
+    round: str
+    target: str | None
+
+    @property
+    def setting(self) -> str:
+        """The attack and its parameters, such as `baseline trials=4`: what runs with different seeds share."""
+        return " ".join([self.attack, *(f"{name}={text}" for name, text in self.params.items())])
+
+
+def read_sweep_file(path: Path) -> SweepFile:
+    """Return the content of a sweep file. Raises HarnessError, which names file and field, if it is not valid.
+
+    Rounds and targets that are paths are relative to the directory of the file.
+    """
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise HarnessError(f"{path}: larger than {_MAX_FILE_BYTES:,} bytes, so not a sweep file.")
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise HarnessError(f"{path}: no such file.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
+    fields.setdefault("name", path.stem)
+    try:
+        found = SweepFile.model_validate(fields)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        words = _WORDS.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+        raise HarnessError(f"{path}: {where}: {words}.") from None
+    for field in ("attacks", "rounds", "targets", "seeds"):
+        _require_distinct(path, field, getattr(found, field))
+    for attack, params in found.params.items():
+        if attack not in found.attacks:
+            raise HarnessError(f"{path}: params.{attack}: the attack is not in attacks. Add it, or remove the table.")
+        for name, texts in params.items():
+            _require_distinct(path, f"params.{attack}.{name}", texts)
+    beside = {field: tuple(_located(one, path.parent) for one in getattr(found, field)) for field in _PATH_FIELDS}
+    return found.model_copy(update=beside)
+
+
+_PATH_FIELDS = ("rounds", "targets")
+
+
+def combinations(file: SweepFile, *, uses_target: Mapping[str, bool]) -> Iterator[SweptRun]:
+    """Yield the runs of a sweep without ids, each setting once before the next seed.
+
+    `uses_target` says for each attack if it has a target. An attack without one is not repeated for each target.
+    """
+    targets = file.targets or (None,)
+    for seed, round_, target, attack in itertools.product(file.seeds, file.rounds, targets, file.attacks):
+        if not uses_target[attack] and target != targets[0]:
+            continue
+        params = file.params.get(attack, {})
+        for texts in itertools.product(*params.values()):
+            yield SweptRun(
+                run="",
+                attack=attack,
+                params=dict(zip(params, texts, strict=True)),
+                seed=seed,
+                round=round_,
+                target=target if uses_target[attack] else None,
+            )
+
+
+def _require_distinct(path: Path, field: str, values: tuple[Any, ...]) -> None:
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise HarnessError(f"{path}: {field}: {shorten(str(value))} is given twice. Remove one.")
+
+
+def _located(name: str, folder: Path) -> str:
+    """Return the path `name` made absolute; any other name as it is."""
+    if name.startswith(("./", "../")) or (name.endswith(".toml") and not name.startswith(("/", "~"))):
+        return str((folder / name).resolve())
+    return name

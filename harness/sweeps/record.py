@@ -1,0 +1,113 @@
+"""The record of a sweep: what was asked for, with the id of every run. It is written once.
+
+The progress of a sweep follows from its runs: a run exists when its directory does, and is over when its status says
+so.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from harness.core.errors import HarnessError
+from harness.runs.folder import RunFolder, new_run_id
+from harness.runs.record_files import RecordFiles
+from harness.runs.status import Status
+from harness.runs.summary import run_status
+from harness.sweeps.file import SweptRun
+
+
+class Sweep(BaseModel):
+    """A sweep as it was started.
+
+    attacks: the directory of `--attacks`, if it was given. options: the values of options that all runs share
+    (revision, device, dtype, threads). runs: in the order in which they start. `created_at` is in seconds since the
+    epoch.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    created_at: float
+    baseline: str | None
+    budget: str | None
+    limit: int | None
+    attacks: Path | None
+    options: dict[str, str | int | None]
+    runs: tuple[SweptRun, ...]
+
+
+SWEEPS = RecordFiles("sweep", Sweep, see="harness sweep list")
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """The runs of a sweep by their state. unfinished: lost, stopped or crashed; `--resume` continues them."""
+
+    finished: tuple[SweptRun, ...]
+    running: tuple[SweptRun, ...]
+    unfinished: tuple[SweptRun, ...]
+    missing: tuple[SweptRun, ...]
+
+
+COUNTED = (Status.FINISHED, Status.OUT_OF_TIME)
+"""The final statuses of runs that are not run again."""
+
+
+def begin_sweep(
+    name: str,
+    runs: list[SweptRun],
+    *,
+    baseline: str | None,
+    budget: str | None,
+    limit: int | None,
+    attacks: Path | None,
+    options: dict[str, str | int | None],
+) -> Sweep:
+    """Give every run an id and write the record. Raises HarnessError if it cannot be written."""
+    sweep = Sweep(
+        id=new_run_id(name),
+        created_at=time.time(),
+        baseline=baseline,
+        budget=budget,
+        limit=limit,
+        attacks=attacks,
+        options=options,
+        runs=tuple(run.model_copy(update={"run": new_run_id(_label(run))}) for run in runs),
+    )
+    SWEEPS.write(sweep.id, sweep)
+    return sweep
+
+
+def sweep_named(name: str) -> Sweep:
+    """Return the sweep called `name`: an id, an unambiguous beginning of one, or `latest`.
+
+    Raises HarnessError if there is none, if there are several, or if its record cannot be read.
+    """
+    if name == "latest":
+        if not (known := SWEEPS.ids()):
+            raise HarnessError("there is no sweep yet. Start one with harness sweep run FILE.")
+        name = known[0]
+    return SWEEPS.named(name)
+
+
+def progress_of(sweep: Sweep) -> SweepProgress:
+    """Return the runs of a sweep by their state, each in the order of the sweep."""
+    states: dict[str, list[SweptRun]] = {"finished": [], "running": [], "unfinished": [], "missing": []}
+    for run in sweep.runs:
+        states[_state_of(RunFolder.of(run.run))].append(run)
+    return SweepProgress(**{name: tuple(runs) for name, runs in states.items()})
+
+
+def _state_of(folder: RunFolder) -> str:
+    if not folder.spec_file.is_file():
+        return "missing"
+    status = run_status(folder)
+    if status in COUNTED:
+        return "finished"
+    return "unfinished" if status.is_over else "running"
+
+
+def _label(run: SweptRun) -> str:
+    return f"{run.attack}-{Path(run.round).stem.replace(':', '-')}"
