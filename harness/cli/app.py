@@ -28,6 +28,7 @@ PANELS = {
     },
     "Attacks": {
         "attacks": ("attacks:app", "List attacks, show one, or write a new one."),
+        "sweep": ("sweep:app", "Run many runs from one file, and compare them."),
         "tune": ("tune:tune", "Search an attack's parameters on training examples."),
     },
     "Scoring": {

@@ -59,8 +59,11 @@ def resolve_run(
     shares_device: bool = False,
     parent: str | None = None,
     uses_preset: bool = False,
+    run_id: str | None = None,
 ) -> ResolvedRun:
-    """Find, fetch, hash and check everything that a run needs. `parent` is the id of a tuning or the name of a group.
+    """Find, fetch, hash and check everything that a run needs.
+
+    `parent` is the id of a tuning or a sweep, or the name of a group. `run_id` is the run's id, by default a new one.
 
     `devices` is the value of `--devices`. With `uses_preset`, the values of the round's preset for the attack replace
     the attack's defaults.
@@ -97,7 +100,7 @@ def resolve_run(
         round_,
         record,
         reference=reference,
-        id_=new_run_id(f"{attack.name}-{round_.name.replace(':', '-')}"),
+        id_=run_id or new_run_id(f"{attack.name}-{round_.name.replace(':', '-')}"),
         budget=seconds,
         seed=options.seed,
         limit=limit,

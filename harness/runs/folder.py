@@ -127,7 +127,7 @@ class RunFolder:
 
     @property
     def inputs(self) -> Path:
-        """The inputs of an audit; an attack run has none."""
+        """The inputs of an audit, or of an attack run on a node of a cluster; other attack runs have none."""
         return self.path / "inputs"
 
     @property

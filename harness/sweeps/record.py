@@ -37,6 +37,11 @@ class Sweep(BaseModel):
     options: dict[str, str | int | None]
     runs: tuple[SweptRun, ...]
 
+    @property
+    def journal(self) -> Path:
+        """The file that says which run was started on which node of a cluster."""
+        return SWEEPS.file_of(self.id).with_suffix(".nodes")
+
 
 SWEEPS = RecordFiles("sweep", Sweep, see="harness sweep list")
 
@@ -55,27 +60,16 @@ COUNTED = (Status.FINISHED, Status.OUT_OF_TIME)
 """The final statuses of runs that are not run again."""
 
 
-def begin_sweep(
-    name: str,
-    runs: list[SweptRun],
-    *,
-    baseline: str | None,
-    budget: str | None,
-    limit: int | None,
-    attacks: Path | None,
-    options: dict[str, str | int | None],
-) -> Sweep:
-    """Give every run an id and write the record. Raises HarnessError if it cannot be written."""
-    sweep = Sweep(
-        id=new_run_id(name),
-        created_at=time.time(),
-        baseline=baseline,
-        budget=budget,
-        limit=limit,
-        attacks=attacks,
-        options=options,
-        runs=tuple(run.model_copy(update={"run": new_run_id(_label(run))}) for run in runs),
+def begin_sweep(draft: Sweep) -> Sweep:
+    """Give a draft and each of its runs an id, and write the record. Raises HarnessError if it cannot be written."""
+    id_ = new_run_id(draft.id)
+    # The runs have the letters of the sweep and a number, because random letters would clash in a large sweep.
+    tag, digits = id_.partition("-")[0], len(str(len(draft.runs)))
+    runs = tuple(
+        run.model_copy(update={"run": f"{tag}-{number:0{digits}}-{_label(run)}"})
+        for number, run in enumerate(draft.runs, start=1)
     )
+    sweep = draft.model_copy(update={"id": id_, "created_at": time.time(), "runs": runs})
     SWEEPS.write(sweep.id, sweep)
     return sweep
 

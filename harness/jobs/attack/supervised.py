@@ -1,6 +1,7 @@
 """An attack in the supervisor: its inputs, the checks of its guesses, and its live score."""
 
 import math
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -73,8 +74,12 @@ class Job(BaseJob[AttackSpec]):
         return self._intake
 
     def write_inputs(self, folder: Path) -> None:
-        prefixes = load_prefixes(self.spec.round)[: self.spec.examples]
-        write_inputs(folder, prefixes=prefixes, training=load_training(self.spec.round))
+        if self.folder.inputs.is_dir():
+            # A node of a cluster has the inputs instead of the round's files.
+            shutil.copytree(self.folder.inputs, folder, dirs_exist_ok=True)
+        else:
+            prefixes = load_prefixes(self.spec.round)[: self.spec.examples]
+            write_inputs(folder, prefixes=prefixes, training=load_training(self.spec.round))
         self.write_state(folder)
 
     def write_state(self, folder: Path) -> None:

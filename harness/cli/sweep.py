@@ -1,0 +1,273 @@
+"""`harness sweep`: many runs from one file, on this machine or on a Ray cluster."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.options import Attacks, DeviceOptions, Json, RunOptions
+from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
+from harness.cli.progress import StatusLine
+from harness.cli.resolving import ResolvedRun, current_weights, resolve_run
+from harness.cli.typer_classes import CommandLine, GroupWithDefault, is_given
+from harness.cli.watching import EXIT_INCOMPLETE, score_text
+from harness.core.errors import HarnessError, UsageError
+from harness.core.times import format_duration
+from harness.plugins.discovery import attack_named
+from harness.runs.folder import RunFolder
+from harness.runs.status import Status
+from harness.runs.summary import run_summary
+from harness.sweeps.estimates import estimated_seconds, finished_runs
+from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
+from harness.sweeps.record import Sweep, begin_sweep, progress_of, sweep_named
+from harness.sweeps.running import Ended, Executor, LocalExecutor, PlannedRun, SweepState, follow_sweep
+
+_SECONDS_BETWEEN_LINES = 30.0
+_SHOWN_ACTIVE = 4
+LOCAL, NO_RAY = "local", "none"
+
+app = CommandLine(group=GroupWithDefault, help="Run many runs from one file, and compare them.")
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Sweep file (TOML).", show_default=False)] = None,
+    resume: Annotated[str | None, typer.Option(metavar="SWEEP", help="Continue a sweep, or `latest`.")] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Ray cluster: its address, `auto`, `local`, or `none` for one run after the other here.  "
+            "[default: local if Ray is installed]",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every run and start nothing.")] = False,
+    attacks: Attacks = None,
+    revision: Annotated[str | None, typer.Option(help="Revision of hub targets.")] = None,
+    *,
+    compute: DeviceOptions,
+    json: Json = False,
+) -> None:
+    """Run every combination of a sweep file.
+
+    Each combination of attack, parameters, round, target and seed is a run with its own budget. Ctrl-C ends the
+    command; `harness sweep --resume` continues, and no finished run is run again. On Ray a run has one CPU thread
+    unless --threads is given, and a GPU if the cluster has any and --device is not cpu.
+    """
+    given: dict[str, Any] = {"revision": revision, **vars(compute)}
+    if (file is None) is (resume is None):
+        raise typer.BadParameter("name a sweep file, or use --resume SWEEP.", param_hint="FILE")
+    if resume is not None:
+        sweep = sweep_named(resume)
+        _refuse_changes(context, sweep, given | {"attacks": attacks})
+    if dry_run or resume is None:
+        drafted = sweep if resume is not None else _draft(Path(str(file)), attacks, given)
+        resolved = [_resolve(drafted, one) for one in drafted.runs]
+        if dry_run:
+            _print_plan(drafted, resolved, json=json)
+            return
+        sweep = begin_sweep(drafted)
+    say(f"sweep {sweep.id}: {pluralize(len(sweep.runs), 'run')}")
+    state = _follow(sweep, ray)
+    _print_result(sweep, state, json=json)
+
+
+def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
+    """Return the sweep of a file, without ids."""
+    content = read_sweep_file(file)
+    directory = None if attacks is None else attacks.absolute()
+    uses_target = {name: attack_named(name, directory).uses_target for name in content.attacks}
+    runs = tuple(combinations(content, uses_target=uses_target))
+    if len(runs) > MAX_RUNS:
+        raise HarnessError(f"{file}: {len(runs):,} runs, more than {MAX_RUNS:,}. Divide it into several sweeps.")
+    return Sweep(
+        id=content.name,
+        created_at=0.0,
+        baseline=content.baseline,
+        budget=content.budget,
+        limit=content.limit,
+        attacks=directory,
+        options=options,
+        runs=runs,
+    )
+
+
+def _refuse_changes(context: typer.Context, sweep: Sweep, given: dict[str, Any]) -> None:
+    recorded = {**sweep.options, "attacks": sweep.attacks}
+    for name, value in given.items():
+        if is_given(context, name) and recorded.get(name) != value:
+            raise typer.BadParameter(
+                f"{sweep.id} was started with {recorded.get(name) or 'the default'}. Remove the option, or start a new "
+                "sweep.",
+                param_hint=f"--{name}",
+            )
+
+
+def _resolve(sweep: Sweep, one: SweptRun, *, on_cluster: bool = False) -> ResolvedRun:
+    """Resolve one run. Raises HarnessError, which names the run. On a cluster the nodes choose the device."""
+    compute = DeviceOptions(*(sweep.options[name] for name in ("device", "dtype", "threads")))  # type: ignore[arg-type]
+    options = RunOptions(
+        target=one.target,
+        revision=sweep.options["revision"],  # type: ignore[arg-type]
+        budget=sweep.budget,
+        settings=[f"{name}={text}" for name, text in one.params.items()],
+        seed=one.seed,
+        attacks=sweep.attacks,
+    )
+    attack = attack_named(one.attack, sweep.attacks)
+    if not attack.uses_target:
+        compute, options = (
+            DeviceOptions(),
+            RunOptions(budget=sweep.budget, settings=options.settings, seed=one.seed, attacks=sweep.attacks),
+        )
+    elif on_cluster:
+        compute = DeviceOptions("cpu", compute.dtype, compute.threads or 1)
+    try:
+        return resolve_run(
+            one.attack, one.round, options, compute, limit=sweep.limit, parent=sweep.id, run_id=one.run or None
+        )
+    except (HarnessError, typer.BadParameter) as error:
+        reason = error.message if isinstance(error, typer.BadParameter) else str(error)
+        raise UsageError(f"{one.setting} on {one.round}, seed {one.seed}: {reason}") from None
+
+
+def _follow(sweep: Sweep, ray: str | None) -> SweepState:
+    by_id = {one.run: one for one in sweep.runs}
+    progress = progress_of(sweep)
+    left = [one.run for one in (*progress.running, *progress.unfinished, *progress.missing)]
+    if progress.finished:
+        say(f"{len(progress.finished):,} of {len(sweep.runs):,} are finished already")
+    on_cluster = bool(left) and ray != NO_RAY and (ray is not None or _has_ray())
+    with StatusLine(seconds=_SECONDS_BETWEEN_LINES) as line:
+
+        def plan(id_: str) -> PlannedRun:
+            found = _resolve(sweep, by_id[id_], on_cluster=on_cluster)
+            return PlannedRun(found.spec, found.attack)
+
+        def on_change(state: SweepState, ended: Sequence[Ended]) -> None:
+            for one in ended:
+                say(_ended_line(state, by_id[one.run], one))
+            line.update(_state_line(sweep, state))
+
+        try:
+            with _executor(sweep, ray or LOCAL, on_cluster=on_cluster) as executor:
+                return follow_sweep(left, len(sweep.runs), executor, plan, on_change=on_change)
+        except KeyboardInterrupt:
+            say(f"`harness sweep --resume {sweep.id}` continues the sweep. Runs in progress on this machine go on.")
+            raise typer.Exit(130) from None
+
+
+class _Here:
+    """The executor of this machine as a context manager, which has nothing to close."""
+
+    def __enter__(self) -> Executor:
+        return LocalExecutor(current_weights)
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: a run in progress goes on."""
+
+
+def _executor(sweep: Sweep, ray: str, *, on_cluster: bool) -> Any:
+    if not on_cluster:
+        return _Here()
+    from harness.cluster.executor import RayExecutor
+
+    return RayExecutor(
+        ray,
+        journal_file=sweep.journal,
+        device=str(sweep.options["device"]),
+        threads=int(sweep.options["threads"] or 1),
+        on_message=lambda text: say(sanitize(text)),
+    )
+
+
+def _has_ray() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("ray") is not None
+
+
+def _state_line(sweep: Sweep, state: SweepState) -> str:
+    parts = [sweep.id, f"{state.done:,} of {state.total:,} runs"]
+    if state.failed:
+        parts.append(f"{len(state.failed):,} failed")
+    if state.eta_s is not None:
+        parts.append(f"ETA {format_duration(state.eta_s)}")
+    shown = [
+        f"{one.run} {one.words}" + ("" if one.share is None else f" {one.share:.0%}")
+        for one in state.active[:_SHOWN_ACTIVE]
+    ]
+    more = len(state.active) - len(shown)
+    return " · ".join([*parts, *map(sanitize, shown), *([f"{more} more in progress"] if more > 0 else [])])
+
+
+def _ended_line(state: SweepState, one: SweptRun, ended: Ended) -> str:
+    name = f"{state.done:,} of {state.total:,}: {one.run} · {one.setting} · seed {one.seed}"
+    if ended.failure:
+        return sanitize(f"{name} · failed: {ended.failure}")
+    summary = run_summary(RunFolder.of(one.run))
+    status = "" if summary.status is Status.FINISHED else f" · {summary.status.words}"
+    return sanitize(f"{name} · {score_text(summary)}{status}")
+
+
+def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, json: bool) -> None:
+    """Print the number of runs, and how long they take: from earlier runs, otherwise at most their budgets."""
+    past = finished_runs()
+    seconds = [estimated_seconds(one.spec, past) for one in resolved]
+    known = [value for value in seconds if value is not None]
+    budgets = [one.spec.budget for one, value in zip(resolved, seconds, strict=True) if value is None]
+    if json:
+        runs = [
+            {
+                **one.model_dump(exclude={"run"}),
+                "setting": one.setting,
+                "budget_s": plan.spec.budget,
+                "estimate_s": value,
+            }
+            for one, plan, value in zip(sweep.runs, resolved, seconds, strict=True)
+        ]
+        print_json({"runs": runs, "estimated_s": sum(known), "unestimated_budget_s": sum(budgets)})
+        return
+    rows = [("setting", "round", "target", "runs", "estimate of each", "budget of each")]
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for place, one in enumerate(sweep.runs):
+        target = resolved[place].spec.target_name or "–"
+        groups.setdefault((one.setting, resolved[place].spec.round.name, target), []).append(place)
+    for (setting, round_, target), places in groups.items():
+        estimate = seconds[places[0]]
+        budget = format_duration(resolved[places[0]].spec.budget)
+        shown = "unknown" if estimate is None else format_duration(estimate)
+        rows.append((sanitize(setting), round_, sanitize(target), str(len(places)), shown, budget))
+    print(align_columns(rows))
+    parts = [f"{pluralize(len(sweep.runs), 'run')}, one after the other:"]
+    if known:
+        parts.append(f"about {format_duration(sum(known))} for {len(known):,} from earlier runs")
+    if budgets:
+        parts.append(
+            f"{'and ' if known else ''}at most {format_duration(sum(budgets))} for {len(budgets):,} unknown ones"
+        )
+    print(" ".join(parts))
+
+
+def _print_result(sweep: Sweep, state: SweepState, *, json: bool) -> None:
+    """Print how the sweep ended. Exit code 1 if a run has no record or crashed, 3 if one was stopped."""
+    progress = progress_of(sweep)
+    if json:
+        print_json(
+            {
+                "id": sweep.id,
+                "runs": len(sweep.runs),
+                "finished": [one.run for one in progress.finished],
+                "unfinished": [one.run for one in (*progress.running, *progress.unfinished, *progress.missing)],
+                "failed": state.failed,
+            }
+        )
+    say(f"`harness sweep show {sweep.id}` compares the runs.")
+    if state.failed:
+        raise HarnessError(f"{sweep.id}: {pluralize(len(state.failed), 'run')} failed. See the lines above.")
+    if len(progress.finished) < len(sweep.runs):
+        left = len(sweep.runs) - len(progress.finished)
+        say(f"{pluralize(left, 'run')} did not finish. `harness sweep --resume {sweep.id}` continues.")
+        raise typer.Exit(EXIT_INCOMPLETE)

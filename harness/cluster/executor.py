@@ -1,0 +1,258 @@
+"""The runs of a sweep on a Ray cluster: one task per run, whose messages bring its progress and its record home."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from harness.cluster.arrival import Arrival
+from harness.cluster.node import Message, compute_run, forget_run
+from harness.cluster.shipment import Packer, Shipment
+from harness.core.errors import HarnessError
+from harness.jobs.attack.spec import AttackSpec
+from harness.sweeps.running import Active, Ended, PlannedRun
+
+LOCAL = "local"
+_WAIT_SECONDS = 0.2
+_MOST_ATTEMPTS = 3
+"""How often a run is given to a node; a node that dies ends an attempt."""
+_TASKS_PER_PLACE = 2
+"""Tasks that are submitted for each place where one can run, so that no place waits for this process."""
+_MESSAGES_AHEAD = 8
+_RESOURCE_SECONDS = 5.0
+_FINISHING_SECONDS = 30.0
+
+
+def require_ray() -> Any:
+    """Return the library. Raises HarnessError if it is not installed."""
+    try:
+        import ray
+    except ImportError:
+        raise HarnessError(
+            "a cluster needs Ray: pip install 'extraction-harness[ray]', or pip install ray. "
+            "--ray none runs one after the other on this machine."
+        ) from None
+    return ray
+
+
+def connect(address: str) -> Any:
+    """Connect to the cluster at `address`, or start one on this machine for `local`, and return the library.
+
+    Raises HarnessError if Ray is not installed or the cluster does not answer.
+    """
+    # Before the import, which reads it: nothing is reported to anybody.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    ray = require_ray()
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == LOCAL:
+        from harness.runs.machine import usable_cores
+
+        options |= {"num_cpus": usable_cores(), "include_dashboard": False}
+    else:
+        options["address"] = address
+    try:
+        ray.init(**options)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise HarnessError(
+            f"--ray {address}: no cluster answers ({reason}). Start one with ray start --head."
+        ) from None
+    return ray
+
+
+class RayExecutor:
+    """A Ray cluster. The record of each run is copied into the store of this machine when the run is over."""
+
+    def __init__(
+        self, address: str, *, journal_file: Path, device: str, threads: int, on_message: Callable[[str], None]
+    ) -> None:
+        """`device` and `threads` are options of the sweep; `journal_file` remembers which node has which run.
+
+        `on_message` gets a sentence when a node died and its run is given to another one.
+        """
+        self._address = address
+        self._journal = _Journal(journal_file)
+        self._device = device
+        self._threads = threads
+        self._on_message = on_message
+        self._packer = Packer()
+        self._references: dict[str, list[Any]] = {}
+        self._tasks: dict[Any, _Task] = {}
+        self._deletions: list[Any] = []
+        self._places = 1
+        self._places_known_until = 0.0
+        self._gpus = 0
+
+    def __enter__(self) -> Self:
+        """Connect to the cluster."""
+        self._ray = connect(self._address)
+        self._gpus = int(self._device != "cpu" and self._ray.cluster_resources().get("GPU", 0) > 0)
+        retry_never = {"max_retries": 0, "num_returns": "streaming"}
+        self._compute = self._ray.remote(**retry_never, _generator_backpressure_num_objects=_MESSAGES_AHEAD)(_task)
+        self._forget = self._ray.remote(num_cpus=0, max_retries=0)(forget_run)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Disconnect. Runs in progress are continued by the next command."""
+        for task in self._tasks.values():
+            task.arrival.discard()
+        if self._deletions:
+            self._ray.wait(self._deletions, num_returns=len(self._deletions), timeout=_FINISHING_SECONDS)
+        self._ray.shutdown()
+
+    @property
+    def has_room(self) -> bool:
+        """True if fewer tasks are submitted than twice the places of the cluster."""
+        now = time.monotonic()
+        if now >= self._places_known_until:
+            self._places_known_until = now + _RESOURCE_SECONDS
+            resources = self._ray.cluster_resources()
+            each = {"CPU": self._threads, "GPU": self._gpus}
+            self._places = max(1, *(0, min(int(resources.get(name, 0) // one) for name, one in each.items() if one)))
+        return len(self._tasks) < _TASKS_PER_PLACE * self._places
+
+    @property
+    def active(self) -> Sequence[Active]:
+        """The submitted runs; those that a node works on first."""
+        found = [Active(task.spec.id, task.words, task.share) for task in self._tasks.values()]
+        return sorted(found, key=lambda one: one.words == _WAITING)
+
+    def start(self, planned: PlannedRun) -> None:
+        """Submit a run. A node that has begun it in an earlier command continues it."""
+        self._submit(_Task(planned.spec, self._packer.shipment(planned), self._journal.node_of(planned.spec.id)))
+
+    def wait(self) -> Sequence[Ended]:
+        """Take the messages that have arrived; return the runs whose record is in the store, or that failed."""
+        if not self._tasks:
+            return ()
+        ready, _ = self._ray.wait(list(self._tasks), num_returns=len(self._tasks), timeout=0)
+        if not ready:
+            ready, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=_WAIT_SECONDS)
+        ended = []
+        for generator in ready:
+            task = self._tasks[generator]
+            try:
+                is_over = self._take(task, self._ray.get(next(generator)))
+            except StopIteration:
+                is_over, task.failure = True, "the node ended the task without a record."
+            except HarnessError as error:
+                is_over, task.failure = True, str(error)
+            except self._ray.exceptions.RayError as error:
+                is_over = self._take_error(generator, task, error)
+            if is_over:
+                self._tasks.pop(generator, None)
+                task.arrival.discard()
+                ended.append(Ended(task.spec.id, task.failure))
+        return ended
+
+    def _submit(self, task: "_Task") -> None:
+        contents = {}
+        for sha256 in task.shipment.contents:
+            if sha256 not in self._references:
+                self._references[sha256] = [self._ray.put(chunk) for chunk in self._packer.contents[sha256].chunks()]
+            contents[sha256] = self._references[sha256]
+        uses_gpu = self._gpus if task.spec.attack.uses_target else 0
+        options: dict[str, Any] = {"num_cpus": self._threads, "num_gpus": uses_gpu, "name": task.spec.id}
+        if task.node is not None:
+            options["scheduling_strategy"] = self._on_node(task.node, soft=True)
+        device = "cuda" if uses_gpu else "cpu"
+        generator = self._compute.options(**options).remote(task.shipment.model_dump_json(), contents, device)
+        self._tasks[generator] = task
+
+    def _take(self, task: "_Task", message: Message) -> bool:
+        """Take one message; return True if the record of the run is complete and in the store."""
+        kind, content = message
+        if kind == "node":
+            task.node = content
+            self._journal.add(task.spec.id, content)
+        elif kind == "status":
+            task.words, task.share = content
+        elif kind == "file":
+            task.words = "copying its record"
+            task.arrival.begin_file(content)
+        elif kind == "bytes":
+            task.arrival.add_bytes(content)
+        elif kind == "end":
+            task.arrival.store(content)
+            self._deletions.append(
+                self._forget.options(scheduling_strategy=self._on_node(str(task.node), soft=False)).remote(task.spec.id)
+            )
+            return True
+        return False
+
+    def _take_error(self, generator: Any, task: "_Task", error: Exception) -> bool:
+        """Submit a task again whose node died; return True if it has failed for good."""
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, Exception):
+            task.failure = str(cause) if isinstance(cause, HarnessError) else repr(cause)
+            return True
+        task.attempts += 1
+        if task.attempts >= _MOST_ATTEMPTS:
+            task.failure = f"{task.attempts} nodes died that had it."
+            return True
+        self._on_message(f"{task.spec.id}: its node died ({type(error).__name__}). Another one takes it.")
+        del self._tasks[generator]
+        task.begin_again()
+        self._submit(task)
+        return False
+
+    def _on_node(self, node: str, *, soft: bool) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return NodeAffinitySchedulingStrategy(node, soft=soft)
+
+
+_WAITING = "waiting for a node"
+
+
+class _Task:
+    """A submitted run, and what has arrived of it. node: the id of the node that has begun it."""
+
+    def __init__(self, spec: AttackSpec, shipment: Shipment, node: str | None) -> None:
+        self.spec = spec
+        self.shipment = shipment
+        self.node = node
+        self.attempts = 0
+        self.failure = ""
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forget what has arrived."""
+        self.words = _WAITING
+        self.share: float | None = None
+        self.arrival = Arrival(self.spec)
+
+
+class _Journal:
+    """Which node was given which run: a line for each, appended. A lost line only costs the work of a run."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        self._node_of_run = {run: node for run, _, node in (line.partition(" ") for line in lines)}
+
+    def node_of(self, run: str) -> str | None:
+        """Return the id of the node that had the run last."""
+        return self._node_of_run.get(run)
+
+    def add(self, run: str, node: str) -> None:
+        """Record that a node has begun a run."""
+        if self._node_of_run.get(run) != node:
+            self._node_of_run[run] = node
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(f"{run} {node}\n")
+
+
+def _task(shipment: str, contents: dict[str, list[Any]], device: str) -> Iterator[Message]:
+    """Compute a run on the node where this is called. `contents` has references to the parts of each content."""
+    import ray
+
+    yield "node", ray.get_runtime_context().get_node_id()
+
+    def fetch(sha256: str) -> Iterator[bytes]:
+        for reference in contents[sha256]:
+            yield ray.get(reference)
+
+    yield from compute_run(Shipment.model_validate_json(shipment), fetch, device=device)

@@ -1,0 +1,156 @@
+"""What travels to a node for one run: its spec without answers, and files by hash.
+
+A node gets the inputs of the worker, not the files of the round: attacked prefixes, training examples and no answers.
+So the run is blind there, and its score is computed at home, from the guesses that come back.
+"""
+
+import hashlib
+import io
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from harness.core.errors import HarnessError
+from harness.core.examples import load_prefixes, load_training
+from harness.core.files import file_sha256
+from harness.core.spec import TargetRecord
+from harness.jobs.attack.request import write_inputs
+from harness.jobs.attack.spec import AttackSpec
+from harness.runs.inputs import files_in
+from harness.sweeps.running import PlannedRun
+
+CHUNK_BYTES = 32 << 20
+
+
+class Shipment(BaseModel):
+    """A run as a node receives it.
+
+    spec: the spec of the run at home, without answers; its paths do not exist on the node. code, inputs: the files of
+    the run's directories of these names. targets: the files of each model, in the order of the spec. paths: the files
+    of each path parameter; a single file has the name "". Each maps a relative name to the SHA-256 of the content.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: AttackSpec
+    code: dict[str, str]
+    inputs: dict[str, str]
+    targets: tuple[dict[str, str], ...]
+    paths: dict[str, dict[str, str]]
+
+    @property
+    def contents(self) -> set[str]:
+        """The hash of every content that the run needs."""
+        return {
+            sha256
+            for files in (self.code, self.inputs, *self.targets, *self.paths.values())
+            for sha256 in files.values()
+        }
+
+
+@dataclass(frozen=True)
+class Content:
+    """The content of a file: of one on disk, or of `data` if it is not None."""
+
+    path: Path | None = None
+    data: bytes | None = None
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the content in parts of at most CHUNK_BYTES."""
+        if self.data is not None:
+            stream: io.BufferedIOBase = io.BytesIO(self.data)
+        else:
+            assert self.path is not None
+            stream = self.path.open("rb")
+        with stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                yield chunk
+
+
+class Packer:
+    """Makes shipments, and remembers the hashes of files that many runs need."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[tuple[str, int, int], str] = {}
+        self._inputs: dict[str, dict[str, str]] = {}
+        self.contents: dict[str, Content] = {}
+        """The contents of all shipments so far, by SHA-256."""
+
+    def shipment(self, planned: PlannedRun) -> Shipment:
+        """Return what travels for a run. Raises HarnessError if a file cannot be read."""
+        spec, attack = planned.spec, planned.attack
+        try:
+            return Shipment(
+                spec=without_answers(spec),
+                code={spec.attack.file: self._add_file(attack.path)},
+                inputs=self._worker_inputs(spec),
+                targets=tuple(self._files_below(target.path) for target in spec.targets),
+                paths={name: self._files_below(record.path) for name, record in spec.paths.items()},
+            )
+        except OSError as error:
+            raise HarnessError(f"{error.filename}: cannot be read ({error.strerror}).") from None
+
+    def _files_below(self, path: Path) -> dict[str, str]:
+        if path.is_file():
+            return {"": self._add_file(path)}
+        return {file.relative_to(path).as_posix(): self._add_file(file) for file in files_in(path)}
+
+    def _add_file(self, path: Path) -> str:
+        found = path.stat()
+        key = (str(path), found.st_size, found.st_mtime_ns)
+        if key not in self._hashes:
+            self._hashes[key] = file_sha256(path)
+        sha256 = self._hashes[key]
+        self.contents.setdefault(sha256, Content(path=path))
+        return sha256
+
+    def _worker_inputs(self, spec: AttackSpec) -> dict[str, str]:
+        """Return the files that the supervisor would write for the worker, which hold no answer."""
+        key = f"{spec.round.model_dump_json()} {spec.examples} {sorted(spec.data_sha256.items())}"
+        if key not in self._inputs:
+            files = {}
+            with tempfile.TemporaryDirectory() as folder:
+                prefixes = load_prefixes(spec.round)[: spec.examples]
+                write_inputs(Path(folder), prefixes=prefixes, training=load_training(spec.round))
+                for file in files_in(Path(folder)):
+                    data = file.read_bytes()
+                    sha256 = hashlib.sha256(data).hexdigest()
+                    self.contents.setdefault(sha256, Content(data=data))
+                    files[file.name] = sha256
+            self._inputs[key] = files
+        return self._inputs[key]
+
+
+def without_answers(spec: AttackSpec) -> AttackSpec:
+    """Return a spec whose round names no file: it is blind, and its inputs are read from the directory of the run."""
+    absent = dict.fromkeys(
+        ("answer_file", "preprefix_file", "train_prefix_file", "train_suffix_file", "train_preprefix_file")
+    )
+    round_ = spec.round.model_copy(
+        update=absent | {"fold": None, "source": None, "answer_rows": None, "train_rows": None}
+    )
+    return spec.model_copy(update={"round": round_, "data_sha256": {}})
+
+
+def bound_to_node(
+    shipped: AttackSpec, *, targets: tuple[Path, ...], paths: Mapping[str, Path], device: str
+) -> AttackSpec:
+    """Return the spec with the paths of a node and with the device that the node gives the run."""
+    records = iter(targets)
+
+    def located(target: TargetRecord | None) -> TargetRecord | None:
+        return None if target is None else target.model_copy(update={"path": next(records), "device": device})
+
+    return shipped.model_copy(
+        update={
+            "target": located(shipped.target),
+            "reference": located(shipped.reference),
+            "paths": {name: record.model_copy(update={"path": paths[name]}) for name, record in shipped.paths.items()},
+            "params": shipped.params | {name: str(path) for name, path in paths.items()},
+            # The node divides its processors and GPUs among runs itself. A GPU is given to one run at a time.
+            "shares_device": device == "cpu",
+        }
+    )

@@ -1,0 +1,154 @@
+"""Start the runs of a sweep one after the other or many at once, and follow them to their ends."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from harness.core.errors import HarnessError
+from harness.jobs.attack.planning import start_attack
+from harness.jobs.attack.spec import AttackSpec
+from harness.plugins.discovery import AttackFile
+from harness.runs.folder import RunFolder
+from harness.runs.launch import is_over, resume_run
+from harness.runs.summary import run_status, run_summary
+
+_POLL_SECONDS = 0.1
+
+
+class PlannedRun(NamedTuple):
+    """A run that can start: what it records, and the file that its source is copied from."""
+
+    spec: AttackSpec
+    attack: AttackFile
+
+
+class Active(NamedTuple):
+    """A run in progress. words: its status for people. share: the part of its work that is done, None if unknown."""
+
+    run: str
+    words: str
+    share: float | None
+
+
+class Ended(NamedTuple):
+    """A run that is over. failure: why its record is not in the store; empty if it is."""
+
+    run: str
+    failure: str = ""
+
+
+class Executor(Protocol):
+    """Where the runs of a sweep are computed. Their records end up in the store of this machine."""
+
+    @property
+    def has_room(self) -> bool:
+        """True if another run may be started now."""
+
+    @property
+    def active(self) -> Sequence[Active]:
+        """The runs that were started and are not over."""
+
+    def start(self, planned: PlannedRun) -> None:
+        """Start a run, or continue it if an earlier sweep command started it."""
+
+    def wait(self) -> Sequence[Ended]:
+        """Wait for a moment; return the runs that have ended since the last call."""
+
+
+class LocalExecutor:
+    """This machine: one run after the other, each with its own supervisor, budget and sandbox."""
+
+    def __init__(self, current_weights: Callable[[AttackSpec], Sequence[str | None]]) -> None:
+        """`current_weights` returns the hash of the weights of each model of a run as they are now."""
+        self._current_weights = current_weights
+        self._folder: RunFolder | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """True if no run is in progress."""
+        return self._folder is None
+
+    @property
+    def active(self) -> Sequence[Active]:
+        """The run in progress, if there is one."""
+        if self._folder is None:
+            return ()
+        try:
+            summary = run_summary(self._folder)
+        except HarnessError as error:
+            return (Active(self._folder.id, str(error), None),)
+        return (Active(self._folder.id, summary.status.words, summary.progress),)
+
+    def start(self, planned: PlannedRun) -> None:
+        """Start the run, or continue it if its directory exists."""
+        folder = RunFolder.of(planned.spec.id)
+        if not folder.spec_file.is_file():
+            folder = start_attack(planned.spec, planned.attack)
+        elif run_status(folder).is_over:
+            resume_run(folder, weights_sha256=self._current_weights(folder.attack_spec()))
+        self._folder = folder
+
+    def wait(self) -> Sequence[Ended]:
+        """Wait for a moment; return the run if it has ended."""
+        time.sleep(_POLL_SECONDS)
+        if self._folder is None or not is_over(self._folder):
+            return ()
+        ended, self._folder = Ended(self._folder.id), None
+        return (ended,)
+
+
+@dataclass
+class SweepState:
+    """How far a sweep has come in this process, for the lines that it prints.
+
+    done: number of runs that are over, with those of earlier commands. failed: runs without a record, with the reason.
+    `began_at` is a value of `time.monotonic`.
+    """
+
+    total: int
+    done: int
+    done_before: int
+    began_at: float
+    failed: dict[str, str]
+    active: Sequence[Active] = ()
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until all runs are over if the rest goes as fast as this process was; None before its first run."""
+        if self.done == self.done_before:
+            return None
+        done = self.done - self.done_before + sum(one.share or 0.0 for one in self.active)
+        return (time.monotonic() - self.began_at) / done * max(0.0, self.total - self.done_before - done)
+
+
+def follow_sweep(
+    runs: Sequence[str],
+    total: int,
+    executor: Executor,
+    plan: Callable[[str], PlannedRun],
+    *,
+    on_change: Callable[[SweepState, Sequence[Ended]], None],
+) -> SweepState:
+    """Compute the `runs`, by id, on `executor`, and return the final state.
+
+    `plan` resolves a run when it is about to start. One that cannot be planned or started counts as failed, and the
+    others go on. `total` is the number of runs of the sweep with those that are over already.
+    """
+    waiting, before = deque(runs), total - len(runs)
+    state = SweepState(total, before, before, time.monotonic(), {})
+    while waiting or executor.active:
+        ended: list[Ended] = []
+        while waiting and executor.has_room:
+            id_ = waiting.popleft()
+            try:
+                executor.start(plan(id_))
+            except HarnessError as error:
+                ended.append(Ended(id_, str(error)))
+        ended += executor.wait()
+        state.done += len(ended)
+        state.failed |= {one.run: one.failure for one in ended if one.failure}
+        state.active = executor.active
+        on_change(state, ended)
+    return state
