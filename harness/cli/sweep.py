@@ -1,6 +1,7 @@
 """`harness sweep`: many runs from one file, on this machine or on a Ray cluster."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,6 +63,11 @@ def run(
     if resume is not None:
         sweep = sweep_named(resume)
         _refuse_changes(context, sweep, given | {"attacks": attacks})
+    on_cluster = ray != NO_RAY and (ray is not None or _has_ray())
+    if on_cluster and not dry_run:
+        from harness.cluster.executor import check_address
+
+        check_address(ray or LOCAL)
     if dry_run or resume is None:
         drafted = sweep if resume is not None else _draft(Path(str(file)), attacks, given)
         resolved = [_resolve(drafted, one) for one in drafted.runs]
@@ -70,7 +76,7 @@ def run(
             return
         sweep = begin_sweep(drafted)
     say(f"sweep {sweep.id}: {pluralize(len(sweep.runs), 'run')}")
-    state = _follow(sweep, ray)
+    state = _follow(sweep, (ray or LOCAL) if on_cluster else None)
     _print_result(sweep, state, json=json)
 
 
@@ -134,16 +140,16 @@ def _resolve(sweep: Sweep, one: SweptRun, *, on_cluster: bool = False) -> Resolv
 
 
 def _follow(sweep: Sweep, ray: str | None) -> SweepState:
+    """Compute the runs that are not finished, on the cluster at the address `ray` or without one on this machine."""
     by_id = {one.run: one for one in sweep.runs}
     progress = progress_of(sweep)
     left = [one.run for one in (*progress.running, *progress.unfinished, *progress.missing)]
     if progress.finished:
         say(f"{len(progress.finished):,} of {len(sweep.runs):,} are finished already")
-    on_cluster = bool(left) and ray != NO_RAY and (ray is not None or _has_ray())
     with StatusLine(seconds=_SECONDS_BETWEEN_LINES) as line:
 
         def plan(id_: str) -> PlannedRun:
-            found = _resolve(sweep, by_id[id_], on_cluster=on_cluster)
+            found = _resolve(sweep, by_id[id_], on_cluster=ray is not None)
             return PlannedRun(found.spec, found.attack)
 
         def on_change(state: SweepState, ended: Sequence[Ended]) -> None:
@@ -152,26 +158,17 @@ def _follow(sweep: Sweep, ray: str | None) -> SweepState:
             line.update(_state_line(sweep, state))
 
         try:
-            with _executor(sweep, ray or LOCAL, on_cluster=on_cluster) as executor:
+            with _executor(sweep, ray if left else None) as executor:
                 return follow_sweep(left, len(sweep.runs), executor, plan, on_change=on_change)
         except KeyboardInterrupt:
             say(f"`harness sweep --resume {sweep.id}` continues the sweep. Runs in progress on this machine go on.")
             raise typer.Exit(130) from None
 
 
-class _Here:
-    """The executor of this machine as a context manager, which has nothing to close."""
-
-    def __enter__(self) -> Executor:
-        return LocalExecutor(current_weights)
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing: a run in progress goes on."""
-
-
-def _executor(sweep: Sweep, ray: str, *, on_cluster: bool) -> Any:
-    if not on_cluster:
-        return _Here()
+def _executor(sweep: Sweep, ray: str | None) -> AbstractContextManager[Executor]:
+    """Return the cluster at the address `ray`, or this machine without one."""
+    if ray is None:
+        return nullcontext(LocalExecutor(current_weights))
     from harness.cluster.executor import RayExecutor
 
     return RayExecutor(

@@ -55,6 +55,7 @@ class ContentStore:
         if path.is_dir():
             return path
         partial = path.with_name(f"{path.name}.{os.getpid()}")
+        partial.mkdir(parents=True, exist_ok=True)
         for name, sha256 in files.items():
             place = PurePosixPath(name)
             if place.is_absolute() or ".." in place.parts:

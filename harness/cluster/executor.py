@@ -1,6 +1,8 @@
 """The runs of a sweep on a Ray cluster: one task per run, whose messages bring its progress and its record home."""
 
+import contextlib
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any, Self
 from harness.cluster.arrival import Arrival
 from harness.cluster.node import Message, compute_run, forget_run
 from harness.cluster.shipment import Packer, Shipment
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.jobs.attack.spec import AttackSpec
 from harness.sweeps.running import Active, Ended, PlannedRun
 
@@ -22,6 +24,17 @@ _TASKS_PER_PLACE = 2
 _MESSAGES_AHEAD = 8
 _RESOURCE_SECONDS = 5.0
 _FINISHING_SECONDS = 30.0
+_CONNECT_SECONDS = 10.0
+_ENVIRONMENT = {
+    # Nothing is reported to anybody.
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # A task without a GPU sees none.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
+    # Errors arrive as exceptions.
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+}
+_TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+_TOKEN_FILE = Path("~/.ray/auth_token")
 
 
 def require_ray() -> Any:
@@ -36,14 +49,30 @@ def require_ray() -> Any:
     return ray
 
 
+def check_address(address: str) -> None:
+    """Raise HarnessError if Ray is not installed, or if nothing listens at `address`: Ray itself tries for minutes."""
+    require_ray()
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal():
+        if address not in (LOCAL, "auto"):
+            raise UsageError(f"--ray {address}: expected HOST:PORT, auto, local or none.")
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise HarnessError(f"--ray {address}: no cluster answers ({error}). Start one with ray start --head.") from None
+
+
 def connect(address: str) -> Any:
     """Connect to the cluster at `address`, or start one on this machine for `local`, and return the library.
 
     Raises HarnessError if Ray is not installed or the cluster does not answer.
     """
-    # Before the import, which reads it: nothing is reported to anybody.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if address != LOCAL and (any(map(os.environ.get, _TOKEN_VARIABLES)) or _TOKEN_FILE.expanduser().exists()):
+        # `ray start` makes a token and asks for it; a client has to be told to send it.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     ray = require_ray()
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
@@ -54,10 +83,15 @@ def connect(address: str) -> Any:
         options["address"] = address
     try:
         ray.init(**options)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
+    except Exception as error:
+        # Ray raises errors of many kinds here, also a bare RuntimeError for a wrong token.
+        if "InvalidAuthToken" in f"{error} {error.__cause__}":
+            raise HarnessError(
+                f"--ray {address}: the cluster refuses the token. "
+                "Set RAY_AUTH_TOKEN, or copy ~/.ray/auth_token from its head."
+            ) from None
         raise HarnessError(
-            f"--ray {address}: no cluster answers ({reason}). Start one with ray start --head."
+            f"--ray {address}: no cluster answers ({type(error).__name__}). Start one with ray start --head."
         ) from None
     return ray
 
@@ -84,10 +118,15 @@ class RayExecutor:
         self._places = 1
         self._places_known_until = 0.0
         self._gpus = 0
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         """Connect to the cluster."""
+        # Ray prints what its nodes report, where this command prints its data.
+        nowhere = self._stack.enter_context(Path(os.devnull).open("w"))
+        self._stack.enter_context(contextlib.redirect_stdout(nowhere))
         self._ray = connect(self._address)
+        self._stack.callback(self._ray.shutdown)
         self._gpus = int(self._device != "cpu" and self._ray.cluster_resources().get("GPU", 0) > 0)
         retry_never = {"max_retries": 0, "num_returns": "streaming"}
         self._compute = self._ray.remote(**retry_never, _generator_backpressure_num_objects=_MESSAGES_AHEAD)(_task)
@@ -100,7 +139,7 @@ class RayExecutor:
             task.arrival.discard()
         if self._deletions:
             self._ray.wait(self._deletions, num_returns=len(self._deletions), timeout=_FINISHING_SECONDS)
-        self._ray.shutdown()
+        self._stack.close()
 
     @property
     def has_room(self) -> bool:

@@ -1,0 +1,122 @@
+"""A sweep on a real Ray cluster of two nodes: a node dies, the driver dies, and no acknowledged record is lost."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.runs.folder import RunFolder
+from harness.runs.status import Status
+from harness.runs.summary import run_status
+from tests.functional.machine import EXAMPLES, PLUGINS, Machine, guess_count, wait_until
+from tests.ray_cluster import RayCluster, RayNode
+
+pytestmark = pytest.mark.slow
+SEEDS = 12
+
+
+def _write_sweep(machine: Machine, *, pause: float, seeds: int = SEEDS) -> Path:
+    file = machine.folder / "sweep.toml"
+    file.write_text(
+        'attacks = ["draws"]\nrounds = ["./round.toml"]\n'
+        f"seeds = {list(range(seeds))}\n\n[params.draws]\n"
+        f"pause = {pause}\nfile = '{machine.folder / 'prefix-64.npy'}'\n"
+    )
+    return file
+
+
+def _with(cluster: RayCluster, machine: Machine) -> Machine:
+    """Return the machine as a client of the cluster."""
+    return Machine(machine.folder, cluster.token)
+
+
+def _runs_of(node: RayNode) -> list[RunFolder]:
+    return [RunFolder(path) for path in node.home.glob("runs/*") if (path / "run.db").exists()]
+
+
+def _is_working(node: RayNode) -> bool:
+    return any(run_status(folder) is Status.RUNNING and guess_count(folder) for folder in _runs_of(node))
+
+
+def _expected(machine: Machine, seed: int) -> bytes:
+    return Path(machine.attack("draws", "--set", "pause=0", "--seed", str(seed))["submission"]).read_bytes()
+
+
+def test_a_sweep_that_loses_a_node_ends_complete(machine: Machine) -> None:
+    file = _write_sweep(machine, pause=0.2)
+    with RayCluster(machine.folder / "cluster") as cluster:
+        nodes = [cluster.add_node(), cluster.add_node()]
+        options = ("sweep", str(file), "--attacks", str(PLUGINS), "--ray", cluster.address, "--json")
+        driver = _with(cluster, machine).start(*options)
+        wait_until(lambda: all(_is_working(node) for node in nodes))
+        nodes[1].kill()
+        out, err = driver.communicate(timeout=240)
+        assert driver.returncode == 0, err
+        assert "its node died" in err
+        answers = np.load(machine.folder / f"answer-{EXAMPLES}.npy")
+        for node in nodes:
+            for path in node.home.rglob("*"):
+                assert not path.is_file() or answers[5].tobytes() not in path.read_bytes(), f"answers in {path}"
+        wait_until(lambda: not _runs_of(nodes[0]))
+    result = json.loads(out)
+    assert len(result["finished"]) == SEEDS and not result["failed"] and not result["unfinished"]
+    folders = {folder.attack_spec().seed: folder for folder in machine.folders()}
+    assert set(folders) == set(range(SEEDS))
+    assert {folder.attack_spec().parent for folder in folders.values()} == {result["id"]}
+    for seed in (0, SEEDS - 1):
+        assert folders[seed].submission.read_bytes() == _expected(machine, seed)
+    scored = machine.summary(folders[0])
+    assert scored["recall_at_cap"] is not None and scored["recall_interval"] is not None
+
+
+def test_a_killed_driver_is_resumed_and_runs_nothing_twice(machine: Machine) -> None:
+    file = _write_sweep(machine, pause=0.1, seeds=6)
+    with RayCluster(machine.folder / "cluster") as cluster:
+        nodes = [cluster.add_node(), cluster.add_node()]
+        client = _with(cluster, machine)
+        driver = client.start("sweep", str(file), "--attacks", str(PLUGINS), "--ray", cluster.address)
+        wait_until(lambda: len(machine.folders()) >= 2 and any(_is_working(node) for node in nodes))
+        driver.kill()
+        driver.communicate()
+        before = {folder.id: folder.store.stat().st_ino for folder in machine.folders()}
+        result = json.loads(
+            client.run_process("sweep", "--resume", "latest", "--ray", cluster.address, "--json").stdout
+        )
+    assert len(result["finished"]) == 6 and not result["failed"]
+    assert {id_: RunFolder(machine.runs / id_).store.stat().st_ino for id_ in before} == before
+    again = machine.json("sweep", "--resume", "latest", "--ray", "none")
+    assert len(again["finished"]) == 6
+
+
+def test_a_run_that_fails_on_a_node_does_not_stop_the_others(machine: Machine) -> None:
+    shutil.copy(PLUGINS / "misbehaving.py", machine.folder / "misbehaving.py")
+    shutil.copy(PLUGINS / "draws.py", machine.folder / "draws.py")
+    file = machine.folder / "sweep.toml"
+    file.write_text(
+        'attacks = ["misbehaving", "draws"]\nrounds = ["./round.toml"]\n'
+        '[params.misbehaving]\naction = ["raises"]\n[params.draws]\npause = 0\n'
+    )
+    options = ("--attacks", str(machine.folder), "--ray", "local", "--json")
+    done = machine.run_process("sweep", str(file), *options, code=3)
+    result = json.loads(done.stdout)
+    assert len(result["finished"]) == 1 and len(result["unfinished"]) == 1
+    crashed = RunFolder(machine.runs / result["unfinished"][0])
+    assert run_status(crashed) is Status.CRASHED
+    assert "Traceback" in crashed.log.read_text()
+
+
+def test_a_cluster_that_does_not_answer_is_refused(machine: Machine) -> None:
+    file = _write_sweep(machine, pause=0, seeds=1)
+    done = machine.run_process("sweep", str(file), "--attacks", str(PLUGINS), "--ray", "127.0.0.1:1", code=1)
+    assert "--ray 127.0.0.1:1: no cluster answers" in done.stderr.splitlines()[-1]
+
+
+def test_a_cluster_with_another_token_is_refused(machine: Machine) -> None:
+    file = _write_sweep(machine, pause=0, seeds=1)
+    with RayCluster(machine.folder / "cluster") as cluster:
+        client = Machine(machine.folder, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64})
+        options = ("--attacks", str(PLUGINS), "--ray", cluster.address)
+        done = client.run_process("sweep", str(file), *options, code=1)
+    assert "the cluster refuses the token" in done.stderr.splitlines()[-1]

@@ -1,0 +1,138 @@
+"""A Ray cluster of several nodes on this machine, each in processes of its own that can be killed like a machine."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from tests.functional.machine import ROOT, kill_processes_that_name, wait_until
+
+_OBJECT_STORE_BYTES = 80 << 20
+
+
+class RayNode:
+    """One node: its processes, and the directory of its store."""
+
+    def __init__(self, folder: Path, *options: str, cores: int, token: Mapping[str, str]) -> None:
+        """Start the node, whose store is in `folder`. `options` are those of `ray start`.
+
+        `token` are the environment variables with the password of the cluster.
+        """
+        self.home = folder
+        folder.mkdir(parents=True)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "HARNESS_NODE_HOME": str(folder),
+            "HARNESS_CACHE": str(folder / "cache"),
+            **token,
+        }
+        fixed = ("--block", "--disable-usage-stats", f"--num-cpus={cores}", "--num-gpus=0")
+        self._log = (folder / "ray.log").open("wb")
+        self.process = subprocess.Popen(
+            [str(Path(sys.executable).with_name("ray")), "start", *fixed, *options],
+            env=environment,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+        )
+
+    def kill(self) -> None:
+        """Kill every process of the node, as if its machine lost power."""
+        for process in self._processes():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        wait_until(lambda: not self._processes())
+        self._log.close()
+
+    def _processes(self) -> list[psutil.Process]:
+        """Return the living processes with this node's store in their environment."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if (
+                    process.environ().get("HARNESS_NODE_HOME") == str(self.home)
+                    and process.status() != psutil.STATUS_ZOMBIE
+                ):
+                    found.append(process)
+        return found
+
+
+class RayCluster:
+    """A head node without places for tasks, and nodes that are added to it."""
+
+    def __init__(self, folder: Path) -> None:
+        """The stores of the nodes are in `folder`."""
+        self._folder = folder
+        self.nodes: list[RayNode] = []
+        self.token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        """The environment variables that a client of the cluster needs."""
+
+    def __enter__(self) -> Self:
+        """Start the head."""
+        # The path of a socket may have 107 characters.
+        self._temporary = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.address = f"127.0.0.1:{port}"
+        self._head = RayNode(
+            self._folder / "head",
+            "--head",
+            "--node-ip-address=127.0.0.1",
+            f"--port={port}",
+            "--include-dashboard=false",
+            f"--temp-dir={self._temporary}",
+            f"--object-store-memory={_OBJECT_STORE_BYTES}",
+            cores=0,
+            token=self.token,
+        )
+        self._wait_for_nodes(1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Kill all nodes."""
+        for node in (*self.nodes, self._head):
+            node.kill()
+        kill_processes_that_name(self._temporary)
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def add_node(self, *, cores: int = 1) -> RayNode:
+        """Add a node with places for `cores` runs of one thread, and wait until the cluster knows it."""
+        node = RayNode(
+            self._folder / f"node{len(self.nodes)}",
+            f"--address={self.address}",
+            "--node-ip-address=127.0.0.1",
+            f"--object-store-memory={_OBJECT_STORE_BYTES}",
+            cores=cores,
+            token=self.token,
+        )
+        self.nodes.append(node)
+        self._wait_for_nodes(1 + len(self.nodes))
+        return node
+
+    def _wait_for_nodes(self, number: int) -> None:
+        wait_until(lambda: self._alive() >= number)
+
+    def _alive(self) -> int:
+        code = (
+            "from harness.cluster.executor import connect\n"
+            f"print(sum(node['Alive'] for node in connect({self.address!r}).nodes()))"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.token}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        )
+        return int(done.stdout) if done.returncode == 0 else 0
