@@ -1,16 +1,16 @@
 """`harness sweep`: many runs from one file, on this machine or on a Ray cluster."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from harness.cli.clusters import RayAddress, check_cluster, cluster_address, executor_at, on_node
 from harness.cli.options import Attacks, DeviceOptions, Json, RunOptions
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
 from harness.cli.progress import StatusLine
-from harness.cli.resolving import ResolvedRun, current_weights, resolve_run
+from harness.cli.resolving import ResolvedRun, resolve_run
 from harness.cli.typer_classes import CommandLine, GroupWithDefault, is_given
 from harness.cli.watching import EXIT_INCOMPLETE, score_text
 from harness.core.errors import HarnessError, UsageError
@@ -22,11 +22,10 @@ from harness.runs.summary import run_summary
 from harness.sweeps.estimates import estimated_seconds, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
 from harness.sweeps.record import Sweep, begin_sweep, progress_of, sweep_named
-from harness.sweeps.running import Ended, Executor, LocalExecutor, PlannedRun, SweepState, follow_sweep
+from harness.sweeps.running import Ended, PlannedRun, SweepState, follow_sweep
 
 _SECONDS_BETWEEN_LINES = 30.0
 _SHOWN_ACTIVE = 4
-LOCAL, NO_RAY = "local", "none"
 
 app = CommandLine(group=GroupWithDefault, help="Run many runs from one file, and compare them.")
 
@@ -36,14 +35,7 @@ def run(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Sweep file (TOML).", show_default=False)] = None,
     resume: Annotated[str | None, typer.Option(metavar="SWEEP", help="Continue a sweep, or `latest`.")] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Ray cluster: its address, `auto`, `local`, or `none` for one run after the other here.  "
-            "[default: local if Ray is installed]",
-        ),
-    ] = None,
+    ray: RayAddress = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every run and start nothing.")] = False,
     attacks: Attacks = None,
     revision: Annotated[str | None, typer.Option(help="Revision of hub targets.")] = None,
@@ -63,11 +55,9 @@ def run(
     if resume is not None:
         sweep = sweep_named(resume)
         _refuse_changes(context, sweep, given | {"attacks": attacks})
-    on_cluster = ray != NO_RAY and (ray is not None or _has_ray())
-    if on_cluster and not dry_run:
-        from harness.cluster.executor import check_address
-
-        check_address(ray or LOCAL)
+    address = cluster_address(ray)
+    if address is not None and not dry_run:
+        check_cluster(address)
     if dry_run or resume is None:
         drafted = sweep if resume is not None else _draft(Path(str(file)), attacks, given)
         resolved = [_resolve(drafted, one) for one in drafted.runs]
@@ -76,7 +66,7 @@ def run(
             return
         sweep = begin_sweep(drafted)
     say(f"sweep {sweep.id}: {pluralize(len(sweep.runs), 'run')}")
-    state = _follow(sweep, (ray or LOCAL) if on_cluster else None)
+    state = _follow(sweep, address)
     _print_result(sweep, state, json=json)
 
 
@@ -113,7 +103,7 @@ def _refuse_changes(context: typer.Context, sweep: Sweep, given: dict[str, Any])
 
 def _resolve(sweep: Sweep, one: SweptRun, *, on_cluster: bool = False) -> ResolvedRun:
     """Resolve one run. Raises HarnessError, which names the run. On a cluster the nodes choose the device."""
-    compute = DeviceOptions(*(sweep.options[name] for name in ("device", "dtype", "threads")))  # type: ignore[arg-type]
+    compute = _device_options(sweep)
     options = RunOptions(
         target=one.target,
         revision=sweep.options["revision"],  # type: ignore[arg-type]
@@ -129,7 +119,7 @@ def _resolve(sweep: Sweep, one: SweptRun, *, on_cluster: bool = False) -> Resolv
             RunOptions(budget=sweep.budget, settings=options.settings, seed=one.seed, attacks=sweep.attacks),
         )
     elif on_cluster:
-        compute = DeviceOptions("cpu", compute.dtype, compute.threads or 1)
+        compute = on_node(compute)
     try:
         return resolve_run(
             one.attack, one.round, options, compute, limit=sweep.limit, parent=sweep.id, run_id=one.run or None
@@ -139,9 +129,14 @@ def _resolve(sweep: Sweep, one: SweptRun, *, on_cluster: bool = False) -> Resolv
         raise UsageError(f"{one.setting} on {one.round}, seed {one.seed}: {reason}") from None
 
 
+def _device_options(sweep: Sweep) -> DeviceOptions:
+    return DeviceOptions(*(sweep.options[name] for name in ("device", "dtype", "threads")))  # type: ignore[arg-type]
+
+
 def _follow(sweep: Sweep, ray: str | None) -> SweepState:
     """Compute the runs that are not finished, on the cluster at the address `ray` or without one on this machine."""
     by_id = {one.run: one for one in sweep.runs}
+    compute = _device_options(sweep)
     progress = progress_of(sweep)
     left = [one.run for one in (*progress.running, *progress.unfinished, *progress.missing)]
     if progress.finished:
@@ -158,32 +153,11 @@ def _follow(sweep: Sweep, ray: str | None) -> SweepState:
             line.update(_state_line(sweep, state))
 
         try:
-            with _executor(sweep, ray if left else None) as executor:
+            with executor_at(ray if left else None, compute, journal_file=sweep.journal) as executor:
                 return follow_sweep(left, len(sweep.runs), executor, plan, on_change=on_change)
         except KeyboardInterrupt:
             say(f"`harness sweep --resume {sweep.id}` continues the sweep. Runs in progress on this machine go on.")
             raise typer.Exit(130) from None
-
-
-def _executor(sweep: Sweep, ray: str | None) -> AbstractContextManager[Executor]:
-    """Return the cluster at the address `ray`, or this machine without one."""
-    if ray is None:
-        return nullcontext(LocalExecutor(current_weights))
-    from harness.cluster.executor import RayExecutor
-
-    return RayExecutor(
-        ray,
-        journal_file=sweep.journal,
-        device=str(sweep.options["device"]),
-        threads=int(sweep.options["threads"] or 1),
-        on_message=lambda text: say(sanitize(text)),
-    )
-
-
-def _has_ray() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("ray") is not None
 
 
 def _state_line(sweep: Sweep, state: SweepState) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from harness.cli.clusters import RayAddress, check_cluster, cluster_address, executor_at, on_node
 from harness.cli.completion import tuning_names
 from harness.cli.options import (
     DeviceOptions,
@@ -28,7 +29,6 @@ from harness.cli.tuning_records import print_tuning, print_tunings, recall_text
 from harness.cli.typer_classes import is_given
 from harness.core.errors import HarnessError
 from harness.core.times import format_duration
-from harness.jobs.attack.planning import start_attack
 from harness.plugins.discovery import attack_named
 from harness.plugins.parameter_space import Span, settings_of, space_of
 from harness.plugins.schema import fetch_schema
@@ -36,7 +36,8 @@ from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.status import Status
 from harness.runs.summary import run_status
-from harness.runs.tuning import TUNINGS, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
+from harness.runs.tuning import TUNINGS, Tried, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
+from harness.sweeps.running import PlannedRun
 
 _POLL_SECONDS = 0.2
 _FOLDS = ("fold0of5", "fold1of5")
@@ -64,6 +65,7 @@ def tune(
         str | None,
         typer.Option(metavar="TUNING", help="Continue a tuning up to --runs runs.", autocompletion=tuning_names),
     ] = None,
+    ray: RayAddress = "none",
     list_: Annotated[bool, typer.Option("--list", help="List all tunings.")] = False,
     json: Json = False,
 ) -> None:
@@ -92,9 +94,11 @@ def tune(
         tuning = Tuning(id=new_run_id(f"tune-{attack}"), created_at=time.time(), options=given, **fields)
     space, defaults = _space_and_defaults(tuning)
     require_optuna()
+    if (address := cluster_address(ray)) is not None:
+        check_cluster(address)
     say(f"tuning {tuning.id} · {', '.join(f'{name} {span.in_words}' for name, span in space.items())}")
     try:
-        _run_until(runs, tuning, space, defaults, is_new=resume is None)
+        _run_until(runs, tuning, space, defaults, address, is_new=resume is None)
     except KeyboardInterrupt:
         if tuning.id in TUNINGS.ids():
             say(f"`harness tune --resume {tuning.id} --runs {runs}` continues the tuning. A run in progress goes on.")
@@ -153,9 +157,15 @@ def _recorded_options(tuning: Tuning, settings: Sequence[str] = ()) -> RunOption
 
 
 def _run_until(
-    runs: int, tuning: Tuning, space: dict[str, Span], defaults: dict[str, Any] | None, *, is_new: bool
+    runs: int,
+    tuning: Tuning,
+    space: dict[str, Span],
+    defaults: dict[str, Any] | None,
+    address: str | None,
+    *,
+    is_new: bool,
 ) -> None:
-    """Run one setting after the other until the tuning has `runs` runs, or every setting was tried.
+    """Run settings until the tuning has `runs` runs, or every setting was tried: as many at once as there is room for.
 
     The record of a new tuning is written once its first run is resolved, so that a usage error leaves none.
     """
@@ -166,30 +176,48 @@ def _run_until(
             resume_run(run.folder, weights_sha256=current_weights(run.spec))
             _wait_for_end(run.folder)
     first, began_at = len(runs_of(tuning.id)), time.monotonic()
-    while len(tried := runs_of(tuning.id)) < runs:
-        step = next_step(space, defaults, tried, tuning.folds, seed=tuning.seed)
-        if step is None:
-            say(f"every setting was tried after {len(tried)} runs.")
-            return
-        plan = resolve_run(
-            tuning.attack,
-            f"{tuning.round}:{step.fold}",
-            _recorded_options(tuning, step.settings),
-            DeviceOptions(*(tuning.options[name] for name in ("device", "dtype", "threads"))),
-            limit=tuning.options["limit"],
-            shares_device=tuning.options.get("share_device", False),
-            parent=tuning.id,
-        )
-        if is_new:
-            TUNINGS.write(tuning.id, tuning)
-            is_new = False
-        folder = start_attack(plan.spec, plan.attack)
-        _wait_for_end(folder)
-        recall = recall_text(runs_of(tuning.id)[-1].recall)
-        done = len(tried) + 1
-        left = format_duration((time.monotonic() - began_at) / (done - first) * (runs - done))
-        line = f"{done} of {runs}: {sanitize(' '.join(step.settings))} · {step.fold} · recall {recall} · {folder.id}"
-        say(line + (f" · about {left} left" if done < runs else ""))
+    compute = DeviceOptions(*(tuning.options[name] for name in ("device", "dtype", "threads")))
+    pending: dict[str, Tried] = {}
+    is_exhausted = False
+    with executor_at(address, compute, journal_file=TUNINGS.file_of(tuning.id).with_suffix(".nodes")) as executor:
+        while True:
+            # A run in progress counts as tried, without a recall.
+            tried = [run for run in runs_of(tuning.id) if run.folder.id not in pending] + list(pending.values())
+            while len(tried) < runs and executor.has_room and not is_exhausted:
+                step = next_step(space, defaults, tried, tuning.folds, seed=tuning.seed)
+                # With runs in progress, a setting may go on later.
+                is_exhausted = step is None and not pending
+                if step is None:
+                    break
+                plan = resolve_run(
+                    tuning.attack,
+                    f"{tuning.round}:{step.fold}",
+                    _recorded_options(tuning, step.settings),
+                    compute if address is None else on_node(compute),
+                    limit=tuning.options["limit"],
+                    shares_device=tuning.options.get("share_device", False),
+                    parent=tuning.id,
+                )
+                if is_new:
+                    TUNINGS.write(tuning.id, tuning)
+                    is_new = False
+                executor.start(PlannedRun(plan.spec, plan.attack))
+                pending[plan.spec.id] = Tried(RunFolder.of(plan.spec.id), plan.spec, None)
+                tried.append(pending[plan.spec.id])
+            if not pending:
+                if is_exhausted:
+                    say(f"every setting was tried after {len(tried)} runs.")
+                return
+            for ended in executor.wait():
+                one = pending.pop(ended.run)
+                if ended.failure:
+                    raise HarnessError(f"{ended.run}: {ended.failure}")
+                done = len(tried) - len(pending)
+                left = format_duration((time.monotonic() - began_at) / (done - first) * (runs - done))
+                settings = sanitize(" ".join(settings_of(space, one.spec.params)))
+                recall = recall_text(next(run.recall for run in runs_of(tuning.id) if run.folder.id == ended.run))
+                line = f"{done} of {runs}: {settings} · {one.fold} · recall {recall} · {ended.run}"
+                say(line + (f" · about {left} left" if done < runs else ""))
 
 
 def _wait_for_end(folder: RunFolder) -> None:

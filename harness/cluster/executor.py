@@ -21,7 +21,7 @@ _MOST_ATTEMPTS = 3
 """How often a run is given to a node; a node that dies ends an attempt."""
 _TASKS_PER_PLACE = 2
 """Tasks that are submitted for each place where one can run, so that no place waits for this process."""
-_MESSAGES_AHEAD = 8
+MESSAGES_AHEAD = 8
 _RESOURCE_SECONDS = 5.0
 _FINISHING_SECONDS = 30.0
 _CONNECT_SECONDS = 10.0
@@ -129,7 +129,7 @@ class RayExecutor:
         self._stack.callback(self._ray.shutdown)
         self._gpus = int(self._device != "cpu" and self._ray.cluster_resources().get("GPU", 0) > 0)
         retry_never = {"max_retries": 0, "num_returns": "streaming"}
-        self._compute = self._ray.remote(**retry_never, _generator_backpressure_num_objects=_MESSAGES_AHEAD)(_task)
+        self._compute = self._ray.remote(**retry_never, _generator_backpressure_num_objects=MESSAGES_AHEAD)(_task)
         self._forget = self._ray.remote(num_cpus=0, max_retries=0)(forget_run)
         return self
 

@@ -46,17 +46,19 @@ def use_node_home() -> Path:
     return Path(home)
 
 
+def require_version(version: str) -> None:
+    """Raise HarnessError unless this node has this version of the harness."""
+    if version != __version__:
+        raise HarnessError(f"{socket.gethostname()} has version {__version__} of the harness. Install {version} there.")
+
+
 def compute_run(shipment: Shipment, fetch: Callable[[str], Iterable[bytes]], *, device: str) -> Iterator[Message]:
     """Compute a run on this node, or continue it, and yield its progress and then the files of its record.
 
     `fetch` returns the content with a SHA-256. Raises HarnessError if the node has another version of the harness, if a
     content arrives damaged, or if the run does not start.
     """
-    recorded = shipment.spec.versions["harness"]
-    if recorded != __version__:
-        raise HarnessError(
-            f"{socket.gethostname()} has version {__version__} of the harness. Install {recorded} there."
-        )
+    require_version(shipment.spec.versions["harness"])
     content = ContentStore(use_node_home() / "content")
     folder = RunFolder.of(shipment.spec.id)
     if not folder.spec_file.is_file():

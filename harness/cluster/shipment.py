@@ -87,13 +87,13 @@ class Packer:
                 spec=without_answers(spec),
                 code={spec.attack.file: self._add_file(attack.path)},
                 inputs=self._worker_inputs(spec),
-                targets=tuple(self._files_below(target.path) for target in spec.targets),
-                paths={name: self._files_below(record.path) for name, record in spec.paths.items()},
+                targets=tuple(self.files_below(target.path) for target in spec.targets),
+                paths={name: self.files_below(record.path) for name, record in spec.paths.items()},
             )
         except OSError as error:
             raise HarnessError(f"{error.filename}: cannot be read ({error.strerror}).") from None
 
-    def _files_below(self, path: Path) -> dict[str, str]:
+    def files_below(self, path: Path) -> dict[str, str]:
         if path.is_file():
             return {"": self._add_file(path)}
         return {file.relative_to(path).as_posix(): self._add_file(file) for file in files_in(path)}

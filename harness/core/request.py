@@ -15,7 +15,8 @@ ENDPOINT_KEYS = ("HARNESS_ENDPOINT_KEY", "OPENAI_API_KEY")
 """Environment variables that may hold an endpoint's API key. The worker gets the first one that is set as the first."""
 LEAD = 0
 """The worker that opens loops, runs batches that must be in order, and sends what is emitted outside batches."""
-_REQUEST_FILE = "job.json"
+REQUEST_FILE = "job.json"
+"""The file of the request, beside the inputs of the worker."""
 
 
 class JobRequest(BaseModel):
@@ -45,17 +46,17 @@ RequestType = TypeVar("RequestType", bound=JobRequest)
 
 def write_request(folder: Path, request: JobRequest) -> None:
     """Write `request` into the existing directory `folder`."""
-    (folder / _REQUEST_FILE).write_text(request.model_dump_json(), encoding="utf-8")
+    (folder / REQUEST_FILE).write_text(request.model_dump_json(), encoding="utf-8")
 
 
 def read_kind(folder: Path) -> str:
     """Return the kind of the job whose request is in `folder`."""
-    return str(json.loads((folder / _REQUEST_FILE).read_bytes())["kind"])
+    return str(json.loads((folder / REQUEST_FILE).read_bytes())["kind"])
 
 
 def read_request(folder: Path, request_type: type[RequestType]) -> RequestType:
     """Return the request in `folder`."""
-    return request_type.model_validate_json((folder / _REQUEST_FILE).read_bytes())
+    return request_type.model_validate_json((folder / REQUEST_FILE).read_bytes())
 
 
 def read_archive(path: Path) -> dict[str, NDArray[Any]]:

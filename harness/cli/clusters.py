@@ -1,0 +1,63 @@
+"""`--ray`: where the runs of a sweep or a tuning are computed."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import DeviceOptions
+from harness.cli.output import sanitize, say
+from harness.cli.resolving import current_weights
+from harness.sweeps.running import Executor, LocalExecutor
+
+_LOCAL, _NO_RAY = "local", "none"
+
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Ray cluster: HOST:PORT, `auto`, `local` for this machine, or `none` for one run after the other.  "
+        "[default: local if Ray is installed]",
+    ),
+]
+
+
+def cluster_address(ray: str | None) -> str | None:
+    """Return the address of the cluster that `--ray` names, `local` by default; None for one run after the other."""
+    if ray is None:
+        return _LOCAL if find_spec("ray") is not None else None
+    return None if ray == _NO_RAY else ray
+
+
+def check_cluster(address: str) -> None:
+    """Raise HarnessError if Ray is not installed or no cluster listens at `address`."""
+    from harness.cluster.executor import check_address
+
+    check_address(address)
+
+
+def on_node(compute: DeviceOptions) -> DeviceOptions:
+    """Return the options with which a run for a cluster is planned here: the node chooses the device."""
+    return replace(compute, device="cpu", threads=compute.threads or 1)
+
+
+def executor_at(address: str | None, compute: DeviceOptions, *, journal_file: Path) -> AbstractContextManager[Executor]:
+    """Return the cluster at `address` as a context manager, or this machine for None.
+
+    `journal_file` remembers which node has which run.
+    """
+    if address is None:
+        return nullcontext(LocalExecutor(current_weights))
+    from harness.cluster.executor import RayExecutor
+
+    return RayExecutor(
+        address,
+        journal_file=journal_file,
+        device=compute.device,
+        threads=compute.threads or 1,
+        on_message=lambda text: say(sanitize(text)),
+    )

@@ -1,0 +1,166 @@
+"""`python -m harness.cluster.remote_worker ADDRESS FRAMES_FD COMMANDS_FD INPUTS`: a worker that computes on a node.
+
+For the supervisor this process is the worker: it has its pipes and its exit code. It starts an actor on the cluster,
+which runs the real worker, and passes bytes on in both directions. It looks into none of them.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import __version__
+from harness.cluster.executor import MESSAGES_AHEAD, connect
+from harness.cluster.node import require_version
+from harness.cluster.shipment import Packer
+from harness.cluster.worker_host import HostMessage, WorkerHost
+from harness.core.errors import HarnessError
+from harness.core.request import REQUEST_FILE, read_request
+from harness.core.times import seconds_since_boot
+from harness.jobs import read_spec
+from harness.jobs.attack.request import AttackRequest
+from harness.runs.folder import RunFolder
+
+_LOST_NODE = 71
+"""The exit code when the node of the worker dies."""
+
+
+class RemoteWorker:
+    """The actor: a `WorkerHost` whose messages and commands are method calls."""
+
+    def __init__(self, name: str) -> None:
+        self._host = WorkerHost(name)
+
+    def start(
+        self,
+        request: str,
+        files: Mapping[str, Mapping[str, str]],
+        contents: dict[str, list[Any]],
+        device: str,
+        seconds_left: float,
+        version: str,
+    ) -> str:
+        """Start the worker; `contents` has references to the parts of each content, `version` is that of the caller."""
+        import ray
+
+        require_version(version)
+
+        def fetch(sha256: str) -> Iterator[bytes]:
+            for reference in contents[sha256]:
+                yield ray.get(reference)
+
+        parsed = AttackRequest.model_validate_json(request)
+        return self._host.start(parsed, files, fetch, device=device, seconds_left=seconds_left)
+
+    def messages(self) -> Iterator[HostMessage]:
+        """Yield what the worker sends."""
+        yield from self._host.messages()
+
+    def command(self, word: str, number: int) -> None:
+        """Pass a command on."""
+        self._host.command(word, number)
+
+    def add_state(self, number: int, files: dict[str, bytes]) -> None:
+        """Write a directory of the stored state."""
+        self._host.add_state(number, files)
+
+
+def main() -> int:
+    """Run one worker on the cluster, and return the exit code of its process."""
+    address, frames, commands, inputs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+    request = read_request(inputs, AttackRequest)
+    ray = connect(address)
+    packer = Packer()
+    files = _files_of(request, inputs, packer)
+    contents = {sha256: [ray.put(chunk) for chunk in content.chunks()] for sha256, content in packer.contents.items()}
+    models = [model for model in (request.target, request.reference) if model is not None]
+    gpus = int(bool(models) and ray.cluster_resources().get("GPU", 0) > 0)
+    # One thread for messages, one for commands; the worker computes in a process of its own.
+    actor_type = ray.remote(num_cpus=models[0].threads if models else 1, num_gpus=gpus, max_concurrency=2)(RemoteWorker)
+    actor = actor_type.remote(f"{_run_folder(inputs).id}-{request.worker}-{os.getpid()}")
+    # The time is measured once the cluster has a place, because the clocks of two machines have nothing in common.
+    ray.get(actor.__ray_ready__.remote())
+    left = max(0.0, request.finish_at - seconds_since_boot())
+    device = "cuda" if gpus else "cpu"
+    start = actor.start.remote(request.model_dump_json(), files, contents, device, left, __version__)
+    print(ray.get(start), end="", flush=True)
+    stream = actor.messages.options(
+        num_returns="streaming", _generator_backpressure_num_objects=MESSAGES_AHEAD
+    ).remote()
+    threading.Thread(target=_pass_commands, args=(ray, actor, commands, request.state_folder), daemon=True).start()
+    for reference in stream:
+        kind, content = ray.get(reference)
+        if kind == "frames":
+            _write_all(frames, content)
+        elif kind == "log":
+            _write_all(sys.stdout.fileno(), content)
+        else:
+            number, code = content
+            return 128 + int(number) if number else int(code)
+    return _LOST_NODE
+
+
+def _files_of(request: AttackRequest, inputs: Path, packer: Packer) -> dict[str, dict[str, str]]:
+    """Return the files that the worker reads, as `WorkerHost.start` takes them."""
+    found = {"inputs": packer.files_below(inputs), "code": packer.files_below(request.attack_file.parent)}
+    # The request differs between workers and comes as an argument.
+    del found["inputs"][REQUEST_FILE]
+    for name, model in (("target", request.target), ("reference", request.reference)):
+        if model is not None:
+            found[name] = packer.files_below(model.path)
+    for name, record in read_spec(_run_folder(inputs).spec_file).paths.items():
+        found[f"path:{name}"] = packer.files_below(record.path)
+    return found
+
+
+def _run_folder(inputs: Path) -> RunFolder:
+    """Return the run whose worker has these inputs, RUN/scratch/NUMBER/inputs."""
+    return RunFolder(inputs.parents[2])
+
+
+def _pass_commands(ray: Any, actor: Any, commands: int, state: Path | None) -> None:
+    """Pass the supervisor's commands on until it closes the pipe, which ends this process."""
+    sent: set[int] = set()
+    pending = b""
+    while chunk := os.read(commands, 1 << 16):
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line, following in zip(lines, [*lines[1:], b""], strict=True):
+            word, _, text = line.decode().partition(" ")
+            if word == "ack" and following.startswith(b"ack"):
+                # An acknowledgement covers all before it, and each call takes milliseconds.
+                continue
+            number = int(text or 0)
+            if word == "answer" and state is not None and number not in sent and (state / text).is_dir():
+                # The answer may name this directory. It stays as long as a worker was told to read it.
+                sent.add(number)
+                with contextlib.suppress(FileNotFoundError):
+                    files = {file.name: file.read_bytes() for file in (state / text).iterdir()}
+                    ray.get(actor.add_state.remote(number, files))
+            ray.get(actor.command.remote(word, number))
+    os._exit(_LOST_NODE)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+        sys.stdout.flush()
+    except HarnessError as error:
+        print(error)
+        sys.stdout.flush()
+        code = 1
+    except Exception as error:
+        # Ray says in many ways that a node is gone.
+        print(f"the node of this worker is gone ({type(error).__name__})")
+        sys.stdout.flush()
+        code = _LOST_NODE
+    # Ray's threads must not keep the process.
+    os._exit(code)

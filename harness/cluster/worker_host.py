@@ -1,0 +1,138 @@
+"""A worker on a node: its inputs and its target by content, its process in the node's sandbox, and its pipes.
+
+It does not know Ray. A supervisor on another machine is at the far end of the pipes, behind `remote_worker.py`.
+"""
+
+import contextlib
+import os
+import selectors
+import shutil
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.content import ContentStore
+from harness.cluster.node import use_node_home
+from harness.core.request import write_request
+from harness.core.times import seconds_since_boot
+from harness.jobs.attack.request import AttackRequest, ModelRequest
+from harness.sandbox import SandboxPolicy, detect_backend
+from harness.supervisor.worker_process import PIPE_BYTES, WorkerProcess
+
+HostMessage = tuple[str, Any]
+"""`frames` and `log` with the bytes of a pipe; at the end `exit` with a signal number (0 for none) and an exit code."""
+
+
+class WorkerHost:
+    """One worker of a run on this node."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is a directory name that no other worker of the node has."""
+        home = use_node_home()
+        self._scratch = home / "workers" / name
+        self._shared = home / "workers" / f"{name}.shared"
+        self._content = ContentStore(home / "content")
+        self._process: WorkerProcess | None = None
+
+    def start(
+        self,
+        request: AttackRequest,
+        files: Mapping[str, Mapping[str, str]],
+        fetch: Callable[[str], Iterable[bytes]],
+        *,
+        device: str,
+        seconds_left: float,
+    ) -> str:
+        """Start the worker, and return a line about it for the log.
+
+        `request` is that of the supervisor. `files` has relative names and hashes: of `inputs`, `code`, `target`,
+        `reference` and `path:NAME` for a path parameter; a single file has the name "". `fetch` returns the content
+        with a hash. `seconds_left` is the time until the soft deadline.
+        """
+        for directory in (self._scratch, self._shared):
+            shutil.rmtree(directory, ignore_errors=True)
+        inputs = self._scratch / "inputs"
+        shutil.copytree(self._content.tree(files["inputs"], fetch), inputs)
+        self._shared.mkdir(parents=True)
+        here = {name: self._located(listed, fetch) for name, listed in files.items() if name != "inputs"}
+        params = request.params | {
+            name.removeprefix("path:"): str(path) for name, path in here.items() if name.startswith("path:")
+        }
+
+        def model(name: str, requested: ModelRequest | None) -> ModelRequest | None:
+            return None if requested is None else requested.model_copy(update={"path": here[name], "device": device})
+
+        bound = request.model_copy(
+            update={
+                "attack_file": here["code"] / request.attack_file.name,
+                "params": params,
+                "target": model("target", request.target),
+                "reference": model("reference", request.reference),
+                "finish_at": seconds_since_boot() + seconds_left,
+                "state_folder": self._shared,
+            }
+        )
+        write_request(inputs, bound)
+        policy = SandboxPolicy(readable=(self._shared,), linked=tuple(here.values()), writable=(self._scratch,))
+        self._process = WorkerProcess(self._scratch, policy, environment=_gpu_environment())
+        return f"worker {request.worker} is on {socket.gethostname()}, {device}, sandbox {detect_backend().name}\n"
+
+    def messages(self) -> Iterator[HostMessage]:
+        """Yield what the worker sends until its end, then how it ended. Everything that it left behind is killed."""
+        worker = self._process
+        assert worker is not None
+        try:
+            with selectors.DefaultSelector() as selector:
+                for descriptor in worker.descriptors:
+                    selector.register(descriptor, selectors.EVENT_READ)
+                has_ended = False
+                while not has_ended:
+                    ready = {key.fd for key, _ in selector.select(1.0)}
+                    has_ended = worker.ended in ready
+                    for kind, descriptor in (("log", worker.log), ("frames", worker.frames)):
+                        yield from ((kind, chunk) for chunk in _chunks(descriptor))
+                    worker.send_pending()
+            number, code = worker.process.exit_signal_or_code()
+            yield "exit", (0 if number is None else int(number), code)
+        finally:
+            worker.kill()
+            worker.close()
+            for directory in (self._scratch, self._shared):
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def command(self, word: str, number: int) -> None:
+        """Pass a command of the supervisor on to the worker."""
+        worker = self._process
+        assert worker is not None
+        if word == "ack":
+            worker.acknowledge(number)
+        elif word == "answer":
+            worker.answer(number)
+        else:
+            worker.ask_to_finish()
+
+    def add_state(self, number: int, files: Mapping[str, bytes]) -> None:
+        """Write a directory of the run's stored state, which the next answer names."""
+        directory = self._shared / str(number)
+        directory.mkdir(exist_ok=True)
+        for name, content in files.items():
+            (directory / Path(name).name).write_bytes(content)
+
+    def _located(self, files: Mapping[str, str], fetch: Callable[[str], Iterable[bytes]]) -> Path:
+        if "" in files:
+            return self._content.file(files[""], lambda: fetch(files[""]))
+        return self._content.tree(files, fetch)
+
+
+def _chunks(descriptor: int) -> Iterator[bytes]:
+    """Yield what a pipe holds now."""
+    with contextlib.suppress(BlockingIOError):
+        while chunk := os.read(descriptor, PIPE_BYTES):
+            yield chunk
+
+
+def _gpu_environment() -> dict[str, str]:
+    """Return the variable with which Ray gives this process its GPUs."""
+    name = "CUDA_VISIBLE_DEVICES"
+    return {name: os.environ[name]} if os.environ.get(name) else {}
