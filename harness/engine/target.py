@@ -57,9 +57,9 @@ class CallRecord(Protocol):
 class Target:
     """The model under attack.
 
-    model: the `transformers` model, for attacks that need more than the methods here. pieces: where its blocks are if it
-    is split over several devices, empty if it is on one. device: where draws and logits are. place: the names of all of
-    its devices. vocabulary: the number of token ids that it predicts. bos_token: the id that it sees before every
+    model: the `transformers` model, for attacks that need more than the methods here. pieces: where its blocks are if
+    it is split over several devices, empty if it is on one. device: where draws and logits are. place: the names of all
+    of its devices. vocabulary: the number of token ids that it predicts. bos_token: the id that it sees before every
     prefix, None for none. context_length: the number of tokens that it can attend to, None if unbounded.
     tokenizer_file: its tokenizer.json, None if there is none. suffix_length: the default length of generated suffixes.
     rows_at_once: the number of sequences that go through the model together; when memory runs out it is halved for all
