@@ -127,7 +127,9 @@ def resolve_run(
 def _require_shards(attack: AttackFile, devices: tuple[str, ...]) -> tuple[str, ...]:
     """Return the devices that the target is split over. Raises a usage error for one device, or without a target."""
     if not attack.uses_target:
-        raise typer.BadParameter(f"{attack.name} does not use a target.", param_hint="--shard-target")
+        raise typer.BadParameter(
+            f"{attack.name} does not use a target. Remove --shard-target.", param_hint="--shard-target"
+        )
     if len(devices) < 2:
         raise typer.BadParameter(
             "needs two devices or more. Name them with --devices, such as 0,1.", param_hint="--shard-target"

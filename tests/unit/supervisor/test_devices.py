@@ -91,3 +91,10 @@ def test_a_run_on_several_devices_takes_all_or_none() -> None:
     third.release()
     held = second.try_acquire_all(gpus)
     assert held is not None and [device.name for device in held] == ["cuda:1", "cuda:0"]
+
+
+def test_the_devices_of_a_split_target_are_numbered_inside_the_worker() -> None:
+    gpus = [Device("cuda:3", "GPU-b333"), Device("cuda:1", "GPU-aa11")]
+    assert worker_environment(gpus) == {"CUDA_VISIBLE_DEVICES": "GPU-b333,GPU-aa11"}
+    assert worker_names(gpus) == ("cuda:0", "cuda:1")
+    assert (worker_names([Device("cpu")] * 2), worker_environment([Device("cpu")] * 2)) == (("cpu", "cpu"), {})
