@@ -14,13 +14,23 @@ DEVICES = ("cpu", "gpu")
 @contextmanager
 def open_device(name: str) -> Iterator[torch.device]:
     """Make a device of `DEVICES` available and yield it."""
+    with open_devices(name, 1) as (device,):
+        yield device
+
+
+@contextmanager
+def open_devices(name: str, count: int) -> Iterator[list[torch.device]]:
+    """Make `count` devices of a kind in `DEVICES` available and yield them. All devices "cpu" are the same."""
+    gpus = [torch.device("cuda", index) for index in range(count)]
     if name == "cpu":
-        yield torch.device("cpu")
+        yield [torch.device("cpu")] * count
+    elif torch.cuda.device_count() >= count:
+        yield gpus
     elif torch.cuda.is_available():
-        yield torch.device("cuda", 0)
+        pytest.skip(f"this machine has fewer than {count} GPUs")
     else:
-        with FakeGpu():
-            yield torch.device("cuda", 0)
+        with FakeGpu(count):
+            yield gpus
 
 
 only_on_cpu = pytest.mark.parametrize("device", ["cpu"], indirect=True)

@@ -1,4 +1,4 @@
-"""A fake GPU for tests: its tensors refuse to mix with CPU tensors, and its kernels and synchronizations are counted.
+"""A fake GPU for tests: its tensors refuse to mix with other devices, and its kernels and synchronizations are counted.
 
     with FakeGpu() as gpu:
         target = load_target(folder, device="cuda")
@@ -44,13 +44,20 @@ class Place(NamedTuple):
 class FakeGpu:
     """A context in which device "cuda" exists, and the counters of its work. Contexts may be nested.
 
-    capability: the compute capability that it reports. memory: its size in bytes, all of it free. record_kernels:
+    devices: the number of GPUs, "cuda:0", "cuda:1", …, which do not mix either; their work is counted together.
+    capability: the compute capability that each reports. memory: its size in bytes, all of it free. record_kernels:
     record the calling line of each kernel too, which is slow.
     """
 
     def __init__(
-        self, *, capability: tuple[int, int] = (9, 0), memory: int = 16 << 30, record_kernels: bool = False
+        self,
+        devices: int = 1,
+        *,
+        capability: tuple[int, int] = (9, 0),
+        memory: int = 16 << 30,
+        record_kernels: bool = False,
     ) -> None:
+        self.devices = devices
         self.capability = capability
         self.memory = memory
         self._recorded = set(Kind) - (set() if record_kernels else {Kind.KERNEL})
@@ -83,6 +90,11 @@ class FakeGpu:
         """The number of copies between pinned host memory and the GPU that do not wait."""
         return self.counts[Kind.TRANSFER]
 
+    @property
+    def peer_copies(self) -> int:
+        """The number of copies from one GPU to another, for which the host does not wait."""
+        return self.counts[Kind.PEER_COPY]
+
     def report(self, kinds: tuple[Kind, ...] = (Kind.SYNCHRONIZATION, Kind.UPLOAD)) -> str:
         """Return the counters and, for each of `kinds`, the lines that caused its events, most frequent first."""
         lines = [", ".join(f"{kind.value}: {self.counts[kind]}" for kind in Kind)]
@@ -105,7 +117,7 @@ class FakeGpu:
             # Without this, torch.tensor(..., device=...) would not go through the mode below.
             torch._C._set_only_lift_cpu_tensors(True)
             self._exits.callback(torch._C._set_only_lift_cpu_tensors, was_lifting)
-            self._exits.enter_context(DeviceMode())
+            self._exits.enter_context(DeviceMode(self.devices))
             self._exits.enter_context(DispatchMode())
         return self
 
@@ -161,7 +173,7 @@ class _Event:
 class _Stream:
     """torch.cuda.Stream."""
 
-    device = fake_gpu_tensors.GPU
+    device = torch.device("cuda", 0)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         pass
@@ -196,7 +208,7 @@ _CUDA: dict[str, Any] = {
     "current_stream": lambda device=None: _Stream(),
     "default_stream": lambda device=None: _Stream(),
     "device": lambda device=None: nullcontext(),
-    "device_count": lambda: 1,
+    "device_count": lambda: _open[0].devices,
     "empty_cache": lambda: None,
     "get_device_capability": lambda device=None: _open[-1].capability,
     "get_device_name": lambda device=None: "Fake GPU",

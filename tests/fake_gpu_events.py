@@ -15,6 +15,7 @@ class Kind(Enum):
     SYNCHRONIZATION = "synchronization"
     UPLOAD = "upload"
     TRANSFER = "asynchronous transfer"
+    PEER_COPY = "copy between GPUs"
 
 
 observers: list[Callable[[Kind, str], None]] = []

@@ -1,7 +1,7 @@
 """Tensors that report a CUDA device and compute with CPU kernels. `tests.fake_gpu` is the interface.
 
-A `GpuTensor` contains a CPU tensor. PyTorch's C++ code sees it as a tensor on `_STAND_IN`, a device of type "meta",
-because a CPU build cannot represent a CUDA tensor in a backward pass. Python code sees the device "cuda:0".
+A `GpuTensor` contains a CPU tensor. PyTorch's C++ code sees it as a tensor on a stand-in, a device of type "meta",
+because a CPU build cannot represent a CUDA tensor in a backward pass. Python code sees the device "cuda:INDEX".
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.fake_gpu_events import Kind, copy_later, is_pinned, notify, pin, synchronize
 from tests.fake_gpu_kernels import KERNELS
 
-GPU = torch.device("cuda", 0)
-# An index distinguishes it from the meta device on which transformers creates models.
-_STAND_IN = torch.device("meta", 7)
+# Indices from here on distinguish stand-ins from the meta device on which transformers creates models.
+_FIRST_STAND_IN = 7
 
 
 _ONE_KERNEL = {"linear", "matmul", "scaled_dot_product_attention"}
@@ -61,12 +60,13 @@ _FLOATING_ONLY = {"addbmm", "addmm", "addmv", "baddbmm", "bmm", "dot", "linear",
 
 
 class GpuTensor(Tensor):
-    """A tensor on the fake GPU. host: its values, a CPU tensor."""
+    """A tensor on a fake GPU. host: its values, a CPU tensor. index: the number of the GPU."""
 
     host: Tensor
+    index: int
 
     @staticmethod
-    def __new__(cls, host: Tensor) -> "GpuTensor":
+    def __new__(cls, host: Tensor, index: int) -> "GpuTensor":
         made = Tensor._make_wrapper_subclass(
             cls,
             host.size(),
@@ -74,9 +74,9 @@ class GpuTensor(Tensor):
             storage_offset=host.storage_offset(),
             dtype=host.dtype,
             layout=host.layout,
-            device=_STAND_IN,
+            device=_stand_in(index),
         )
-        made.host = host
+        made.host, made.index = host, index
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -86,29 +86,29 @@ class GpuTensor(Tensor):
         return run(func, args, kwargs or {})
 
     # With these two methods `Module.to` exchanges the contents of parameters, so that tied weights stay tied.
-    def __tensor_flatten__(self) -> tuple[list[str], None]:
-        return ["host"], None
+    def __tensor_flatten__(self) -> tuple[list[str], int]:
+        return ["host"], self.index
 
     @staticmethod
-    def __tensor_unflatten__(inner: dict[str, Tensor], context: None, size: Any, stride: Any) -> "GpuTensor":
-        return GpuTensor(inner["host"])
+    def __tensor_unflatten__(inner: dict[str, Tensor], context: int, size: Any, stride: Any) -> "GpuTensor":
+        return GpuTensor(inner["host"], context)
 
-    device = property(lambda self: GPU)
+    device = property(lambda self: torch.device("cuda", self.index))
     is_cuda = property(lambda self: True)
     is_meta = property(lambda self: False)
     is_cpu = property(lambda self: False)
 
     def get_device(self) -> int:
-        return 0
+        return self.index
 
     def numpy(self, **options: Any) -> Any:
-        raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor first.")
+        raise TypeError("can't convert cuda device type tensor to numpy. Use Tensor.cpu() to copy the tensor first.")
 
     def tolist(self) -> Any:
         return self.cpu().tolist()
 
     def __repr__(self, **options: Any) -> str:
-        return f"GpuTensor({self.host!r})"
+        return f"GpuTensor({self.host!r}, {self.index})"
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def describe(func: Any) -> Operation:
 
 
 def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run an operation of `torch.ops` on the fake GPU and count it."""
+    """Run an operation of `torch.ops` on a fake GPU and count it."""
     operation = describe(func)
     name = operation.name
     if operation.is_composite:
@@ -162,28 +162,30 @@ def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     _require_one_device(operation, tensors)
     if name in _FLOATING_ONLY and not tensors[0].dtype.is_floating_point:
         raise RuntimeError(f'"{name}_cuda" not implemented for {tensors[0].dtype}')
+    device = kwargs.get("device")
+    index = next((tensor.index for tensor in tensors if isinstance(tensor, GpuTensor)), 0)
+    index = index if device is None else _gpu_index(device)
     if str(func) in KERNELS:
         notify(Kind.KERNEL, str(func))
-        return _wrapped(KERNELS[str(func)](*_unwrapped(args), **_unwrapped(kwargs)))
+        return _wrapped(KERNELS[str(func)](*_unwrapped(args), **_unwrapped(kwargs)), index)
     if _synchronizes(func, name, args, kwargs):
         synchronize(str(func))
     if operation.has_kernel:
         notify(Kind.KERNEL, str(func))
-    device = kwargs.get("device")
     if device is not None:
         kwargs = {**kwargs, "device": torch.device("cpu")}
     found = func(*_unwrapped(args), **_unwrapped(kwargs))
-    if device is not None and not _is_gpu(device):
+    if index is None:
         return found
     if operation.is_view and not args[0].is_inference():
         # A view of an ordinary tensor is an ordinary tensor in inference mode too.
         with torch.inference_mode(False):
-            return _wrapped(found)
-    return _mutated(func, tensors, found) if operation.is_mutable else _wrapped(found)
+            return _wrapped(found, index)
+    return _mutated(func, tensors, found, index) if operation.is_mutable else _wrapped(found, index)
 
 
 def _copied(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run a copy, within the GPU or between GPU and host."""
+    """Run a copy, within a GPU, between GPUs or between GPU and host."""
     non_blocking = bool(kwargs.get("non_blocking", args[2] if name == "copy_" and len(args) > 2 else False))
     if name == "copy_":
         destination, source = args[:2]
@@ -194,15 +196,16 @@ def _copied(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
                 synchronize(str(func))
                 destination.copy_(source.host)
             return destination
-        _count_to_gpu(func, source, non_blocking)
+        _count_to_gpu(func, source, destination.index, non_blocking)
         destination.host.copy_(_unwrapped(source))
         return destination
     (source,), device = args, kwargs.get("device")
     options = {key: value for key, value in kwargs.items() if key not in ("device", "non_blocking", "pin_memory")}
     copy = func(_unwrapped(source), **options)
-    if device is None or _is_gpu(device):
-        _count_to_gpu(func, source, non_blocking)
-        return GpuTensor(copy)
+    index = source.index if device is None else _gpu_index(device)
+    if index is not None:
+        _count_to_gpu(func, source, index, non_blocking)
+        return GpuTensor(copy, index)
     if non_blocking:
         # PyTorch allocates pinned memory for such a copy, and its values are undefined until a synchronization.
         destination = torch.empty_like(copy)
@@ -213,9 +216,10 @@ def _copied(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     return copy
 
 
-def _count_to_gpu(func: Any, source: Tensor, non_blocking: bool) -> None:
+def _count_to_gpu(func: Any, source: Tensor, index: int, non_blocking: bool) -> None:
+    """Count a copy to the GPU with this index. The host does not wait for one from another GPU."""
     if isinstance(source, GpuTensor):
-        notify(Kind.KERNEL, str(func))
+        notify(Kind.KERNEL if source.index == index else Kind.PEER_COPY, str(func))
     elif source.dim() > 0 or func._schema.name.endswith("_to_copy"):
         notify(Kind.TRANSFER if non_blocking and is_pinned(source) else Kind.UPLOAD, str(func))
     else:
@@ -235,26 +239,41 @@ def _synchronizes(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> bo
 
 
 def _require_one_device(operation: Operation, tensors: list[Tensor]) -> None:
-    """Raise RuntimeError if the operation mixes GPU and CPU tensors in a way that CUDA does not support."""
+    """Raise RuntimeError if the operation mixes devices in a way that CUDA does not support."""
+    gpus = sorted({tensor.index for tensor in tensors if isinstance(tensor, GpuTensor)})
+    if len(gpus) > 1:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, cuda:{gpus[0]} and "
+            f"cuda:{gpus[1]}! (when checking the arguments of {operation.func})"
+        )
     on_host = [tensor for tensor in tensors if not isinstance(tensor, GpuTensor)]
     if not on_host or len(on_host) == len(tensors):
         return
     is_written = operation.is_mutable and not isinstance(tensors[0], GpuTensor)
     if is_written or not operation.takes_host_scalars or any(tensor.dim() > 0 for tensor in on_host):
         raise RuntimeError(
-            "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu! (when "
-            f"checking the arguments of {operation.func})"
+            f"Expected all tensors to be on the same device, but found at least two devices, cuda:{gpus[0]} and cpu! "
+            f"(when checking the arguments of {operation.func})"
         )
 
 
-def _is_gpu(device: Any) -> bool:
-    return torch.device(device) in (GPU, _STAND_IN, torch.device("cuda"))
+def _stand_in(index: int) -> torch.device:
+    return torch.device("meta", _FIRST_STAND_IN + index)
+
+
+def _gpu_index(device: Any) -> int | None:
+    """Return the number of the GPU that a device or its stand-in is, None for another device."""
+    device = torch.device(device)
+    if device.type == "cuda":
+        return device.index or 0
+    is_stand_in = device.type == "meta" and (device.index or 0) >= _FIRST_STAND_IN
+    return device.index - _FIRST_STAND_IN if is_stand_in else None
 
 
 def _is_on_gpu(values: Any) -> bool:
     """Return True if a tensor on the fake GPU or its device is among the values."""
     for value in values:
-        if isinstance(value, GpuTensor) or (isinstance(value, torch.device) and _is_gpu(value)):
+        if isinstance(value, GpuTensor) or (isinstance(value, torch.device) and _gpu_index(value) is not None):
             return True
         if isinstance(value, list | tuple) and _is_on_gpu(value):
             return True
@@ -279,13 +298,13 @@ def _unwrapped(value: Any) -> Any:
     return {key: _unwrapped(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
-def _wrapped(value: Any) -> Any:
+def _wrapped(value: Any, index: int) -> Any:
     if isinstance(value, Tensor):
-        return GpuTensor(value)
-    return type(value)(_wrapped(each) for each in value) if isinstance(value, list | tuple) else value
+        return GpuTensor(value, index)
+    return type(value)(_wrapped(each, index) for each in value) if isinstance(value, list | tuple) else value
 
 
-def _mutated(func: Any, tensors: list[Tensor], found: Any) -> Any:
+def _mutated(func: Any, tensors: list[Tensor], found: Any, index: int) -> Any:
     """Return the results of an operation that writes to some of its arguments, which are results too."""
     given = [tensor for tensor in tensors if isinstance(tensor, GpuTensor)]
     if any(tensor.shape != tensor.host.shape for tensor in given):
@@ -294,14 +313,14 @@ def _mutated(func: Any, tensors: list[Tensor], found: Any) -> Any:
         )
     wrappers = {id(tensor.host): tensor for tensor in given}
     if isinstance(found, Tensor):
-        return wrappers[id(found)] if id(found) in wrappers else GpuTensor(found)
+        return wrappers[id(found)] if id(found) in wrappers else GpuTensor(found, index)
     if isinstance(found, list | tuple):
-        return type(found)(_mutated(func, tensors, each) for each in found)
+        return type(found)(_mutated(func, tensors, each, index) for each in found)
     return found
 
 
 class DispatchMode(TorchDispatchMode):
-    """Run operations that have a tensor on the fake GPU or create one there."""
+    """Run operations that have a tensor on a fake GPU or create one there."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -318,24 +337,28 @@ class DispatchMode(TorchDispatchMode):
 
 
 class DeviceMode(TorchFunctionMode):
-    """Replace CUDA devices in arguments with the stand-in."""
+    """Replace CUDA devices in arguments with their stand-ins. count: the number of GPUs that exist."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._count = count
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if kwargs.get("device") is not None:
-            kwargs = {**kwargs, "device": _translated(kwargs["device"])}
+            kwargs = {**kwargs, "device": self._translated(kwargs["device"])}
         if func is Tensor.cuda:
             options = {key: value for key, value in kwargs.items() if key != "device"}
-            return Tensor.to(args[0], _STAND_IN, **options)
+            return Tensor.to(args[0], _stand_in(0), **options)
         if func is Tensor.to or any(isinstance(value, torch.device) for value in args):
-            args = tuple(_translated(value) if isinstance(value, torch.device | str) else value for value in args)
+            args = tuple(self._translated(value) if isinstance(value, torch.device | str) else value for value in args)
         return func(*args, **kwargs)
 
-
-def _translated(device: Any) -> torch.device:
-    device = torch.device(device)
-    if device.type != "cuda":
-        return device
-    if device.index not in (None, 0):
-        raise RuntimeError(f"CUDA error: invalid device ordinal {device.index}. The fake GPU is cuda:0.")
-    return _STAND_IN
+    def _translated(self, device: Any) -> torch.device:
+        device = torch.device(device)
+        if device.type != "cuda":
+            return device
+        if (device.index or 0) >= self._count:
+            last = self._count - 1
+            raise RuntimeError(f"CUDA error: invalid device ordinal {device.index}. The last fake GPU is cuda:{last}.")
+        return _stand_in(device.index or 0)

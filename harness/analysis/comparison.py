@@ -26,7 +26,7 @@ from harness.runs.summary import run_status
 
 _MAX_POINTS = 200
 _NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
-_REPORTED_BY_WORKER = ("device", "device_name", "dtype", "threads", "rows_at_once")
+_REPORTED_BY_WORKER = ("device", "device_name", "blocks", "dtype", "threads", "rows_at_once")
 
 
 class Trajectory(NamedTuple):

@@ -245,7 +245,7 @@ class TokenClassifier:
                         *self._padded([encodings[row] for row in waiting[:count]])
                     ),
                     most,
-                    device=self.device,
+                    place=str(self.device),
                     problem=problem,
                 )
             if count < most:

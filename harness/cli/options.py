@@ -52,6 +52,9 @@ Devices = Annotated[
         metavar="LIST", help="Share the run among devices: GPUs such as 0,1, `all`, or cpu:N for N workers on the CPU."
     ),
 ]
+ShardTarget = Annotated[
+    bool, typer.Option("--shard-target", help="Load one target split over the devices of --devices.")
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples.")]
 ShareDevice = Annotated[bool, typer.Option("--share-device", help="Start without waiting for a free device.")]

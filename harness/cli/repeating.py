@@ -23,6 +23,7 @@ class RunRequest:
     options: RunOptions
     compute: DeviceOptions
     devices: str | None
+    shard_target: bool
     limit: int | None
 
 
@@ -37,7 +38,8 @@ def request_like(folder: RunFolder, given: RunRequest, is_given: Callable[[str],
     name = given.attack or recorded.attack
     attacks = given.options.attacks if is_given("attacks") else recorded.attacks
     found = next((attack for attack in find_attacks(attacks) if attack.name == name), None)
-    kept = set(TARGET_OPTIONS) if found is not None and not found.uses_target else set()
+    uses_no_target = found is not None and not found.uses_target
+    kept = set(TARGET_OPTIONS) if uses_no_target else set()
 
     def merged(options: OptionsType) -> OptionsType:
         names = {field.name for field in fields(options)} - {"settings", "attacks"} - kept
@@ -61,5 +63,8 @@ def request_like(folder: RunFolder, given: RunRequest, is_given: Callable[[str],
         compute=merged(given.compute),
         # One device replaces several.
         devices=given.devices if is_given("devices") or is_given("device") else recorded.devices,
+        shard_target=given.shard_target
+        if is_given("shard_target") or is_given("device") or uses_no_target
+        else recorded.shard_target,
         limit=given.limit if is_given("limit") else recorded.limit,
     )

@@ -7,7 +7,7 @@ import typer
 
 from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file, recorded_values
 from harness.cli.output import say
-from harness.cli.resolving import reference_record, target_record
+from harness.cli.resolving import reference_record, target_record, usable_device
 from harness.cli.watching import follow
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
@@ -116,4 +116,6 @@ def _model_here(
             f"{record.path}: other weights ({record.weights_sha256[:12]}…) than those that the bundle ran on: "
             f"{wanted.id} ({wanted.weights_sha256[:12]}…). Name the right {MODEL_NAMES[role]}."
         )
-    return record
+    # Another device may have room for the whole model.
+    shards = () if device else tuple(map(usable_device, wanted.shards))
+    return record.model_copy(update={"shards": shards})

@@ -16,7 +16,14 @@ from harness.core.settings import read_settings, setting_error
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.text import shorten
 from harness.engine.devices import resolve_device
-from harness.engine.resolving import ResolvedTarget, require_capacity, require_round_vocabulary, resolve_target
+from harness.engine.resolving import (
+    BLOCKS_KEYS,
+    ResolvedTarget,
+    configured_number,
+    require_capacity,
+    require_round_vocabulary,
+    resolve_target,
+)
 from harness.jobs.attack.planning import plan_attack
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, attack_named
@@ -56,6 +63,7 @@ def resolve_run(
     *,
     limit: int | None = None,
     devices: str | None = None,
+    shards_target: bool = False,
     shares_device: bool = False,
     parent: str | None = None,
     uses_preset: bool = False,
@@ -65,7 +73,8 @@ def resolve_run(
 
     `parent` is the id of a tuning or a sweep, or the name of a group. `run_id` is the run's id, by default a new one.
 
-    `devices` is the value of `--devices`. With `uses_preset`, the values of the round's preset for the attack replace
+    `devices` is the value of `--devices`. With `shards_target`, the run has one worker, and each of its models is split
+    over these devices. With `uses_preset`, the values of the round's preset for the attack replace
     the attack's defaults.
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
@@ -77,6 +86,10 @@ def resolve_run(
     params = _resolve_params(attack, round_, settings, uses_preset=uses_preset)
     record = reference = None
     workers = devices_in(devices, compute)
+    shards: tuple[str, ...] = ()
+    if shards_target:
+        shards, workers = _require_shards(attack, workers), ()
+        compute = replace(compute, device=shards[0])
     if attack.uses_target and workers:
         # The workers divide the threads.
         threads = max(1, (compute.threads or usable_cores()) // len(workers))
@@ -87,6 +100,7 @@ def resolve_run(
         record = target_record(round_, compute, round_.target if options.target is None else options.target, revision)
         if name := options.reference or attack.reference_model:
             reference = reference_record(round_, compute, name, "main")
+        record, reference = _split(record, shards), reference and _split(reference, shards)
     else:
         defaults = {**asdict(RunOptions()), **asdict(DeviceOptions())}
         given = {**asdict(options), **asdict(compute)}
@@ -111,6 +125,29 @@ def resolve_run(
     preset = round_.presets.get(attack.name, {})
     unused = {name: value for name, value in preset.items() if params.params.get(name) != value}
     return ResolvedRun(spec, attack, {name: value for name, value in unused.items() if name not in settings})
+
+
+def _require_shards(attack: AttackFile, devices: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the devices that the target is split over. Raises a usage error for one device, or without a target."""
+    if not attack.uses_target:
+        raise typer.BadParameter(
+            f"{attack.name} does not use a target. Remove --shard-target.", param_hint="--shard-target"
+        )
+    if len(devices) < 2:
+        raise typer.BadParameter(
+            "needs two devices or more. Name them with --devices, such as 0,1.", param_hint="--shard-target"
+        )
+    return devices
+
+
+def _split(model: TargetRecord, shards: tuple[str, ...]) -> TargetRecord:
+    """Return the record of a model that is split over `shards`. Raises HarnessError if it has too few blocks."""
+    blocks = configured_number(model.path, BLOCKS_KEYS)
+    if blocks is not None and blocks < len(shards):
+        raise HarnessError(
+            f"{model.id} has {blocks} blocks and cannot be split over {len(shards)} devices. Name fewer with --devices."
+        )
+    return model.model_copy(update={"shards": shards})
 
 
 def _resolve_params(
@@ -171,7 +208,7 @@ def usable_device(device: str, *, option: str = "--device") -> str:
 
 
 def devices_in(text: str | None, compute: DeviceOptions) -> tuple[str, ...]:
-    """Return the device of each worker that `--devices` names; none without the option.
+    """Return the devices that `--devices` names; none without the option.
 
     Raises a usage error if one is unknown, absent, or named twice, or if `--device` is given too.
     """
@@ -189,7 +226,7 @@ def devices_in(text: str | None, compute: DeviceOptions) -> tuple[str, ...]:
     if (workers := re.fullmatch(r"cpu:(\d{1,3})", text)) is not None:
         if not 1 <= int(workers[1]) <= usable_cores():
             raise typer.BadParameter(
-                f"{text}: this machine has {usable_cores()} usable cores, and each worker needs one.",
+                f"{text}: this machine has {usable_cores()} usable cores, and each worker or piece needs one.",
                 param_hint="--devices",
             )
         return ("cpu",) * int(workers[1])

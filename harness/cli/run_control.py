@@ -19,6 +19,7 @@ from harness.cli.options import (
     Round,
     Run,
     RunOptions,
+    ShardTarget,
     ShareDevice,
     checked_group,
     round_or_default,
@@ -44,6 +45,7 @@ def run(
     limit: Limit = None,
     compute: DeviceOptions,
     devices: Devices = None,
+    shard_target: ShardTarget = False,
     share_device: ShareDevice = False,
     group: Group = None,
     like: Annotated[
@@ -62,7 +64,7 @@ def run(
     Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped. With `--like RUN` the attack and its
     parameters, round, seed, limit, budget, target and device are those of RUN, unless they are given.
     """
-    request = RunRequest(attack or "", round_, options, compute, devices, limit)
+    request = RunRequest(attack or "", round_, options, compute, devices, shard_target, limit)
     if like is not None:
         request = request_like(run_folder(like), request, partial(is_given, context))
     elif attack is None:
@@ -74,6 +76,7 @@ def run(
         request.compute,
         limit=request.limit,
         devices=request.devices,
+        shards_target=request.shard_target,
         shares_device=share_device,
         parent=checked_group(group),
         uses_preset=preset,

@@ -31,12 +31,22 @@ class PathRecord(Record):
 
 
 class TargetConfig(Record):
-    """The directory of a target, and how to load it. `threads` is the number of CPU threads."""
+    """The directory of a target, and how to load it. `threads` is the number of CPU threads.
+
+    `shards` are the devices that the target is split over, in the order of its blocks; the first is `device`. It is
+    empty if the target is on one device.
+    """
 
     path: Path
     device: str
+    shards: tuple[str, ...] = ()
     dtype: str
     threads: int
+
+    @property
+    def place(self) -> str:
+        """The names of all of the target's devices."""
+        return ", ".join(self.shards or (self.device,))
 
 
 class TargetRecord(TargetConfig):
@@ -65,7 +75,7 @@ class TargetRecord(TargetConfig):
     @property
     def config(self) -> TargetConfig:
         """The options with which a worker loads the target."""
-        return TargetConfig(path=self.path, device=self.device, dtype=self.dtype, threads=self.threads)
+        return TargetConfig(**{name: getattr(self, name) for name in TargetConfig.model_fields})
 
 
 class JobSpec(Record, ABC):
@@ -75,7 +85,7 @@ class JobSpec(Record, ABC):
     since the epoch. `network` is what the job declared, and what the
     sandbox allows. `paths` are the files and directories that the user named. `shares_device` is true if the run starts
     without waiting for the lock of its device. `devices` has the device of each worker of a run with several; it is
-    empty for a run with one worker, which uses the device of its targets.
+    empty for a run with one worker, which uses the devices of its targets.
     """
 
     id: str

@@ -5,7 +5,7 @@ its configuration. `ModelRunner` compares the logits of every loaded model with 
 that code if they differ. `tests/unit/engine/architectures.py` lists a small model of each for the tests.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,21 +15,24 @@ from transformers import PreTrainedModel
 
 from harness.engine.decoder import Attention, Block, Decoder, Function, Mlp, Parts
 from harness.engine.kernels import Product, rms_norm
+from harness.engine.pieces import Piece
 
 _STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 """Kinds of rotary embedding whose angles depend only on the position, and not on the length of the sequence."""
 MakeProduct = Callable[..., Product]
 
 
-def own_decoder(model: PreTrainedModel, *, is_packed: bool) -> Decoder | None:
+def own_decoder(model: PreTrainedModel, pieces: Sequence[Piece] = (), *, is_packed: bool) -> Decoder | None:
     """Return the engine's decoder with the weights of `model`, None for an architecture that it does not know.
 
-    is_packed: as in `Product`. Raises ValueError for a variant of a known architecture that is not supported.
+    pieces: those of a model that is split over devices. is_packed: as in `Product`. Raises ValueError for a variant of
+    a known architecture that is not supported.
     """
     read = _READERS.get(model.config.model_type)
     if read is None:
         return None
-    return Decoder(read(model.base_model, partial(Product, is_packed=is_packed)), model.device, model.dtype)
+    parts = read(model.base_model, partial(Product, is_packed=is_packed))
+    return Decoder(parts, pieces or [Piece(model.device, 0, len(parts.blocks))], model.dtype)
 
 
 def _gpt_neo(model: Any, make: MakeProduct) -> Parts:

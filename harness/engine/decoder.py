@@ -14,6 +14,7 @@ from torch import Tensor
 
 from harness.engine.branches import Placement
 from harness.engine.kernels import Product, attend, attention_dtype, merge_parts, rotate
+from harness.engine.pieces import Piece, moved
 
 Function = Callable[[Tensor], Tensor]
 Angles = tuple[Tensor, Tensor] | None
@@ -151,11 +152,15 @@ class Slots:
         rows = owner.new_zeros(prefixes * most).scatter_(0, sorted_owner * most + sorted_place, order)
         return cls(rows.view(prefixes, most), torch.empty_like(owner).scatter_(0, order, sorted_place), owner)
 
+    def to(self, device: torch.device) -> "Slots":
+        """Return the slots on `device`."""
+        return Slots(self.rows.to(device), self.place.to(device), self.owner.to(device))
+
 
 class SharedBranches:
     """Branches of prefixes, one token longer after each step.
 
-    prefix: the keys and values of the prefixes, for each layer [2, prefixes, key/value heads, prefix length, head
+    prefix: the keys and values of the prefixes, for each block [2, prefixes, key/value heads, prefix length, head
     width]. room: the maximum length of a branch. shift: the position of the first token. is_shared: if False, each
     prefix has one branch, which contains the prefix, so that attention reads one place instead of two.
     """
@@ -168,17 +173,20 @@ class SharedBranches:
         self._prefix_length = length if is_shared else 0
         self._grown = 0 if is_shared else length
         room = room if is_shared else length + room
-        # [layers, 2, rows, key/value heads, positions, head width]
-        self._own = prefix[0].new_empty(len(prefix), 2, prefixes, heads, room, width)
-        if not is_shared:
-            for own, whole in zip(self._own, prefix, strict=True):
-                own[..., :length, :] = whole
+        # Those of each piece of the decoder: [blocks, 2, rows, key/value heads, positions, head width]
+        self._own: list[Tensor] = []
+        for piece in decoder.pieces:
+            own = prefix[piece.first].new_empty(len(piece), 2, prefixes, heads, room, width)
+            self._own.append(own)
+            if not is_shared:
+                for of_block, whole in zip(own, prefix[piece.numbers], strict=True):
+                    of_block[..., :length, :] = whole
 
     def advance(self, tokens: Tensor, placement: Placement) -> Tensor:
         """Append `tokens` [rows] to the branches in their new rows and return their states, [rows, width]."""
         self.select(placement)
         slots = None if self._prefix is None else Slots.of(placement, self._prefix[0].shape[1])
-        own = self._own[:, :, : len(placement), :, : self._grown + 1]
+        own = [own[:, :, : len(placement), :, : self._grown + 1] for own in self._own]
         states = self._decoder.step(tokens, self._shift + self._prefix_length + self._grown, own, self._prefix, slots)
         self._grown += 1
         return states
@@ -186,31 +194,36 @@ class SharedBranches:
     def select(self, placement: Placement) -> None:
         """Give the branches their new rows. Only rows that move are copied."""
         rows = len(placement)
-        if rows > self.reserved:
-            # Trees grow step by step, so there is room for an eighth more.
-            own = self._own.new_empty(*self._own.shape[:2], rows + rows // 8, *self._own.shape[3:])
-            own[:, :, : self.reserved, :, : self._grown] = self._own[:, :, :, :, : self._grown]
-            self._own = own
+        reserved = self.reserved
+        if rows > reserved:
+            for number, own in enumerate(self._own):
+                # Trees grow step by step, so there is room for an eighth more.
+                larger = own.new_empty(*own.shape[:2], rows + rows // 8, *own.shape[3:])
+                larger[:, :, :reserved, :, : self._grown] = own[:, :, :, :, : self._grown]
+                self._own[number] = larger
         if len(placement.moved) and self._grown:
-            grown = self._own[:, :, :, :, : self._grown]
-            # Indexing copies first, so a row may be read and overwritten in one step.
-            for layer in grown:
-                layer[:, placement.moved] = layer[:, placement.parents[placement.moved]]
+            parents = placement.parents[placement.moved]
+            for own in self._own:
+                to, from_ = placement.moved.to(own.device), parents.to(own.device)
+                # Indexing copies first, so a row may be read and overwritten in one step.
+                for of_block in own[:, :, :, :, : self._grown]:
+                    of_block[:, to] = of_block[:, from_]
 
     @property
     def reserved(self) -> int:
         """The number of rows that there is memory for."""
-        return self._own.shape[2]
+        return self._own[0].shape[2]
 
 
 class Decoder:
-    """A decoder that continues branches of prefixes."""
+    """A decoder that continues branches of prefixes. Its blocks may be on several devices, all else is on the first."""
 
-    def __init__(self, parts: Parts, device: torch.device, dtype: torch.dtype) -> None:
-        """Wrap the parts of a model that computes on `device` in `dtype`."""
+    def __init__(self, parts: Parts, pieces: Sequence[Piece], dtype: torch.dtype) -> None:
+        """Wrap the parts of a model that computes in `dtype`. pieces: of all blocks, in their order."""
         self.parts = parts
-        self.device = device
-        self._stored = attention_dtype(device, dtype)
+        self.pieces = tuple(pieces)
+        self.device = self.pieces[0].device
+        self._stored = attention_dtype(self.device, dtype)
 
     def begin(
         self, tokens: Tensor, room: int, shift: int = 0, prompt: Tensor | None = None, *, is_shared: bool = True
@@ -229,60 +242,66 @@ class Decoder:
     ) -> Tensor:
         """Return states [prefixes, length, width] of tokens [prefixes, length].
 
-        stored: gets the keys and values of each layer, [2, prefixes, key/value heads, length, head width]. Without it
-        none are kept.
+        stored: gets the keys and values of each block, [2, prefixes, key/value heads, length, head width], on the
+        block's device. Without it none are kept.
         """
         states = self.parts.embed(tokens)
         if prompt is not None:
             states = torch.cat([prompt.expand(len(tokens), -1, -1), states], dim=1)
         length = states.shape[1]
         states, angles = self._placed(states, shift, length)
-        for block in self.parts.blocks:
-            attention = block.attention
-            query, own = self._heads_of(block, states, angles)
-            key, value = own = own.permute(2, 0, 3, 1, 4)  # [2, prefixes, key/value heads, length, head width]
-            mask = self._mask(attention.window, length)
-            is_grouped = attention.heads > attention.key_value_heads
-            mixed = F.scaled_dot_product_attention(
-                query.transpose(1, 2),
-                key,
-                value,
-                attn_mask=mask,
-                is_causal=mask is None,
-                scale=attention.scale,
-                enable_gqa=is_grouped,
-            )
-            states = block.finish(states, mixed.transpose(1, 2))
-            if stored is not None:
-                stored.append(own.to(self._stored, memory_format=torch.contiguous_format, copy=True))
-        return states if self.parts.norm is None else self.parts.norm(states)
+        for piece in self.pieces:
+            states, angles = moved((states, angles), piece.device)
+            for block in self.parts.blocks[piece.numbers]:
+                attention = block.attention
+                query, own = self._heads_of(block, states, angles)
+                key, value = own = own.permute(2, 0, 3, 1, 4)  # [2, prefixes, key/value heads, length, head width]
+                mask = _window_mask(attention.window, length, piece.device)
+                is_grouped = attention.heads > attention.key_value_heads
+                mixed = F.scaled_dot_product_attention(
+                    query.transpose(1, 2),
+                    key,
+                    value,
+                    attn_mask=mask,
+                    is_causal=mask is None,
+                    scale=attention.scale,
+                    enable_gqa=is_grouped,
+                )
+                states = block.finish(states, mixed.transpose(1, 2))
+                if stored is not None:
+                    stored.append(own.to(self._stored, memory_format=torch.contiguous_format, copy=True))
+        return self._normed(states)
 
     def step(
-        self, tokens: Tensor, position: int, own: Tensor, prefix: list[Tensor] | None, slots: Slots | None
+        self, tokens: Tensor, position: int, own: list[Tensor], prefix: list[Tensor] | None, slots: Slots | None
     ) -> Tensor:
         """Return the states of tokens [rows] at `position`, [rows, width], and write their keys and values.
 
-        own: [layers, 2, rows, key/value heads, positions, head width], those of the branches; the last position is
-        written. prefix: those of the prefixes, which come before them, for each layer [2, prefixes, key/value heads,
-        length, head width], with `slots`; None if a branch contains its prefix.
+        own: those of the branches, for each piece [blocks, 2, rows, key/value heads, positions, head width]; the last
+        position is written. prefix: those of the prefixes, which come before them, for each block [2, prefixes,
+        key/value heads, length, head width], with `slots`; None if a branch contains its prefix.
         """
         states, angles = self._placed(self.parts.embed(tokens), position, 1)
         shared = 0 if prefix is None else prefix[0].shape[3]
-        positions = shared + own.shape[4]
-        for number, block in enumerate(self.parts.blocks):
-            attention = block.attention
-            query, new = self._heads_of(block, states, angles)
-            own[number, ..., -1, :] = new.transpose(0, 1)
-            # [rows, key/value heads, query heads of each, head width]
-            query = torch.unflatten(query.to(self._stored), 1, (attention.key_value_heads, -1))
-            first = 0 if attention.window is None else max(0, positions - attention.window)
-            keys, values = own[number, ..., max(0, first - shared) :, :]
-            mixed, total = attend(query, keys, values, attention.scale)
-            if prefix is not None and slots is not None and first < shared:
-                before = _attend_prefix(query, prefix[number][..., first:, :], slots, attention.scale)
-                mixed = merge_parts(before, (mixed, total))
-            states = block.finish(states, mixed.flatten(1, 2))
-        return states if self.parts.norm is None else self.parts.norm(states)
+        positions = shared + own[0].shape[4]
+        for piece, of_piece in zip(self.pieces, own, strict=True):
+            states, angles = moved((states, angles), piece.device)
+            slots = None if slots is None else slots.to(piece.device)
+            for number, of_block in enumerate(of_piece, piece.first):
+                block = self.parts.blocks[number]
+                attention = block.attention
+                query, new = self._heads_of(block, states, angles)
+                of_block[..., -1, :] = new.transpose(0, 1)
+                # [rows, key/value heads, query heads of each, head width]
+                query = torch.unflatten(query.to(self._stored), 1, (attention.key_value_heads, -1))
+                first = 0 if attention.window is None else max(0, positions - attention.window)
+                keys, values = of_block[..., max(0, first - shared) :, :]
+                mixed, total = attend(query, keys, values, attention.scale)
+                if prefix is not None and slots is not None and first < shared:
+                    before = _attend_prefix(query, prefix[number][..., first:, :], slots, attention.scale)
+                    mixed = merge_parts(before, (mixed, total))
+                states = block.finish(states, mixed.flatten(1, 2))
+        return self._normed(states)
 
     def _placed(self, states: Tensor, first: int, length: int) -> tuple[Tensor, Angles]:
         """Return embeddings [..., width] of `length` positions from `first` on with their positions, and the angles."""
@@ -299,12 +318,18 @@ class Decoder:
         normed = states if block.attention_norm is None else block.attention_norm(states)
         return block.attention.heads_of(normed, angles, is_interleaved=self.parts.is_interleaved)
 
-    def _mask(self, window: int | None, length: int) -> Tensor | None:
-        """Return True where position [length, 1] sees position [1, length], or None for plain causal attention."""
-        if window is None or length <= window:
-            return None
-        distance = torch.arange(length, device=self.device)[:, None] - torch.arange(length, device=self.device)
-        return (distance >= 0) & (distance < window)
+    def _normed(self, states: Tensor) -> Tensor:
+        """Return the states of the last block on the first device, after the last norm."""
+        states = states.to(self.device)
+        return states if self.parts.norm is None else self.parts.norm(states)
+
+
+def _window_mask(window: int | None, length: int, device: torch.device) -> Tensor | None:
+    """Return True where position [length, 1] sees position [1, length], or None for plain causal attention."""
+    if window is None or length <= window:
+        return None
+    distance = torch.arange(length, device=device)[:, None] - torch.arange(length, device=device)
+    return (distance >= 0) & (distance < window)
 
 
 def _attend_prefix(query: Tensor, prefix: Tensor, slots: Slots, scale: float) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,10 @@
 """Loading a model from a folder of safetensors, without network, code from the folder or pickle."""
 
+import contextlib
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.engine.memory import is_out_of_memory, keep_freed_memory
+from harness.engine.pieces import split_model
 from harness.engine.resolving import weight_files
 from harness.engine.target import Target
 
@@ -26,6 +29,7 @@ def load_target(
     path: Path,
     *,
     device: str = "auto",
+    shards: Sequence[str] = (),
     dtype: str = "auto",
     threads: int | None = None,
     rows_at_once: int | None = None,
@@ -35,20 +39,23 @@ def load_target(
 ) -> Target:
     """Load the target in the folder `path`, in Hugging Face layout.
 
-    dtype: "auto" is float32 on a CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of
-    this process. rows_at_once: sequences that go through the model together, by default derived from free memory and
-    from prefix_length and suffix_length, those of the round. vocabulary: the ids that it may predict, from 0 on, by
-    default all. If the tokenizer puts a first token before every text, the target sees it before every prefix. Raises
-    HarnessError if the folder contains no such model, its weights are not finite, they do not fit into memory, or the
-    device does not exist.
+    shards: the devices to split it over, instead of `device`, if it does not fit on one. dtype: "auto" is float32 on a
+    CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of this process. rows_at_once:
+    sequences that go through the model together, by default derived from free memory and from prefix_length and
+    suffix_length, those of the round. vocabulary: the ids that it may predict, from 0 on, by default all. If the
+    tokenizer puts a first token before every text, the target sees it before every prefix. Raises HarnessError if the
+    folder contains no such model, its weights are not finite, they do not fit into memory, a device does not exist, or
+    the model cannot be split.
     """
     path = Path(path)
-    model = load_model(
-        path, AutoModelForCausalLM, "a causal language model", device=device, dtype=dtype, threads=threads
-    )
-    try:
+    devices = [_torch_device(name) for name in shards or (device,)]
+    model = _load_on_cpu(path, AutoModelForCausalLM, "a causal language model", devices[0], dtype, threads)
+    place = ", ".join(dict.fromkeys(map(str, devices)))
+    with _loading_errors(path, place):
+        pieces = split_model(model, devices)
         return Target(
             model,
+            pieces,
             path=path,
             rows_at_once=rows_at_once,
             prefix_length=prefix_length,
@@ -58,10 +65,6 @@ def load_target(
                 path, int(getattr(model.get_input_embeddings(), "num_embeddings", model.config.vocab_size))
             ),
         )
-    except (RuntimeError, MemoryError) as error:
-        if is_out_of_memory(error):
-            raise _out_of_memory_error(path, model.device) from None
-        raise HarnessError(f"the target cannot be run on {model.device}: {path} ({one_line(error)}).") from error
 
 
 def load_model(
@@ -72,25 +75,40 @@ def load_model(
     architecture: the `transformers` class that reads it. what: the kind of model, for errors. The other arguments and
     the errors are those of `load_target`.
     """
+    where = _torch_device(device)
+    model = _load_on_cpu(path, architecture, what, where, dtype, threads)
+    with _loading_errors(path, str(where)):
+        model.to(where)  # type: ignore[arg-type]
+    return model
+
+
+def _load_on_cpu(
+    path: Path, architecture: Any, what: str, where: torch.device, dtype: str, threads: int | None
+) -> PreTrainedModel:
+    """Load a model into the memory of the host, for the device `where`. The arguments are those of `load_model`."""
     if threads is not None:
         torch.set_num_threads(threads)
     # "highest" disables TensorFloat-32, which has only 10 bits of mantissa.
     torch.set_float32_matmul_precision("highest")
-    where = _torch_device(device)
     if where.type == "cpu":
         keep_freed_memory()
     model: PreTrainedModel = _read_model(path, _torch_dtype(dtype, path, where), architecture, what)
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise _damaged_weights_error(path, name, parameter)
-    try:
-        model.to(where)  # type: ignore[arg-type]
-    except (RuntimeError, MemoryError) as error:
-        if is_out_of_memory(error):
-            raise _out_of_memory_error(path, where) from None
-        raise HarnessError(f"the model cannot be run on {where}: {path} ({one_line(error)}).") from error
     model.train(False).requires_grad_(False)
     return model
+
+
+@contextlib.contextmanager
+def _loading_errors(path: Path, place: str) -> Iterator[None]:
+    """Turn the errors of devices, named by `place`, into a HarnessError that names the model."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
+            raise _out_of_memory_error(path, place) from None
+        raise HarnessError(f"the model cannot be run on {place}: {path} ({one_line(error)}).") from error
 
 
 def _bos_token(path: Path, embeddings: int) -> int | None:
@@ -135,8 +153,8 @@ def one_line(error: Exception) -> str:
     return shorten(" ".join(str(error).split()), 160)
 
 
-def _out_of_memory_error(path: Path, where: torch.device) -> HarnessError:
-    return HarnessError(f"out of memory on {where} while loading: {path}. Free memory or use a smaller --dtype.")
+def _out_of_memory_error(path: Path, place: str) -> HarnessError:
+    return HarnessError(f"out of memory on {place} while loading: {path}. Free memory or use a smaller --dtype.")
 
 
 def _torch_device(name: str) -> torch.device:
@@ -204,7 +222,7 @@ def _read_model(path: Path, dtype: torch.dtype, architecture: Any, what: str) ->
         )
     except Exception as error:
         if is_out_of_memory(error):
-            raise _out_of_memory_error(path, torch.device("cpu")) from error
+            raise _out_of_memory_error(path, "cpu") from error
         # A broken folder may make the loader raise anything. The user reads one sentence; --debug shows the rest.
         raise HarnessError(f"the folder cannot be loaded as {what}: {path} ({one_line(error)}).") from error
     model, found = loaded

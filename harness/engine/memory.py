@@ -1,7 +1,7 @@
 """The limits of a device: free memory, what to do when it runs out, and numbers that are not finite."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,15 +41,20 @@ class Room:
     rows: int
 
 
-def default_rows_at_once(config: Any, *, positions: int, itemsize: int, device: torch.device) -> int:
+def default_rows_at_once(config: Any, *, positions: int, itemsize: int, shares: Mapping[torch.device, float]) -> int:
     """Return how many sequences have keys and values that fill a good half of the free memory, at least 1.
 
-    config: a Hugging Face configuration. positions: stored for each sequence. itemsize: bytes per number.
+    config: a Hugging Face configuration. positions: stored for each sequence. itemsize: bytes per number. shares: the
+    part of the blocks that each device has, which stores their keys and values; the tightest device decides.
     """
     width = getattr(config, "hidden_size", None) or 4096
     states = 16 * width * 4
-    row = positions * key_value_bytes(config, itemsize=itemsize) + states
-    return max(1, min(int(_SHARE * free_bytes(device)) // row, _MAX_ROWS[device.type]))
+    stored = positions * key_value_bytes(config, itemsize=itemsize)
+    rows = [
+        min(int(_SHARE * free_bytes(device) / (share * stored + states)), _MAX_ROWS[device.type])
+        for device, share in shares.items()
+    ]
+    return max(1, min(rows))
 
 
 def stored_positions(positions: int) -> int:
@@ -110,12 +115,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def run_within_memory(
-    call: Callable[[int], Result], rows: int, *, minimum: int = 1, device: torch.device, problem: str
+    call: Callable[[int], Result], rows: int, *, minimum: int = 1, place: str, problem: str
 ) -> tuple[Result, int]:
     """Return `call(rows)` and the rows it ran with, which are halved each time memory runs out.
 
-    minimum: the rows below which halving saves nothing. Raises HarnessError with `problem`, a sentence that begins with
-    the purpose of the memory, if that many do not fit.
+    minimum: the rows below which halving saves nothing. place: the names of the devices. Raises HarnessError with
+    `problem`, a sentence that begins with the purpose of the memory, if that many do not fit.
     """
     while True:
         try:
@@ -124,11 +129,10 @@ def run_within_memory(
             if not is_out_of_memory(error):
                 raise
             if rows <= minimum:
-                raise HarnessError(f"out of memory on {device}: {problem}") from None
+                raise HarnessError(f"out of memory on {place}: {problem}") from None
         # This is outside the handler because the traceback in it still holds the tensors of the failed call.
         rows //= 2
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
+        torch.cuda.empty_cache()
 
 
 def require_finite(logprobs: Floats, dtype: torch.dtype) -> None:

@@ -5,7 +5,7 @@ It knows nothing of policies, suffixes or batches.
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.decoder import Decoder
 from harness.engine.kernels import Product
 from harness.engine.memory import is_out_of_memory, non_finite_error, stored_positions, total_bytes
+from harness.engine.pieces import Piece
 
 _LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 512 << 20}
 """Size of the float32 logits that exist at once: what a CPU's caches hold, and 2,600 rows of GPT-Neo on a GPU."""
@@ -47,12 +48,21 @@ class ModelRunner:
     Raises HarnessError for a model that the engine cannot run.
     """
 
-    def __init__(self, model: PreTrainedModel, *, vocabulary: int | None = None, bos_token: int | None = None) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        pieces: Sequence[Piece] = (),
+        *,
+        vocabulary: int | None = None,
+        bos_token: int | None = None,
+    ) -> None:
         """Wrap a model. vocabulary: the ids that it may predict, from 0 on, None for all that it has.
 
-        bos_token: the id that it sees before every prefix, None for none.
+        pieces: those of a model that is split over devices. bos_token: the id that it sees before every prefix, None
+        for none.
         """
         self.model = model
+        self._pieces = pieces
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
         self.logit_bytes = _LOGIT_BYTES.get(self.device.type, 64 << 20)
@@ -219,7 +229,7 @@ class ModelRunner:
         reason = "it does not know this architecture"
         try:
             if self.head is not None:
-                self.decoder = own_decoder(self.model, is_packed=self._is_packed)
+                self.decoder = own_decoder(self.model, self._pieces, is_packed=self._is_packed)
             if self.decoder is not None:
                 if self._agree(self._branched_logits(tokens), wanted):
                     return True
@@ -300,7 +310,10 @@ class CachedBranches:
 
     def select(self, placement: Placement) -> None:
         if len(placement.moved) or len(placement) != self._rows:
-            self._cache.batch_select_indices(placement.parents)
+            layers: list[Any] = self._cache.layers
+            for layer in layers:
+                # The blocks of a model that is split are on several devices.
+                layer.batch_select_indices(placement.parents.to(getattr(layer, "device", self._runner.device)))
             self._rows = len(placement)
 
 

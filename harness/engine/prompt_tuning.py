@@ -90,7 +90,7 @@ class PromptTuning:
         (mean, gradient), rows = run_within_memory(
             lambda rows: self._gradient(prefixes, suffixes, loss, rows),
             min(len(prefixes), self._rows or len(prefixes)),
-            device=self._target.device,
+            place=self._target.place,
             problem="no room to train on one sequence. Free memory or use fewer prompt tokens or a smaller --dtype.",
         )
         if rows < len(prefixes):

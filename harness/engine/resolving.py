@@ -24,6 +24,7 @@ _TOKENIZER_FILES = ["*.json", "merges.txt", "vocab.txt", "*.model"]
 _WEIGHT_FILES = ["*.safetensors", "*.safetensors.index.json"]
 VOCABULARY_KEYS = ("vocab_size",)
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions")
+BLOCKS_KEYS = ("num_hidden_layers", "num_layers", "n_layer")
 _MOST_PADDING = 0.02
 """Ids beyond the vocabulary, as a part of it, that are taken for padding. GPT-J has 0.3 % more, and Phi 1.9 %."""
 _HASHED_BESIDE_WEIGHTS = ("config.json", "tokenizer.json")

@@ -28,6 +28,7 @@ from harness.engine.memory import (
     stored_positions,
 )
 from harness.engine.model_runner import ModelRunner
+from harness.engine.pieces import Piece
 from harness.engine.results import Samples, Scores, SearchResult, samples_from_paths, search_result_from_paths
 from harness.engine.sampling import sample_paths
 from harness.engine.search import Bounds, search_paths
@@ -56,18 +57,21 @@ class CallRecord(Protocol):
 class Target:
     """The model under attack.
 
-    model: the `transformers` model, for attacks that need more than the methods here. vocabulary: the number of token
-    ids that it predicts. bos_token: the id that it sees before every prefix, None for none. context_length: the number
-    of tokens that it can attend to, None if unbounded. tokenizer_file: its tokenizer.json, None if there is none.
-    suffix_length: the default length of generated suffixes. rows_at_once: the number of sequences that go through the
-    model together; when memory runs out it is halved for all later calls. calls: the log of each call's `rows_at_once`,
-    None without a log; a batch that runs again with the same values repeats its results to the last bit. evaluations:
-    the number of next-token distributions that `sample` and `search` have computed.
+    model: the `transformers` model, for attacks that need more than the methods here. pieces: where its blocks are if
+    it is split over several devices, empty if it is on one. device: where draws and logits are. place: the names of all
+    of its devices. vocabulary: the number of token ids that it predicts. bos_token: the id that it sees before every
+    prefix, None for none. context_length: the number of tokens that it can attend to, None if unbounded.
+    tokenizer_file: its tokenizer.json, None if there is none. suffix_length: the default length of generated suffixes.
+    rows_at_once: the number of sequences that go through the model together; when memory runs out it is halved for all
+    later calls. calls: the log of each call's `rows_at_once`, None without a log; a batch that runs again with the same
+    values repeats its results to the last bit. evaluations: the number of next-token distributions that `sample` and
+    `search` have computed.
     """
 
     def __init__(
         self,
         model: PreTrainedModel,
+        pieces: Sequence[Piece] = (),
         *,
         path: Path | None = None,
         rows_at_once: int | None = None,
@@ -76,7 +80,7 @@ class Target:
         vocabulary: int | None = None,
         bos_token: int | None = None,
     ) -> None:
-        """Wrap a model that is on its device and in evaluation mode.
+        """Wrap a model that is on its device, or split over `pieces`, and in evaluation mode.
 
         vocabulary: the ids that it may predict, from 0 on, by default all that it has; ids above get no probability.
         bos_token: the id that it sees before every prefix, None for none.
@@ -88,7 +92,8 @@ class Target:
         self.model = model
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
-        self.runner = ModelRunner(model, vocabulary=vocabulary, bos_token=bos_token)
+        self.pieces = tuple(pieces)
+        self.runner = ModelRunner(model, pieces, vocabulary=vocabulary, bos_token=bos_token)
         self.bos_token = bos_token
         self.predictor: Predictor = self.runner
         self._views: tuple[PrefixView, ...] = (_WHOLE_PREFIX,)
@@ -100,9 +105,12 @@ class Target:
         self.suffix_length = suffix_length
         positions = suffix_length if self.runner.shares_prefixes else stored_positions(prefix_length + suffix_length)
         stored = attention_dtype(self.device, self.dtype) if self.runner.shares_prefixes else self.dtype
+        shares: dict[torch.device, float] = {} if self.pieces else {self.device: 1.0}
+        for piece in self.pieces:
+            shares[piece.device] = shares.get(piece.device, 0) + len(piece) / self.pieces[-1].end
+        self.place = ", ".join(map(str, shares))
         self._room = Room(
-            rows_at_once
-            or default_rows_at_once(config, positions=positions, itemsize=stored.itemsize, device=self.device)
+            rows_at_once or default_rows_at_once(config, positions=positions, itemsize=stored.itemsize, shares=shares)
         )
         self.calls: CallRecord | None = None
         self.evaluations = 0
@@ -126,6 +134,7 @@ class Target:
             "bos_token": self.bos_token,
             "context_length": self.context_length,
             "device": str(self.device),
+            "blocks": " + ".join(str(len(piece)) for piece in self.pieces) or None,
             "device_name": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else None,
             "dtype": str(self.dtype).removeprefix("torch."),
             "rows_at_once": self.rows_at_once,
@@ -312,7 +321,7 @@ class Target:
         problem = f"no room for {purpose}. Free memory or use a smaller --dtype than {dtype}."
         with torch.inference_mode():
             result, rows = run_within_memory(
-                call, self.rows_at_once, minimum=minimum, device=self.device, problem=problem
+                call, self.rows_at_once, minimum=minimum, place=self.place, problem=problem
             )
         if rows != self.rows_at_once:
             self.rows_at_once = rows

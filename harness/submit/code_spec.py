@@ -22,11 +22,20 @@ _FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "sour
 
 
 class CodeTarget(TargetIdentity):
-    """The target or the reference model, and how it was loaded."""
+    """The target or the reference model, and how it was loaded.
+
+    `shards` is that of `TargetConfig`; it is missing in earlier bundles.
+    """
 
     device: str
+    shards: tuple[str, ...] = ()
     dtype: str
     threads: int
+
+    @property
+    def place(self) -> str:
+        """The names of all of the model's devices."""
+        return ", ".join(self.shards or (self.device,))
 
     @property
     def identity(self) -> TargetIdentity:
@@ -106,6 +115,6 @@ def read_code_spec(code: Path) -> CodeSpec:
 
 def _code_target(target: TargetRecord) -> CodeTarget:
     is_folder = target.commit is None and target.id not in SHIPPED_TARGETS
-    unchanged = {"revision", "commit", "weights_sha256", "device", "dtype", "threads"}
+    unchanged = {"revision", "commit", "weights_sha256", "device", "shards", "dtype", "threads"}
     id_ = target.path.name if is_folder else target.id
     return CodeTarget(id=id_, is_folder=is_folder, **target.model_dump(include=unchanged))

@@ -193,9 +193,7 @@ def _model_params(role: str, model: TargetRecord | None) -> dict[str, Any]:
     if model.is_tokenizer_only:
         return {"tokenizer": model.name, "tokenizer_revision": model.revision}
     named = {"": model.name, "_revision": model.revision, "_commit": model.commit}
-    return {
-        f"{role}{name}": value for name, value in (named | {"_dtype": model.dtype, "_device": model.device}).items()
-    }
+    return {f"{role}{name}": value for name, value in (named | {"_dtype": model.dtype, "_device": model.place}).items()}
 
 
 def _metrics_of(figures: Mapping[str, Any]) -> dict[str, Any]:

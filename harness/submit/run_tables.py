@@ -265,15 +265,16 @@ def _model(name: str, model: TargetRecord, loaded: dict[str, Any] | None) -> Row
     return [
         (name, f"{model.id}, revision {model.revision}{commit}"),
         ("Weights", Monospace(f"sha256 {model.weights_sha256}")),
-        ("Loaded as", _loaded(loaded) if loaded else f"{model.dtype} on {model.device}; never loaded"),
+        ("Loaded as", _loaded(model, loaded) if loaded else f"{model.dtype} on {model.place}; never loaded"),
     ]
 
 
-def _loaded(loaded: dict[str, Any]) -> str:
+def _loaded(model: TargetRecord, loaded: dict[str, Any]) -> str:
+    place = model.place if model.shards else loaded["device"]
     name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
     return (
         f"{loaded['architecture']}, {format_number(loaded['parameters'] / 1e6)} M parameters, {loaded['dtype']} on "
-        f"{loaded['device']}{name}, {pluralize(int(loaded['threads']), 'thread')}"
+        f"{place}{name}, {pluralize(int(loaded['threads']), 'thread')}"
     )
 
 

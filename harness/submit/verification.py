@@ -323,6 +323,6 @@ def _nondeterminism_reasons(
     for name, version in (("python", versions()["python"]), ("torch", environment.torch)):
         if version != run.versions.get(name):
             reasons.append(f"{name} is {version}, the run used {run.versions.get(name)}")
-    if settings.device is not None and spec.target is not None and settings.device != spec.target.device:
-        reasons.append(f"the device is {settings.device}, the run used {spec.target.device}")
+    if settings.device is not None and spec.target is not None and settings.device != spec.target.place:
+        reasons.append(f"the device is {settings.device}, the run used {spec.target.place}")
     return reasons

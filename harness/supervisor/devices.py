@@ -25,20 +25,21 @@ class Device:
     model: str = ""
 
     @property
-    def worker_name(self) -> str:
-        """The name inside the worker, which sees only this GPU."""
-        return "cuda" if self.uuid else self.name
-
-    @property
-    def worker_environment(self) -> dict[str, str]:
-        """The environment variables that show the worker only this GPU."""
-        return {"CUDA_VISIBLE_DEVICES": self.uuid} if self.uuid else {}
-
-    @property
     def lock_file(self) -> Path:
         # A UUID is unique; "cpu" is not, and the home may be shared by several hosts.
         key = self.uuid or f"{platform.node()}-{self.name}"
         return paths.locks_home() / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', key)}.lock"
+
+
+def worker_names(devices: Sequence[Device]) -> tuple[str, ...]:
+    """Return the names of a worker's devices inside the worker, which sees only these GPUs."""
+    return tuple(f"cuda:{number}" if device.uuid else device.name for number, device in enumerate(devices))
+
+
+def worker_environment(devices: Sequence[Device]) -> dict[str, str]:
+    """Return the environment variables that show a worker only its own GPUs, in their order."""
+    uuids = [device.uuid for device in devices if device.uuid]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(uuids)} if uuids else {}
 
 
 def matching_devices(requested: str) -> list[Device]:

@@ -20,7 +20,7 @@ from harness.sandbox import SandboxPolicy, detect_backend, reaper
 from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.refusals import Refusal, describe_refusals
 from harness.supervisor.deadline import Deadline
-from harness.supervisor.devices import Device
+from harness.supervisor.devices import Device, worker_environment
 from harness.supervisor.intake import IntakeError, WorkerEnd
 from harness.supervisor.job import Job
 from harness.supervisor.ledger import TICK_SECONDS, Budget, LedgerThread
@@ -52,15 +52,15 @@ class Execution:
     """The workers of a run, from their inputs to their end: one, or one for each device of the run."""
 
     def __init__(
-        self, job: Job[Any], store: RunStore, budget: Budget, reserve: Reserve, devices: Sequence[Device | None]
+        self, job: Job[Any], store: RunStore, budget: Budget, reserve: Reserve, workers: Sequence[tuple[Device, ...]]
     ) -> None:
-        """`devices` has the device of each worker, None for one that loads no model."""
+        """`workers` has the devices of each worker, none for one that loads no model."""
         self._job = job
         self._folder = job.folder
         self._store = store
         self._budget = budget
         self._reserve = reserve
-        self._devices = devices
+        self._workers = workers
         with RunReader(job.folder.store) as reader:
             self._refused_before = Counter(reader.last_event("refused") or {})
             done = reader.done_keys()
@@ -68,7 +68,7 @@ class Execution:
         self._state = SharedState(job.folder.shared, job.write_state)
         self._shared = SharedBatches(done, self._state.write_for)
         self._slots: list[WorkerSlot] = []
-        self._telemetry = Telemetry({device.uuid for device in devices if device is not None and device.uuid})
+        self._telemetry = Telemetry({device.uuid for devices in workers for device in devices if device.uuid})
         self._telemetry_due = 0.0
         self._sample_due = 0.0
         self._stop_at: float | None = None
@@ -85,9 +85,9 @@ class Execution:
         with contextlib.closing(CappedLog(self._folder.log)) as log:
             self._begin()
             try:
-                for number, device in enumerate(self._devices):
+                for number, devices in enumerate(self._workers):
                     scratch = self._folder.scratch_of(number)
-                    self._slots.append(WorkerSlot(number, scratch, device, self._start_process(number, device)))
+                    self._slots.append(WorkerSlot(number, scratch, devices, self._start_process(number, devices)))
                 with (
                     LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot())) as ledger,
                     Deadline(self._budget, self._kill) as deadline,
@@ -121,7 +121,7 @@ class Execution:
     def _begin(self) -> None:
         """Write the inputs of all workers, and start the budget."""
         remove_tree(self._folder.scratch)
-        for number in range(len(self._devices)):
+        for number in range(len(self._workers)):
             self._write_inputs(number)
         # Trying the backends takes as long as starting a worker, and is not charged.
         detect_backend()
@@ -137,15 +137,15 @@ class Execution:
         inputs.mkdir(parents=True)
         self._job.write_inputs(inputs)
 
-    def _start_process(self, number: int, device: Device | None) -> WorkerProcess:
+    def _start_process(self, number: int, devices: tuple[Device, ...]) -> WorkerProcess:
         """Write the worker's request, and start the worker on its inputs."""
         job, spec, folder = self._job, self._job.spec, self._folder
-        scratch, is_shared = folder.scratch_of(number), len(self._devices) > 1
+        scratch, is_shared = folder.scratch_of(number), len(self._workers) > 1
         with RunReader(folder.store) as reader:
-            request = job.request(reader, finish_at=self._finish_at, device=device)
+            request = job.request(reader, finish_at=self._finish_at, devices=devices)
         if is_shared:
             folder.shared.mkdir(exist_ok=True)
-            place = {"worker": number, "workers": len(self._devices), "state_folder": folder.shared}
+            place = {"worker": number, "workers": len(self._workers), "state_folder": folder.shared}
             request = request.model_copy(update=place)
         write_request(scratch / "inputs", request)
         policy = SandboxPolicy(
@@ -156,7 +156,7 @@ class Execution:
             hidden=job.hidden_paths,
             network=spec.network == "endpoint",
         )
-        return WorkerProcess(scratch, policy, environment={} if device is None else device.worker_environment)
+        return WorkerProcess(scratch, policy, environment=worker_environment(devices))
 
     def _kill(self) -> bool:
         """Kill all workers and all that they started; False if something is left."""
@@ -244,7 +244,7 @@ class Execution:
         self._shared.release(slot.number)
         remove_tree(slot.scratch)
         self._write_inputs(slot.number)
-        slot.replace(self._start_process(slot.number, slot.device))
+        slot.replace(self._start_process(slot.number, slot.devices))
         self._watch(slot, selector)
         if self._finish_was_asked:
             slot.process.ask_to_finish()

@@ -26,6 +26,7 @@ _TARGET_FIELDS: dict[str, type | UnionType] = {
     "context_length": int | None,
     "device": str,
     "device_name": str | None,
+    "blocks": str | None,
     "dtype": str,
     "rows_at_once": int,
     "threads": int,

@@ -1,6 +1,7 @@
 """The interface of a kind of job for the supervisor. `harness/jobs/<kind>/supervised.py` implements it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -10,7 +11,7 @@ from harness.jobs import job_module
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.store import RunStore
-from harness.supervisor.devices import Device
+from harness.supervisor.devices import Device, worker_names
 from harness.supervisor.intake import Intake
 
 SpecType = TypeVar("SpecType", bound=JobSpec)
@@ -55,8 +56,8 @@ class Job(ABC, Generic[SpecType]):
         """Write what the run has stored so far into the existing directory `folder`, for the run's other workers."""
 
     @abstractmethod
-    def request(self, reader: RunReader, *, finish_at: float, device: Device | None) -> JobRequest:
-        """Return the worker's request; `finish_at` is the soft deadline."""
+    def request(self, reader: RunReader, *, finish_at: float, devices: Sequence[Device]) -> JobRequest:
+        """Return the request of a worker on `devices`; `finish_at` is the soft deadline."""
 
     def record_score(self, store: RunStore, *, at: float, spent: float, is_last: bool = False) -> None:
         """Store the current score if it is due at time `at`; always if `is_last`."""
@@ -68,7 +69,9 @@ def load_job(folder: RunFolder, spec: JobSpec) -> Job[Any]:
     return job
 
 
-def target_config(target: TargetRecord, device: Device | None) -> TargetConfig:
-    """Return how the worker loads `target` on the device that the run holds."""
-    config = target.config
-    return config if device is None else config.model_copy(update={"device": device.worker_name})
+def target_config(target: TargetRecord, devices: Sequence[Device]) -> TargetConfig:
+    """Return how the worker loads `target` on its devices: several if the target is split, none if it loads none."""
+    if not devices:
+        return target.config
+    names = worker_names(devices)
+    return target.config.model_copy(update={"device": names[0], "shards": names if target.shards else ()})

@@ -89,13 +89,13 @@ class Supervisor:
                 self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
             return Ending(Status.OUT_OF_TIME, "its budget was spent.")
         loaded = [target for target in self._spec.targets if not target.is_tokenizer_only]
-        names = self._spec.devices or tuple(target.device for target in loaded[:1])
         lock = DeviceLock(self._folder.id)
         try:
-            devices: list[Device | None] = [None] * max(1, len(self._spec.devices))
+            workers: list[tuple[Device, ...]] = [()] * max(1, len(self._spec.devices))
             if loaded:
+                names = self._spec.devices or loaded[0].shards or (loaded[0].device,)
                 acquire = self._share_devices if self._spec.shares_device else self._wait_for_devices
-                # Several workers may compute on the one CPU.
+                # Several workers, and several pieces of a target, may be on the one CPU.
                 distinct = list(dict.fromkeys(names))
                 held = acquire([matching_devices(name) for name in distinct], lock)
                 if held is None:
@@ -109,9 +109,10 @@ class Supervisor:
                         is_shared=self._spec.shares_device,
                         is_mixed=len({device.model for device in held}) > 1,
                     )
-                devices = [held[distinct.index(name)] for name in names]
+                used = [held[distinct.index(name)] for name in names]
+                workers = [(device,) for device in used] if self._spec.devices else [tuple(used)]
             job = load_job(self._folder, self._spec)
-            return Execution(job, self._store, self._budget, self._reserve, devices).run(lambda: self._stop_is_asked)
+            return Execution(job, self._store, self._budget, self._reserve, workers).run(lambda: self._stop_is_asked)
         finally:
             lock.release()
 

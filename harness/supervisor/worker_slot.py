@@ -15,13 +15,14 @@ from harness.supervisor.worker_process import WorkerProcess
 class WorkerSlot:
     """One of the workers of an execution, `number` from 0.
 
-    end: its last message. silent_since: when it closed the pipe of its frames, in seconds since boot. is_over: True if
-    its process has ended and everything that it sent is stored. deaths: how often it exited without a last message.
+    devices: those that it computes on, several if its target is split over them, none if it loads no model. end: its
+    last message. silent_since: when it closed the pipe of its frames, in seconds since boot. is_over: True if its
+    process has ended and everything that it sent is stored. deaths: how often it exited without a last message.
     """
 
     number: int
     scratch: Path
-    device: Device | None
+    devices: tuple[Device, ...]
     process: WorkerProcess
     frames: FrameReader = field(default_factory=FrameReader)
     end: WorkerEnd | None = None

@@ -42,7 +42,7 @@ def main() -> None:
         ("engine", engine.measure),
         ("architectures, relative to generate", architectures.measure),
         ("batches of a run", schedule.measure),
-        ("two workers, speed-up over one", several_devices.measure),
+        ("two workers and two pieces, against one worker", several_devices.measure),
         ("engine beside CTranslate2", peers.measure),
         ("leakage of 1,000 sequences", leakage.measure),
         ("windows of a book, relative to a plain loop", book.measure),

@@ -1,14 +1,23 @@
-"""Measure what two workers gain over one: `python -m tests.bench.several_devices`.
+"""Measure two workers, and a target in two pieces, against one worker: `python -m tests.bench.several_devices`.
 
 An attack that sleeps shows what the division of the work costs, because cores do not limit it. An attack with a model
-shows what two workers with one thread gain over one worker with one thread, and over one worker with two.
+shows what two workers with one thread gain over one worker with one thread, and over one worker with two. A target in
+two pieces on one CPU takes the time of a whole one and that of passing from piece to piece; processor time is compared,
+on which other programs have little influence.
 """
 
 import statistics
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
+from harness.core.examples import load_prefixes
+from harness.core.policy import Policy
+from harness.core.rounds import load_round
+from harness.engine.loading import load_target
+from harness.engine.resolving import resolve_target
+from harness.engine.target import Target
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from tests.bench.inputs import run_harness
@@ -37,7 +46,22 @@ def measure(*, repeats: int = 3) -> dict[str, Any]:
         "two workers / one, batches that sleep 0.5 s": round(medians["sleeping"], 3),
         "two workers of one thread / one worker of one thread, baseline": round(medians["one thread"], 3),
         "two workers of one thread / one worker of two threads, baseline": round(medians["two threads"], 3),
+        "time of a target in two pieces / time of a whole one": round(statistics.median(_pieces(3 * repeats)), 3),
     }
+
+
+def _pieces(repeats: int) -> list[float]:
+    """Return ratios of the processor time of draws from the demo in two pieces to that of draws from it as a whole."""
+    round_ = load_round("demo")
+    prefixes, path = load_prefixes(round_)[:500], resolve_target(round_.target).path
+    whole, split = (load_target(path, device="cpu", shards=shards, threads=1) for shards in ((), ("cpu", "cpu")))
+
+    def seconds(target: Target) -> float:
+        begun = time.process_time()
+        target.sample(prefixes, Policy(top_k=10), trials=5)
+        return time.process_time() - begun
+
+    return [seconds(split) / seconds(whole) for _ in range(repeats)]
 
 
 def _seconds(place: Path, *arguments: str) -> float:

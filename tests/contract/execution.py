@@ -77,7 +77,7 @@ def execute(folder: RunFolder, *, max_frames: int | None = None) -> int:
         channel = DirectChannel(store, job.intake(store), max_frames)
         job.write_inputs(inputs)
         with RunReader(folder.store) as reader:
-            write_request(inputs, job.request(reader, finish_at=seconds_since_boot() + 3600, device=None))
+            write_request(inputs, job.request(reader, finish_at=seconds_since_boot() + 3600, devices=()))
         worker.run(inputs, channel)  # type: ignore[arg-type]
     finally:
         store.close()

@@ -220,3 +220,59 @@ def test_a_run_like_another_uses_its_devices(machine: Machine) -> None:
     again = machine.json("run", "--like", summary["id"], "--dry-run")
     assert again["spec"]["devices"] == ["cpu", "cpu"]
     assert "2, on cpu" in machine.run("show", summary["id"]).stdout
+
+
+SPLIT = (*TWO, "--shard-target", "--threads", "1")
+DEMO = ("--round", "demo", "--target", "demo-tiny", "--limit", "16")
+
+
+@pytest.mark.parametrize(
+    "options",
+    first_is_fast(
+        (options,)
+        for options in (
+            ("sampling", "--reference", "demo-reference", "--set", "ranker=reference_ratio", "--set", "trials=2"),
+            ("soft_prompt", "--set", "epochs=1", "--set", "tokens=2", "--set", "examples=64"),
+            ("multi_prefix", "--set", "width=2"),
+            ("contrastive",),
+        )
+    ),
+)
+def test_a_split_target_gives_the_bytes_of_one_device(machine: Machine, options: Any) -> None:
+    one = machine.json("run", *options, *DEMO, "--device", "cpu", "--threads", "1")
+    split = machine.json("run", *options, *DEMO, *SPLIT)
+    assert split["status"] == "finished"
+    assert Path(split["submission"]).read_bytes() == Path(one["submission"]).read_bytes()
+    assert len(_events(RunFolder(Path(split["directory"])), "worker")) == 1
+
+
+def test_the_pieces_of_a_target_are_recorded_and_used_again(machine: Machine) -> None:
+    run = ("baseline", *DEMO, "--set", "trials=1")
+    summary = machine.json("run", *run, *SPLIT)
+    shown = machine.json("show", summary["id"])
+    assert shown["spec"]["target"]["shards"] == ["cpu", "cpu"] and shown["spec"]["devices"] == []
+    assert shown["target_as_loaded"]["blocks"] == "2 + 2"
+    assert "cpu, cpu, 2 + 2 blocks, float32, 1 threads" in machine.run("show", summary["id"]).stdout
+    again = machine.json("run", "--like", summary["id"], "--dry-run")["spec"]["target"]
+    assert (again["shards"], again["threads"]) == (["cpu", "cpu"], 1)
+    whole = machine.json("run", "--like", summary["id"], "--device", "cpu", "--dry-run")["spec"]["target"]
+    assert (whole["shards"], whole["device"]) == ([], "cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("baseline", "--shard-target"), "needs two devices or more. Name them with --devices, such as 0,1."),
+        (("baseline", "--devices", "cpu:1", "--shard-target"), "needs two devices or more."),
+        (("replay", "--set", "source=x.csv", *SPLIT), "replay does not use a target. Remove --shard-target."),
+    ],
+)
+def test_a_target_cannot_be_split_without_devices(machine: Machine, arguments: Any, words: str) -> None:
+    message = machine.run("run", *arguments, code=2).stderr
+    assert words in " ".join(message.replace("│", " ").split())
+
+
+def test_a_target_with_fewer_blocks_than_devices_is_refused(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.cli.resolving.usable_cores", lambda: 8)
+    message = machine.run("run", "baseline", *DEMO, "--devices", "cpu:5", "--shard-target", code=1).stderr
+    assert "demo-tiny has 4 blocks and cannot be split over 5 devices. Name fewer with --devices." in message

@@ -105,6 +105,7 @@ class AttackContext:
         model = load_target(
             config.path,
             device=config.device,
+            shards=config.shards,
             dtype=config.dtype,
             threads=config.threads,
             rows_at_once=config.rows_at_once,

@@ -32,6 +32,7 @@ class RecordedOptions:
     reference: str | None
     device: str
     devices: str | None
+    shard_target: bool
     dtype: str
     threads: int | None
 
@@ -58,6 +59,7 @@ def recorded_options(spec: AttackSpec) -> RecordedOptions:
     is_in_folder = spec.attack.origin.startswith(NAMED_FOLDER) and folder.is_dir()
     is_other_target = target is not None and target.id != round_.target
     revision = "main" if is_other_target else round_.revision
+    shards = () if target is None else target.shards
     workers, cores = max(1, len(spec.devices)), spec.hardware.get("cores", 0)
     is_threads_default = target is None or target.threads == cores // workers
     return RecordedOptions(
@@ -72,15 +74,16 @@ def recorded_options(spec: AttackSpec) -> RecordedOptions:
         target=target.id if target is not None and is_other_target else None,
         revision=target.revision if target is not None and target.revision != revision else None,
         reference=None if reference is None or reference.id == spec.attack.reference_model else reference.id,
-        device="auto" if target is None or spec.devices else target.device,
-        devices=_devices_option(spec.devices),
+        device="auto" if target is None or spec.devices or shards else target.device,
+        devices=_devices_option(spec.devices or shards),
+        shard_target=bool(shards),
         dtype="auto" if target is None else target.dtype,
         threads=None if target is None or is_threads_default else target.threads * workers,
     )
 
 
 def _devices_option(devices: tuple[str, ...]) -> str | None:
-    """Return the value of `--devices`; None for a run with one worker."""
+    """Return the value of `--devices`; None for a run on one device."""
     if not devices:
         return None
     if set(devices) == {"cpu"}:

@@ -94,11 +94,12 @@ def _describe_model(model: TargetRecord) -> str:
 def _describe_device(folder: RunFolder, target: TargetRecord) -> str:
     """Return how the worker loaded the target, or how it will."""
     if (loaded := loaded_model(folder, "target")) is None:
-        return f"{target.device}, precision {target.dtype}, {target.threads} threads"
+        return f"{target.place}, precision {target.dtype}, {target.threads} threads"
     name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
     first = "" if loaded.get("bos_token") is None else f", token {loaded['bos_token']} before every prefix"
+    place = f"{target.place}{name}, {loaded['blocks']} blocks" if target.shards else f"{loaded['device']}{name}"
     return sanitize(
-        f"{loaded['device']}{name}, {loaded['dtype']}, {loaded['threads']} threads, "
+        f"{place}, {loaded['dtype']}, {loaded['threads']} threads, "
         f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters{first}"
     )
 

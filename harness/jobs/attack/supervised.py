@@ -3,6 +3,7 @@
 import math
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -88,7 +89,7 @@ class Job(BaseJob[AttackSpec]):
         # Guesses of a batch that is not done become void when the batch is run again, so the worker does not get them.
         write_state(folder, kept=kept, guesses=committed.guesses.part(committed.is_done.nonzero()[0]))
 
-    def request(self, reader: RunReader, *, finish_at: float, device: Device | None) -> AttackRequest:
+    def request(self, reader: RunReader, *, finish_at: float, devices: Sequence[Device]) -> AttackRequest:
         spec = self.spec
         return AttackRequest(
             attack_file=self.folder.code / spec.attack.file,
@@ -97,8 +98,8 @@ class Job(BaseJob[AttackSpec]):
             suffix_length=spec.round.suffix_length,
             vocabulary=spec.round.vocabulary,
             guesses_per_example=spec.attack.guesses_per_example,
-            target=_model_request("target", spec.target, reader, device),
-            reference=_model_request("reference", spec.reference, reader, device),
+            target=_model_request("target", spec.target, reader, devices),
+            reference=_model_request("reference", spec.reference, reader, devices),
             finish_at=finish_at,
             done=reader.done_keys(),
             engine_rows=reader.engine_calls(),
@@ -184,14 +185,14 @@ class GuessIntake(Intake):
 
 
 def _model_request(
-    role: Literal["target", "reference"], model: TargetRecord | None, reader: RunReader, device: Device | None
+    role: Literal["target", "reference"], model: TargetRecord | None, reader: RunReader, devices: Sequence[Device]
 ) -> ModelRequest | None:
     """Return how the worker loads a model, with the rows at once of earlier executions."""
     if model is None:
         return None
     loaded = reader.last_event(f"worker_{role}")
     return ModelRequest(
-        **target_config(model, device).model_dump(),
+        **target_config(model, devices).model_dump(),
         rows_at_once=None if loaded is None else int(loaded["rows_at_once"]),
         latest_rows=reader.latest_rows(is_reference=role == "reference"),
     )

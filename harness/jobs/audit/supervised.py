@@ -1,5 +1,6 @@
 """An audit in the supervisor: its inputs, and the checks of its rows and warnings."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,14 @@ class Job(BaseJob[AuditSpec]):
             }
         write_rows(folder, rows)
 
-    def request(self, reader: RunReader, *, finish_at: float, device: Device | None) -> AuditRequest:
+    def request(self, reader: RunReader, *, finish_at: float, devices: Sequence[Device]) -> AuditRequest:
         return AuditRequest(
             audit=self.spec.audit,
             params=self.spec.params,
             seed=self.spec.seed,
             inputs=self.folder.inputs,
             tables=self.spec.tables,
-            models=tuple(target_config(model, device) for model in self.spec.models),
+            models=tuple(target_config(model, devices) for model in self.spec.models),
             model_names=tuple(model_names([model.id for model in self.spec.models])),
             finish_at=finish_at,
             done=reader.done_keys(),

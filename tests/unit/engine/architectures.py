@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from transformers import AutoConfig
+import torch
+from transformers import AutoConfig, PreTrainedModel
+from transformers.models.auto import AutoModelForCausalLM
 
 VOCABULARY, WINDOW, POSITIONS = 61, 8, 64
 _COMMON: dict[str, Any] = {
@@ -71,3 +73,14 @@ UNKNOWN: dict[str, Any] = {
     "angles by length": _new("llama", **_GROUPED, rope_parameters={**_ROPE, "rope_type": "dynamic"}),
     "norms after residuals": _new("opt", **_OPT, do_layer_norm_before=False),
 }
+
+
+def random_model(configuration: Any) -> PreTrainedModel:
+    """Return a random model whose norms and biases are random too, because their initial values hide mistakes."""
+    torch.manual_seed(7)
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(configuration)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()

@@ -1,13 +1,10 @@
 """Every architecture that the engine decodes itself computes what the model's own code computes."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import PreTrainedModel
-from transformers.models.auto import AutoModelForCausalLM
 
 from harness.core.policy import Policy
 from harness.core.view import PrefixView
@@ -16,28 +13,17 @@ from harness.engine.decoder import SharedBranches
 from harness.engine.target import Target
 from tests.devices import only_on_cpu
 from tests.tiers import first_is_fast
-from tests.unit.engine.architectures import KNOWN, UNKNOWN, VOCABULARY
+from tests.unit.engine.architectures import KNOWN, UNKNOWN, VOCABULARY, random_model
 from tests.unit.engine.conftest import load_on
 from tests.unit.engine.reference import exact_probabilities, plain_draws
 
 _POLICY = Policy(top_k=10)
 
 
-def _model(configuration: Any) -> PreTrainedModel:
-    """Return a random model whose norms and biases are random too, because their initial values hide mistakes."""
-    torch.manual_seed(7)
-    model: PreTrainedModel = AutoModelForCausalLM.from_config(configuration)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 1:
-                parameter.add_(0.1 * torch.randn_like(parameter))
-    return model.eval()
-
-
 @pytest.fixture(scope="module", params=first_is_fast(KNOWN))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
-    _model(KNOWN[request.param]).save_pretrained(folder)
+    random_model(KNOWN[request.param]).save_pretrained(folder)
     return folder
 
 
@@ -128,7 +114,7 @@ def test_joined_weights_are_not_stored_twice(target):
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_other_models_run_with_their_own_code_and_a_warning(tmp_path, prefixes, name):
-    _model(UNKNOWN[name]).save_pretrained(tmp_path)
+    random_model(UNKNOWN[name]).save_pretrained(tmp_path)
     with pytest.warns(UserWarning, match="own decoder is not used"):
         target = load_on(torch.device("cpu"), tmp_path)
     assert target.runner.decoder is None

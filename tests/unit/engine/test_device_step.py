@@ -34,6 +34,23 @@ def test_a_step_waits_once_and_uploads_nothing(folders, name, trials, waits):
     assert counts[1][1] == counts[0][1], gpu.report()
 
 
+@needs_fake
+@pytest.mark.parametrize("name", ["neo", "llama"])
+def test_a_step_of_a_split_model_waits_once_and_moves_few_tensors(folders, name):
+    with FakeGpu(2) as gpu:
+        target = load_target(folders[name], shards=["cuda:0", "cuda:1"], dtype="bfloat16")
+        assert target.runner.decoder is not None
+        counts = []
+        for length in (10, 20):
+            gpu.reset()
+            target.sample(_PREFIXES, _POLICY, trials=20, length=length)
+            counts.append((gpu.synchronizations, gpu.uploads, gpu.peer_copies))
+    waits, uploads, copies = (later - earlier for earlier, later in zip(*counts, strict=True))
+    assert waits == 10 and uploads == 0, gpu.report()
+    # To the second GPU: states, two tensors of angles, three of slots and two of rows that move. Back: states.
+    assert copies <= 10 * 9, gpu.report()
+
+
 def _kernels_of_a_call(layers: int, folder: Path) -> int:
     shape = configurations(61, width=32, heads=4, window=64, spread=0.3)["neo"]
     shape.num_layers, shape.attention_types = layers, [[["global", "local"], layers // 2]]

@@ -62,10 +62,25 @@ def test_published_models_on_a_card_of_16_gb(monkeypatch: pytest.MonkeyPatch) ->
     neo = GPTNeoConfig(hidden_size=2048, num_layers=24, num_heads=16, attention_types=[[["global", "local"], 12]])
     weights = 2 * 1_316_000_000
     monkeypatch.setattr(memory, "free_bytes", lambda device: 16 * 10**9 - weights)
-    rows = default_rows_at_once(neo, positions=50, itemsize=2, device=torch.device("cuda"))
+    rows = default_rows_at_once(neo, positions=50, itemsize=2, shares={torch.device("cuda"): 1.0})
     assert 600 <= rows <= 1000
     llama = LlamaConfig(
         hidden_size=4096, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, intermediate_size=14336
     )
     # 32 layers x 8 heads x 128 numbers, keys and values, 2 bytes each.
     assert key_value_bytes(llama, itemsize=2) == 2 * 32 * 8 * 128 * 2
+
+
+def test_the_tightest_device_of_a_split_model_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    llama = LlamaConfig(hidden_size=4096, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8)
+    one, other = torch.device("cuda", 0), torch.device("cuda", 1)
+    free = {one: 2 << 30, other: 8 << 30}
+    monkeypatch.setattr(memory, "free_bytes", free.__getitem__)
+
+    def rows(shares: dict[torch.device, float]) -> int:
+        return default_rows_at_once(llama, positions=100, itemsize=2, shares=shares)
+
+    halves = rows({one: 0.5, other: 0.5})
+    assert halves == rows({one: 0.5}) < rows({other: 0.5})
+    # A device that stores fewer keys and values has room for more sequences.
+    assert halves < rows({one: 0.25, other: 0.75}) <= rows({one: 0.25})

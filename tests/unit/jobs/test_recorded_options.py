@@ -82,3 +82,10 @@ def test_the_workers_of_a_run_divide_its_threads(spec: AttackSpec) -> None:
     assert recorded_options(changed(shared, hardware={"cores": 16})).threads == 8
     gpus = recorded_options(changed(shared, devices=("cuda:0", "cuda:3")))
     assert gpus.devices == "0,3"
+
+
+def test_the_devices_of_a_split_target_are_those_of_its_pieces(spec: AttackSpec) -> None:
+    target = MODEL.model_copy(update={"device": "cuda:3", "shards": ("cuda:3", "cuda:0"), "threads": 8})
+    options = recorded_options(changed(spec, target=target, hardware={"cores": 8}))
+    assert (options.devices, options.shard_target, options.device, options.threads) == ("3,0", True, "auto", None)
+    assert not recorded_options(spec).shard_target

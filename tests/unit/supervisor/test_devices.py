@@ -6,7 +6,14 @@ import pytest
 
 from harness.runs.queue import device_holder
 from harness.supervisor import devices
-from harness.supervisor.devices import Device, DeviceLock, matching_devices, visible_indices
+from harness.supervisor.devices import (
+    Device,
+    DeviceLock,
+    matching_devices,
+    visible_indices,
+    worker_environment,
+    worker_names,
+)
 
 UUIDS = ["GPU-aa11", "GPU-ab22", "GPU-b333"]
 
@@ -56,15 +63,15 @@ def test_cuda_without_an_index_takes_the_first_free_gpu() -> None:
 @pytest.mark.usefixtures("two_gpus")
 def test_the_worker_sees_only_the_gpu_of_its_run() -> None:
     (device,) = matching_devices("cuda:1")
-    assert device.worker_environment == {"CUDA_VISIBLE_DEVICES": "GPU-aa11"}
-    assert device.worker_name == "cuda"
+    assert worker_environment([device]) == {"CUDA_VISIBLE_DEVICES": "GPU-aa11"}
+    assert worker_names([device]) == ("cuda:0",)
 
 
 def test_a_gpu_without_nvml_is_locked_by_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "visible_gpus", list)
     assert matching_devices("cuda") == [Device("cuda:0")]
     assert matching_devices("cuda:3") == [Device("cuda:3")]
-    assert matching_devices("cuda:3")[0].worker_environment == {}
+    assert worker_environment(matching_devices("cuda:3")) == {}
 
 
 def test_the_cpu_is_locked_as_one_device() -> None:
@@ -84,3 +91,10 @@ def test_a_run_on_several_devices_takes_all_or_none() -> None:
     third.release()
     held = second.try_acquire_all(gpus)
     assert held is not None and [device.name for device in held] == ["cuda:1", "cuda:0"]
+
+
+def test_the_devices_of_a_split_target_are_numbered_inside_the_worker() -> None:
+    gpus = [Device("cuda:3", "GPU-b333"), Device("cuda:1", "GPU-aa11")]
+    assert worker_environment(gpus) == {"CUDA_VISIBLE_DEVICES": "GPU-b333,GPU-aa11"}
+    assert worker_names(gpus) == ("cuda:0", "cuda:1")
+    assert (worker_names([Device("cpu")] * 2), worker_environment([Device("cpu")] * 2)) == (("cpu", "cpu"), {})

@@ -73,7 +73,7 @@ def test_an_error_after_the_start_of_the_worker_leaves_nothing_running(
     monkeypatch.setattr(execution, "WorkerProcess", FakeWorker)
     monkeypatch.setattr(execution, "Deadline", fail)
     started = Execution(
-        Job(run.folder, run.folder.attack_spec()), run.store, Budget(60.0), Reserve(run.folder.reserve), [None]
+        Job(run.folder, run.folder.attack_spec()), run.store, Budget(60.0), Reserve(run.folder.reserve), [()]
     )
     with pytest.raises(RuntimeError, match="can't start new thread"):
         started.run(lambda: False)
@@ -91,7 +91,7 @@ def test_the_soft_deadline_counts_from_the_start_of_the_worker(run: Recorded, mo
     monkeypatch.setattr(execution, "WorkerProcess", start_worker)
     monkeypatch.setattr(execution, "seconds_since_boot", lambda: SlowJob.clock)
     job = SlowJob(run.folder, run.folder.attack_spec())
-    started = Execution(job, run.store, Budget(60.0), Reserve(run.folder.reserve), [None])
+    started = Execution(job, run.store, Budget(60.0), Reserve(run.folder.reserve), [()])
     with pytest.raises(WorkerStartedError):
         started.run(lambda: False)
     request = read_request(run.folder.scratch_of(0) / "inputs", AttackRequest)

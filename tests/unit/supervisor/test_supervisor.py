@@ -23,11 +23,12 @@ from tests.unit.tui.recorded_audit import MODEL
 
 Supervise = Callable[..., RunFolder]
 GPU = Device("cuda:0", "GPU-b333", "NVIDIA H200")
-used_devices: list[Device | None] = []
+OTHER_GPU = Device("cuda:1", "GPU-aa11", "NVIDIA H200")
+used_devices: list[tuple[Device, ...]] = []
 
 
 class FakeExecution:
-    """An execution that only records its device."""
+    """An execution that only records the devices of its workers."""
 
     def __init__(self, *arguments: Any) -> None:
         used_devices.extend(arguments[-1])
@@ -38,14 +39,14 @@ class FakeExecution:
 
 @pytest.fixture
 def supervise(home: Path, monkeypatch: pytest.MonkeyPatch) -> Supervise:
-    """Return a function that supervises a run on the only GPU of this machine."""
+    """Return a function that supervises a run on the only GPU of this machine, or on two with `shards`."""
     used_devices.clear()
-    monkeypatch.setattr(devices, "visible_gpus", lambda: [GPU])
     monkeypatch.setattr(supervisor, "Execution", FakeExecution)
 
-    def supervise(*, shares_device: bool) -> RunFolder:
+    def supervise(*, shares_device: bool, shards: tuple[str, ...] = ()) -> RunFolder:
+        monkeypatch.setattr(devices, "visible_gpus", lambda: [GPU, OTHER_GPU][: max(1, len(shards))])
         run = recorded_run(home)
-        target = MODEL.model_copy(update={"device": "cuda"})
+        target = MODEL.model_copy(update={"device": "cuda", "shards": shards})
         spec = run.folder.attack_spec().model_copy(update={"target": target, "shares_device": shares_device})
         run.folder.spec_file.write_text(spec.model_dump_json())
         run.store.close()
@@ -96,7 +97,29 @@ def test_a_queued_run_names_the_run_that_holds_its_device_now(
         ("finishing", ""),
         ("finished", ""),
     ]
-    assert used_devices == [GPU]
+    assert used_devices == [(GPU,)]
+
+
+def test_a_run_whose_target_is_split_has_one_worker_and_locks_all_of_its_devices(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = DeviceLock("aaaa-other")
+    assert other.try_acquire([OTHER_GPU]) == OTHER_GPU
+    holders: list[list[str | None]] = []
+
+    def pause(_: float) -> None:
+        holders.append([device_holder(gpu.lock_file.name) for gpu in (GPU, OTHER_GPU)])
+        other.release()
+
+    monkeypatch.setattr(time, "sleep", pause)
+    folder = supervise(shares_device=False, shards=("cuda:1", "cuda:0"))
+    # It takes none of its devices as long as one is taken.
+    assert holders == [[None, "aaaa-other"]]
+    assert ("queued", "waiting for cuda:1 and cuda:0.") in _phases(folder)
+    assert used_devices == [(OTHER_GPU, GPU)]
+    with RunReader(folder.store) as reader:
+        held = reader.last_event("device")
+    assert held is not None and held["device"] == "cuda:1, cuda:0"
 
 
 def test_a_free_device_is_left_to_the_run_that_came_first(
@@ -109,7 +132,7 @@ def test_a_free_device_is_left_to_the_run_that_came_first(
     monkeypatch.setattr(time, "sleep", lambda _: place.__exit__())
     folder = supervise(shares_device=False)
     assert [phase for phase, _ in _phases(folder)] == ["starting", "queued", "starting", "finishing", "finished"]
-    assert used_devices == [GPU]
+    assert used_devices == [(GPU,)]
 
 
 def test_a_run_that_cannot_enter_the_queue_because_the_disk_is_full_says_so(
@@ -128,7 +151,7 @@ def test_a_run_that_shares_its_device_starts_while_another_run_holds_it(supervis
     assert other.try_acquire([GPU]) == GPU
     folder = supervise(shares_device=True)
     assert [phase for phase, _ in _phases(folder)] == ["starting", "finishing", "finished"]
-    assert used_devices == [GPU] and run_summary(folder).device == "cuda:0"
+    assert used_devices == [(GPU,)] and run_summary(folder).device == "cuda:0"
     assert device_holder(GPU.lock_file.name) == "aaaa-first"
 
 
