@@ -97,7 +97,11 @@ class RayCluster:
             cores=0,
             token=self.token,
         )
-        self._wait_for_nodes(1)
+        try:
+            self._wait_for_nodes(1)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(

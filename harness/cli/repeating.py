@@ -62,7 +62,7 @@ def request_like(folder: RunFolder, given: RunRequest, is_given: Callable[[str],
         options=replace(merged(given.options), settings=settings, attacks=attacks),
         compute=merged(given.compute),
         # One device replaces several.
-        devices=given.devices if is_given("devices") or is_given("device") else recorded.devices,
+        devices=given.devices if any(map(is_given, ("devices", "device", "shards"))) else recorded.devices,
         shard_target=given.shard_target
         if is_given("shard_target") or is_given("device") or uses_no_target
         else recorded.shard_target,

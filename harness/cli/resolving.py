@@ -13,7 +13,7 @@ from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError
 from harness.core.rounds import PresetValue, Round, load_round
 from harness.core.settings import read_settings, setting_error
-from harness.core.spec import JobSpec, TargetRecord
+from harness.core.spec import JobSpec, TargetRecord, cluster_device, cluster_of
 from harness.core.text import shorten
 from harness.engine.devices import resolve_device
 from harness.engine.resolving import (
@@ -90,7 +90,12 @@ def resolve_run(
     if shards_target:
         shards, workers = _require_shards(attack, workers), ()
         compute = replace(compute, device=shards[0])
-    if attack.uses_target and workers:
+    if workers and cluster_of(workers[0]) is not None:
+        # Each worker has the threads, and the device that its node gives it.
+        compute, shares_device = replace(compute, device="cpu", threads=compute.threads or 1), True
+        if not attack.uses_target:
+            compute = DeviceOptions()
+    elif attack.uses_target and workers:
         # The workers divide the threads.
         threads = max(1, (compute.threads or usable_cores()) // len(workers))
         compute = replace(compute, device=workers[0], threads=threads)
@@ -230,6 +235,8 @@ def devices_in(text: str | None, compute: DeviceOptions) -> tuple[str, ...]:
                 param_hint="--devices",
             )
         return ("cpu",) * int(workers[1])
+    if (shards := re.fullmatch(r"ray@([^*]+)\*(\d{1,4})", text)) is not None:
+        return (cluster_device(shards[1]),) * int(shards[2])
     if re.fullmatch(r"\d{1,3}(,\d{1,3})*", text) is None:
         raise typer.BadParameter(
             f"unknown devices {shorten(text)!r}. Use GPUs such as 0,1, all, or cpu:N.", param_hint="--devices"

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.clusters import check_cluster
 from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
 from harness.cli.options import (
@@ -30,6 +31,7 @@ from harness.cli.resolving import current_weights, resolve_run
 from harness.cli.typer_classes import is_given
 from harness.cli.watching import follow, follow_or_detach
 from harness.core.rounds import preset_text
+from harness.core.spec import cluster_device
 from harness.jobs.attack.planning import start_attack
 from harness.runs.folder import run_folder
 from harness.runs.launch import resume_run, stop_run
@@ -46,6 +48,12 @@ def run(
     compute: DeviceOptions,
     devices: Devices = None,
     shard_target: ShardTarget = False,
+    shards: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Number of workers on the Ray cluster of --ray.")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Ray cluster for --shards: HOST:PORT, or `auto`.")
+    ] = None,
     share_device: ShareDevice = False,
     group: Group = None,
     like: Annotated[
@@ -64,6 +72,8 @@ def run(
     Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped. With `--like RUN` the attack and its
     parameters, round, seed, limit, budget, target and device are those of RUN, unless they are given.
     """
+    if shards is not None or ray is not None:
+        devices = _cluster_devices(shards, ray, devices)
     request = RunRequest(attack or "", round_, options, compute, devices, shard_target, limit)
     if like is not None:
         request = request_like(run_folder(like), request, partial(is_given, context))
@@ -88,6 +98,18 @@ def run(
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return
     follow_or_detach(start_attack(plan.spec, plan.attack), detach=detach, json=json)
+
+
+def _cluster_devices(shards: int | None, ray: str | None, devices: str | None) -> str:
+    """Return `--shards` and `--ray` as the value of `--devices`. Raises a usage error unless both are given, alone."""
+    if shards is None or ray is None:
+        raise typer.BadParameter("give --shards and --ray together.", param_hint="--shards")
+    if devices is not None:
+        raise typer.BadParameter("cannot be used together with --devices.", param_hint="--shards")
+    if ray in ("local", "none"):
+        raise typer.BadParameter("name a cluster. On one machine, --devices shares a run.", param_hint="--ray")
+    check_cluster(ray)
+    return f"{cluster_device(ray)}*{shards}"
 
 
 def watch(run: Run = "latest", plain: Plain = False, json: Json = False) -> None:

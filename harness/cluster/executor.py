@@ -30,8 +30,6 @@ _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # A task without a GPU sees none.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
-    # Errors arrive as exceptions.
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
 _TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _TOKEN_FILE = Path("~/.ray/auth_token")

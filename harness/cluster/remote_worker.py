@@ -122,25 +122,27 @@ def _run_folder(inputs: Path) -> RunFolder:
 
 
 def _pass_commands(ray: Any, actor: Any, commands: int, state: Path | None) -> None:
-    """Pass the supervisor's commands on until it closes the pipe, which ends this process."""
+    """Pass the supervisor's commands on until it closes the pipe or the node is gone, which ends this process."""
     sent: set[int] = set()
     pending = b""
-    while chunk := os.read(commands, 1 << 16):
-        *lines, pending = (pending + chunk).split(b"\n")
-        for line, following in zip(lines, [*lines[1:], b""], strict=True):
-            word, _, text = line.decode().partition(" ")
-            if word == "ack" and following.startswith(b"ack"):
-                # An acknowledgement covers all before it, and each call takes milliseconds.
-                continue
-            number = int(text or 0)
-            if word == "answer" and state is not None and number not in sent and (state / text).is_dir():
-                # The answer may name this directory. It stays as long as a worker was told to read it.
-                sent.add(number)
-                with contextlib.suppress(FileNotFoundError):
-                    files = {file.name: file.read_bytes() for file in (state / text).iterdir()}
-                    ray.get(actor.add_state.remote(number, files))
-            ray.get(actor.command.remote(word, number))
-    os._exit(_LOST_NODE)
+    try:
+        while chunk := os.read(commands, 1 << 16):
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line, following in zip(lines, [*lines[1:], b""], strict=True):
+                word, _, text = line.decode().partition(" ")
+                number = int(text or 0)
+                if word == "ack" and following.startswith(b"ack"):
+                    # An acknowledgement covers all before it, and each call takes milliseconds.
+                    continue
+                if word == "answer" and state is not None and number not in sent and (state / text).is_dir():
+                    # The answer may name this directory. It stays as long as a worker was told to read it.
+                    sent.add(number)
+                    with contextlib.suppress(FileNotFoundError):
+                        files = {file.name: file.read_bytes() for file in (state / text).iterdir()}
+                        ray.get(actor.add_state.remote(number, files))
+                ray.get(actor.command.remote(word, number))
+    finally:
+        os._exit(_LOST_NODE)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -8,6 +8,7 @@ import os
 import selectors
 import shutil
 import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ class WorkerHost:
         self._shared = home / "workers" / f"{name}.shared"
         self._content = ContentStore(home / "content")
         self._process: WorkerProcess | None = None
+        self._sending = threading.Lock()
 
     def start(
         self,
@@ -61,7 +63,11 @@ class WorkerHost:
         }
 
         def model(name: str, requested: ModelRequest | None) -> ModelRequest | None:
-            return None if requested is None else requested.model_copy(update={"path": here[name], "device": device})
+            return (
+                None
+                if requested is None
+                else requested.model_copy(update={"path": here[name], "device": device, "shards": ()})
+            )
 
         bound = request.model_copy(
             update={
@@ -92,7 +98,8 @@ class WorkerHost:
                     has_ended = worker.ended in ready
                     for kind, descriptor in (("log", worker.log), ("frames", worker.frames)):
                         yield from ((kind, chunk) for chunk in _chunks(descriptor))
-                    worker.send_pending()
+                    with self._sending:
+                        worker.send_pending()
             number, code = worker.process.exit_signal_or_code()
             yield "exit", (0 if number is None else int(number), code)
         finally:
@@ -105,12 +112,13 @@ class WorkerHost:
         """Pass a command of the supervisor on to the worker."""
         worker = self._process
         assert worker is not None
-        if word == "ack":
-            worker.acknowledge(number)
-        elif word == "answer":
-            worker.answer(number)
-        else:
-            worker.ask_to_finish()
+        with self._sending:
+            if word == "ack":
+                worker.acknowledge(number)
+            elif word == "answer":
+                worker.answer(number)
+            else:
+                worker.ask_to_finish()
 
     def add_state(self, number: int, files: Mapping[str, bytes]) -> None:
         """Write a directory of the run's stored state, which the next answer names."""

@@ -5,8 +5,8 @@ docs/architecture.md says how to add a backend.
 """
 
 from harness.sandbox.backend import SandboxBackend
-from harness.sandbox.backends import backend_named, detect_backend
+from harness.sandbox.backends import ON_NODES, backend_named, detect_backend
 from harness.sandbox.policy import SandboxPolicy
 from harness.sandbox.process import SandboxedProcess
 
-__all__ = ["SandboxBackend", "SandboxPolicy", "SandboxedProcess", "backend_named", "detect_backend"]
+__all__ = ["ON_NODES", "SandboxBackend", "SandboxPolicy", "SandboxedProcess", "backend_named", "detect_backend"]

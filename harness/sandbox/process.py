@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.sandbox import reaper
 from harness.sandbox.applied import AppliedSandbox, Limit
+from harness.sandbox.backend import SandboxBackend
 from harness.sandbox.backends import detect_backend
 from harness.sandbox.control_group import ControlGroup
 from harness.sandbox.launching import launcher_command
@@ -37,12 +38,13 @@ class SandboxedProcess:
         stdout: Stream = subprocess.DEVNULL,
         stderr: Stream = subprocess.DEVNULL,
         inherited: Iterable[int] = (),
+        backend: SandboxBackend | None = None,
     ) -> None:
         """Start `argv` in `cwd`, which `policy` must show, with exactly this environment and these descriptors.
 
-        Raises HarnessError as `detect_backend` does.
+        `backend` replaces the one of this machine. Raises HarnessError as `detect_backend` does.
         """
-        self._backend = detect_backend()
+        self._backend = backend or detect_backend()
         self._policy = policy
         self._group = ControlGroup(memory=policy.memory, processes=policy.processes)
         self._lifeline: int | None = None

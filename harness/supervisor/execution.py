@@ -11,6 +11,7 @@ from typing import Any
 from harness.core.files import is_larger_than, remove_tree
 from harness.core.frames import Frame, FrameError
 from harness.core.request import LEAD, write_request
+from harness.core.spec import cluster_of
 from harness.core.times import seconds_since_boot
 from harness.runs.disk import DiskFull, Reserve
 from harness.runs.reader import RunReader
@@ -156,7 +157,8 @@ class Execution:
             hidden=job.hidden_paths,
             network=spec.network == "endpoint",
         )
-        return WorkerProcess(scratch, policy, environment=worker_environment(devices))
+        cluster = cluster_of(devices[0].name) if devices else None
+        return WorkerProcess(scratch, policy, environment=worker_environment(devices), cluster=cluster)
 
     def _kill(self) -> bool:
         """Kill all workers and all that they started; False if something is left."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.core import paths
 from harness.core.request import ENDPOINT_KEYS
-from harness.sandbox import SandboxedProcess, SandboxPolicy, reaper
+from harness.sandbox import ON_NODES, SandboxedProcess, SandboxPolicy, reaper
 from harness.sandbox.environment import plain_environment
 
 PIPE_BYTES = 1 << 20
@@ -23,11 +23,14 @@ class WorkerProcess:
     `ended` is a descriptor that is readable once the process has ended.
     """
 
-    def __init__(self, scratch: Path, policy: SandboxPolicy, *, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, scratch: Path, policy: SandboxPolicy, *, environment: Mapping[str, str], cluster: str | None = None
+    ) -> None:
         """Start `python -m harness.worker` on the inputs in `scratch`/inputs, with `scratch` as its home.
 
         `environment` is added to the plain one. If `policy` allows network access, the worker gets the API key and the
-        proxies of this process's environment.
+        proxies of this process's environment. With the address of a `cluster`, the process passes everything on to a
+        worker on a node, which has a sandbox there; this process itself needs none.
         """
         frames_in, frames_out = os.pipe()
         commands_in, commands_out = os.pipe()
@@ -36,12 +39,19 @@ class WorkerProcess:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         # -P: `import harness` must not find anything in the scratch directory or the current one.
-        module = [sys.executable, "-P", "-m", "harness.worker"]
+        if cluster is None:
+            module = ["harness.worker"]
+            worker_environment = _environment(scratch) | dict(environment)
+            worker_environment |= _endpoint_environment() if policy.network else {}
+        else:
+            module = ["harness.cluster.remote_worker", cluster]
+            worker_environment = {**os.environ, "PYTHONPATH": str(paths.PACKAGE.parent), "PYTHONUNBUFFERED": "1"}
         self.process = SandboxedProcess(
-            [*module, str(frames_out), str(commands_in), str(scratch / "inputs")],
+            [sys.executable, "-P", "-m", *module, str(frames_out), str(commands_in), str(scratch / "inputs")],
             policy,
             cwd=scratch,
-            environment=_environment(scratch) | dict(environment) | (_endpoint_environment() if policy.network else {}),
+            environment=worker_environment,
+            backend=None if cluster is None else ON_NODES,
             stdout=log_out,
             stderr=log_out,
             inherited=(frames_out, commands_in),

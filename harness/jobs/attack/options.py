@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.rounds import Round, shipped_rounds
+from harness.core.spec import cluster_of
 from harness.core.times import duration_text
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import NAMED_FOLDER
@@ -88,6 +89,8 @@ def _devices_option(devices: tuple[str, ...]) -> str | None:
         return None
     if set(devices) == {"cpu"}:
         return f"cpu:{len(devices)}"
+    if cluster_of(devices[0]) is not None:
+        return f"{devices[0]}*{len(devices)}"
     return ",".join(device.removeprefix("cuda:") for device in devices)
 
 
