@@ -24,8 +24,8 @@ def few(bundler: Bundler) -> Bundler:
     return bundler
 
 
-def _packed(few: Bundler, reference: str, name: str) -> Packed:
-    summary = few.machine.json("run", "sampling", *ROUND, *SETTINGS, "--reference", reference)
+def _packed(few: Bundler, reference: str, name: str, *options: str) -> Packed:
+    summary = few.machine.json("run", "sampling", *ROUND, *SETTINGS, "--reference", reference, *options)
     assert (summary["status"], summary["target"]) == ("finished", "demo-tiny")
     bundle = few.machine.folder / f"{name}.zip"
     few.machine.run("package", summary["id"], "--out", str(bundle))
@@ -98,6 +98,27 @@ def test_a_bundle_is_run_again_with_its_reference(few: Bundler, packed_folder: P
     assert "Name the right reference model." in wrong.stderr
     machine.run(*again, "--reference", str(REFERENCE.weights))
     assert (tmp_path / "out.csv").read_bytes() == files_of(packed_folder.zip)["submission.csv"]
+
+
+@pytest.mark.slow
+def test_a_bundle_of_a_split_target_splits_both_models_again_unless_a_device_is_named(
+    few: Bundler, tmp_path: Path
+) -> None:
+    packed = _packed(few, REFERENCE.name, "split", "--devices", "cpu:2", "--shard-target")
+    for name, content in files_of(packed.zip).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    assert "It ran on cpu, cpu with 1 threads" in (tmp_path / "code" / "README.md").read_text()
+    prefixes = tmp_path / "few.npy"
+    np.save(prefixes, np.load(ROUND_ARRAYS / "prefix.npy")[:EXAMPLES])
+    again = ("rerun", str(tmp_path / "code"), str(prefixes), "--out", str(tmp_path / "out.csv"))
+    for name, options, shards in (("same", (), ["cpu", "cpu"]), ("one", ("--device", "cpu"), [])):
+        (tmp_path / name).mkdir()
+        machine = Machine(tmp_path / name)
+        machine.run(*again, *options)
+        spec = machine.json("show", "latest")["spec"]
+        assert spec["target"]["shards"] == spec["reference"]["shards"] == shards
+        assert (tmp_path / "out.csv").read_bytes() == files_of(packed.zip)["submission.csv"]
 
 
 @pytest.mark.slow
