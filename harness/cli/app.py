@@ -29,6 +29,7 @@ PANELS = {
     "Attacks": {
         "attacks": ("attacks:app", "List attacks, show one, or write a new one."),
         "tune": ("tune:tune", "Search an attack's parameters on training examples."),
+        "sweep": ("sweep:app", "Run many runs from one file."),
     },
     "Scoring": {
         "score": ("score:score", "Score a submission against the answers."),
