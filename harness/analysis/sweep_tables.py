@@ -75,7 +75,7 @@ def differences_table(results: SweepResults, *, with_joint: bool = False) -> Tab
     if not results.differences:
         return []
     many = len(places(results)) > 1
-    header = ("setting", "seeds", "difference", "interval", "level", "p", "p (Holm)", "")
+    header = ("setting", "seeds", "difference", "interval", "level", "p", "p (Holm)")
     rows = [
         (
             *((_place_of(results, one.round, one.target),) if many else ()),
@@ -86,12 +86,12 @@ def differences_table(results: SweepResults, *, with_joint: bool = False) -> Tab
             f"{100 * one.level:.2f} %",
             _p(one.p),
             _p(one.holm_p),
-            "different" if one.is_different else "",
             *((_interval(one.joint_interval),) if with_joint else ()),
+            "different" if one.is_different else "",
         )
         for one in results.differences
     ]
-    whole = (*(("round",) if many else ()), *header, *(("joint interval",) if with_joint else ()))
+    whole = (*(("round",) if many else ()), *header, *(("joint interval",) if with_joint else ()), "")
     return [whole, *rows]
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from harness.analysis import sweep_tables
 from harness.analysis.sweep_curves import recall_over_time
 from harness.analysis.sweep_importance import Importance
-from harness.analysis.sweep_results import SettingRow, SweepResults
+from harness.analysis.sweep_results import SettingRow, SweepResults, place_name
 from harness.core.findings import BarChart, KeyFigure
 from harness.core.text import format_score, pluralize
 from harness.core.times import date_and_time
@@ -57,7 +57,7 @@ def _headline(results: SweepResults) -> str:
     counts = f"{results.finished:,} of {pluralize(len(results.sweep.runs), 'run')} finished"
     if best is None:
         return f"{results.sweep.id}: {counts}, no recall yet"
-    return f"{best.setting} has the highest mean recall, {format_score(best.recall)} on {sweep_tables.place_name(best)}"
+    return f"{best.setting} has the highest mean recall, {format_score(best.recall)} on {place_name(best)}"
 
 
 def _key_figures(results: SweepResults) -> list[KeyFigure]:
@@ -106,7 +106,7 @@ def _importance(found: tuple[Importance, ...]) -> list[_Section]:
     sections = []
     for number, one in enumerate(found):
         title = sweep_tables.importance_heading(one)
-        figures = ()
+        figures: tuple[tuple[Markup, str], ...] = ()
         if id(one) in drawings:
             caption = "Share of the variance of recall that each factor explains, and that it would explain by chance."
             figures = ((inline_svg(drawings[id(one)].svg, f"importance-{number}", caption), caption),)
