@@ -173,7 +173,7 @@ def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
         baseline=setting,
         differences=tuple(corrected([(names[place], place[1], some) for place, some in pairs])),
         replicates=replicates,
-        importances=tuple(importances([_observation(run) for run in runs if _recall(run) is not None])),
+        importances=tuple(importances(_observations(rows))),
         notes=tuple(notes),
     )
 
@@ -206,30 +206,38 @@ def _read_run(run: SweptRun) -> ReadRun:
     return ReadRun(run, summary, summary.status.words)
 
 
-def _recall(run: ReadRun) -> float | None:
-    return run.summary.recall_at_cap if run.is_counted and run.summary is not None else None
-
-
 def _rows(runs: Sequence[ReadRun]) -> list[SettingRow]:
     grouped: dict[Place, dict[str, list[ReadRun]]] = {}
     for run in runs:
         by_setting = grouped.setdefault((run.run.round, run.run.target), {})
         by_setting.setdefault(run.run.setting, []).append(run)
+    names = _round_names(runs)
     rows = []
     for place, by_setting in grouped.items():
-        here = [_row(place, setting, some) for setting, some in by_setting.items()]
+        here = [_row(place, names[place[0]], setting, some) for setting, some in by_setting.items()]
         rows += sorted(here, key=lambda row: -1.0 if row.recall is None else row.recall, reverse=True)
     return rows
 
 
-def _row(place: Place, setting: str, runs: Sequence[ReadRun]) -> SettingRow:
+def _round_names(runs: Sequence[ReadRun]) -> dict[str, str]:
+    """Return the name of each round of the sweep by how the sweep names it: its own, unless several have the same."""
+    names: dict[str, str] = {}
+    for run in runs:
+        path = Path(run.run.round)
+        names.setdefault(run.run.round, path.stem if path.suffix == ".toml" else run.run.round)
+        if run.summary is not None:
+            names[run.run.round] = run.summary.round
+    shared = Counter(names.values())
+    return {given: name if shared[name] == 1 else given for given, name in names.items()}
+
+
+def _row(place: Place, round_name: str, setting: str, runs: Sequence[ReadRun]) -> SettingRow:
     known = [run.summary for run in runs if run.summary is not None]
     counted = [run.summary for run in runs if run.is_counted and run.summary is not None]
     recalls = [one.recall_at_cap for one in counted if one.recall_at_cap is not None]
-    path = Path(place[0])
     return SettingRow(
         place=place,
-        round_name=known[0].round if known else path.stem if path.suffix == ".toml" else place[0],
+        round_name=round_name,
         setting=setting,
         runs=tuple(runs),
         is_blind=any(one.is_blind for one in known),
@@ -275,7 +283,19 @@ def _pair(rows: Sequence[SettingRow], baseline: str, replicates: int) -> list[Pa
     return pair_with_baseline(part, submissions, baseline, replicates=replicates)
 
 
-def _observation(run: ReadRun) -> Observation:
-    asked = run.run
-    conditions = {"round": asked.round, "target": asked.target or "of the round", "seed": str(asked.seed)}
-    return Observation(_recall(run) or 0.0, asked.attack, asked.setting, asked.params, conditions)
+def _observations(rows: Sequence[SettingRow]) -> list[Observation]:
+    """Return the finished runs with a recall, seed by seed, so that the last seeds are left out of a grid first."""
+    found = []
+    for row in rows:
+        for run in row.finished:
+            if run.summary is not None and run.summary.recall_at_cap is not None:
+                asked = run.run
+                conditions = {
+                    "round": row.round_name,
+                    "target": row.place[1] or "of the round",
+                    "seed": str(asked.seed),
+                }
+                found.append(
+                    Observation(run.summary.recall_at_cap, asked.attack, asked.setting, asked.params, conditions)
+                )
+    return sorted(found, key=lambda one: int(one.conditions["seed"]))

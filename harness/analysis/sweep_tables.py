@@ -6,6 +6,7 @@ Cells contain text from records and files unchanged. The caller sanitizes them b
 from collections.abc import Sequence
 
 from harness.analysis.comparison_tables import Table
+from harness.analysis.sweep_differences import SettingDifference
 from harness.analysis.sweep_importance import Importance
 from harness.analysis.sweep_results import SettingRow, SweepResults, place_name
 from harness.core.intervals import Unit
@@ -78,7 +79,7 @@ def differences_table(results: SweepResults, *, with_joint: bool = False) -> Tab
     header = ("setting", "seeds", "difference", "interval", "level", "p", "p (Holm)")
     rows = [
         (
-            *((_place_of(results, one.round, one.target),) if many else ()),
+            *((place_of(results, one),) if many else ()),
             one.setting,
             ", ".join(map(str, one.seeds)),
             format_score(one.difference, is_signed=True),
@@ -128,8 +129,10 @@ def importance_table(found: Importance) -> Table:
     return [("factor", "levels", "explained", "by chance"), *rows, rest]
 
 
-def _place_of(results: SweepResults, round_: str, target: str | None) -> str:
-    return next(place_name(row) for row in results.rows if (row.round_name, row.place[1]) == (round_, target))
+def place_of(results: SweepResults, difference: SettingDifference) -> str:
+    """Return the name of the round and target of a difference."""
+    place = (difference.round, difference.target)
+    return next(place_name(row) for row in results.rows if (row.round_name, row.place[1]) == place)
 
 
 def _interval(interval: tuple[float, float] | None) -> str:

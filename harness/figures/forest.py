@@ -8,8 +8,8 @@ from matplotlib.ticker import MaxNLocator
 from harness.figures.palette import COLOURS, REFERENCE
 from harness.figures.sheet import WIDE, Drawing, draw_placeholder, drawable_text, sheet
 
+MOST_ROWS = 60
 _ROW, _AXIS = 0.24, 0.62
-_MOST_ROWS = 60
 _NAME = 60
 
 
@@ -23,11 +23,11 @@ class ForestRow(NamedTuple):
 
 
 def forest_panel(rows: Sequence[ForestRow], *, label: str) -> Drawing:
-    """Draw the first 60 rows as SVG, from top to bottom. `label` names the axis. Equal rows give equal text.
+    """Draw the first MOST_ROWS rows as SVG, from top to bottom. `label` names the axis. Equal rows give equal text.
 
     A difference without an interval is drawn as an open point.
     """
-    drawn = rows[:_MOST_ROWS]
+    drawn = rows[:MOST_ROWS]
     with sheet(WIDE, _AXIS + _ROW * max(3, len(drawn))) as (axes, svg):
         if not drawn:
             draw_placeholder(axes)

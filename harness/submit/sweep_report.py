@@ -15,7 +15,7 @@ from harness.core.text import format_score, pluralize
 from harness.core.times import date_and_time
 from harness.figures.charts import draw_charts
 from harness.figures.curves import history_panel
-from harness.figures.forest import ForestRow, forest_panel
+from harness.figures.forest import MOST_ROWS, ForestRow, forest_panel
 from harness.figures.palette import numbered
 from harness.submit.html_page import inline_svg, page
 from harness.submit.run_tables import Rows
@@ -87,13 +87,12 @@ def _differences(results: SweepResults) -> _Section:
     if not results.differences:
         return _Section("", [])
     many = len(sweep_tables.places(results)) > 1
-    rows = [
-        ForestRow(
-            f"{one.setting}, {one.round}" if many else one.setting, one.difference, one.interval, one.is_different
-        )
-        for one in results.differences
-    ]
-    caption = f"Difference from {results.baseline}. Blue: different from 0 after Holm's correction."
+    rows = []
+    for one in results.differences:
+        name = f"{one.setting}, {sweep_tables.place_of(results, one)}" if many else one.setting
+        rows.append(ForestRow(name, one.difference, one.interval, one.is_different))
+    first = f" The first {MOST_ROWS} of {len(rows):,} are drawn." if len(rows) > MOST_ROWS else ""
+    caption = f"Difference from {results.baseline}. Blue: different from 0 after Holm's correction.{first}"
     drawing = forest_panel(rows, label=f"recall minus recall of {results.baseline}")
     figure = (inline_svg(drawing.svg, "forest", caption), caption)
     table = list(sweep_tables.differences_table(results, with_joint=True))
