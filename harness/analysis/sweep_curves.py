@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.analysis.parts import attacked_parts
+from harness.analysis.parts import Part
 from harness.analysis.replay import TimedRecall, evenly_spaced, recall_history
 from harness.analysis.sweep_results import ReadRun, SettingRow
 from harness.core.errors import HarnessError
@@ -39,7 +39,7 @@ def _history(run: ReadRun) -> list[TimedRecall]:
     answers, summary = load_answers(spec.round), run.summary
     if answers is None or summary is None or summary.recall_at_cap is None:
         raise HarnessError(f"{folder.id} has no recall.")
-    part = attacked_parts(spec).whole
+    part = Part.whole(spec.examples, cap=spec.error_cap)
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         history = recall_history(part, spec=spec, reader=reader, answers=answers)
     return [*history, TimedRecall(min(summary.elapsed_s, summary.budget_s), summary.recall_at_cap)]

@@ -22,6 +22,7 @@ from harness.core.text import (
 from harness.core.times import format_duration
 
 NOT_RESOLVABLE = "not resolvable"
+_MOST_SEEDS = 5
 
 
 def places(results: SweepResults) -> list[tuple[str, list[SettingRow]]]:
@@ -36,7 +37,17 @@ def settings_table(rows: Sequence[SettingRow]) -> Table:
     """Return a header row and one row per setting of one round and target."""
     cap = next((row.error_cap for row in rows if row.error_cap), None)
     recall = "recall" if cap is None else f"Recall@{cap:,}"
-    header = ("setting", "runs", recall, "lowest to highest", "exact@1", "any guess", "guesses", "time", "not finished")
+    header = (
+        "setting",
+        "runs",
+        recall,
+        "lowest to highest",
+        "exact@1",
+        "upper bound",
+        "guesses",
+        "time",
+        "not finished",
+    )
     return [header, *map(_setting_row, rows)]
 
 
@@ -81,7 +92,7 @@ def differences_table(results: SweepResults, *, with_joint: bool = False) -> Tab
         (
             *((place_of(results, one),) if many else ()),
             one.setting,
-            ", ".join(map(str, one.seeds)),
+            _seeds(one.seeds),
             format_score(one.difference, is_signed=True),
             _interval(one.interval),
             f"{100 * one.level:.2f} %",
@@ -137,6 +148,10 @@ def place_of(results: SweepResults, difference: SettingDifference) -> str:
 
 def _interval(interval: tuple[float, float] | None) -> str:
     return NOT_RESOLVABLE if interval is None else format_interval(*interval, is_signed=True)
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds)) if len(seeds) <= _MOST_SEEDS else f"{len(seeds):,} seeds"
 
 
 def _p(p: float) -> str:

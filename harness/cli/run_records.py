@@ -60,7 +60,7 @@ def list_runs(
     """List, annotate, queue and delete runs.
 
     Without a command, runs are listed, newest first; after the attack stand the parameters that are not its defaults.
-    `harness tune --list` lists tunings.
+    `harness tune --list` lists tunings, `harness sweep list` sweeps.
     """
     if context.invoked_subcommand is not None:
         return

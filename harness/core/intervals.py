@@ -89,16 +89,23 @@ def paired_difference(
     return Difference(difference, Interval(low, high, sample.unit))
 
 
+class SharedReplicates(NamedTuple):
+    """The recall of each submission in each replicate, [submissions][replicates], and how many units of which kind."""
+
+    recalls: list[Floats]
+    unit: Unit
+    units: int
+
+
 def shared_replicates(
     submissions: Sequence[JudgedRows], *, cap: int, examples: int, clusters: Ints | None, replicates: int
-) -> tuple[list[Floats], Unit, int]:
-    """Return the recall of each submission in each replicate, [replicates], the unit drawn, and the number of units.
+) -> SharedReplicates:
+    """Return the recall of each submission in replicates that they share, so that the recalls can be subtracted.
 
-    All submissions share the replicates, so that their recalls can be subtracted. The arguments are those of
-    `recall_interval`.
+    The arguments are those of `recall_interval`.
     """
     sample = _Sample.of(examples, clusters)
-    return _replicated_recalls(submissions, sample, cap, replicates), sample.unit, sample.units
+    return SharedReplicates(_replicated_recalls(submissions, sample, cap, replicates), sample.unit, sample.units)
 
 
 def wilson(proportion: float, observations: int, *, z: float = _NORMAL_975) -> tuple[float, float]:
