@@ -1,4 +1,4 @@
-"""Shell completion of attacks, rounds, runs and tunings."""
+"""Shell completion of attacks, rounds, runs, tunings and sweeps."""
 
 
 def attack_names(incomplete: str) -> list[str]:
@@ -36,6 +36,18 @@ def tuning_names(incomplete: str) -> list[str]:
     return [name for name in TUNINGS.ids() if name.startswith(incomplete)]
 
 
-def run_and_tuning_names(incomplete: str) -> list[str]:
-    """Return the ids of runs and tunings that begin with `incomplete`."""
-    return [*run_names(incomplete), *tuning_names(incomplete)]
+def sweep_names(incomplete: str) -> list[str]:
+    """Return `latest` and the ids of sweeps, newest first, that begin with `incomplete`."""
+    from harness.sweeps.record import SWEEPS
+
+    return [name for name in ("latest", *SWEEPS.ids()) if name.startswith(incomplete)]
+
+
+def record_names(incomplete: str) -> list[str]:
+    """Return the ids of runs, tunings and sweeps that begin with `incomplete`."""
+    return list(dict.fromkeys([*run_names(incomplete), *tuning_names(incomplete), *sweep_names(incomplete)]))
+
+
+def parent_names(incomplete: str) -> list[str]:
+    """Return the ids of tunings and sweeps that begin with `incomplete`."""
+    return [name for name in (*tuning_names(incomplete), *sweep_names(incomplete)) if name != "latest"]

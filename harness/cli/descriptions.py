@@ -7,6 +7,7 @@ from typing import Any
 from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
+from harness.cli.records import noun_of_parent
 from harness.cli.watching import score_text
 from harness.core.spec import JobSpec
 from harness.core.text import format_number, format_score
@@ -17,7 +18,6 @@ from harness.plugins.parameters import settings_from
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
-from harness.runs.tuning import TUNINGS
 from harness.sandbox import backend_named
 from harness.sandbox.applied import AppliedSandbox
 from harness.sandbox.refusals import Refusal, describe_refusals
@@ -74,7 +74,7 @@ def describe(folder: RunFolder) -> str:
     if summary.submission is not None:
         rows.append(("submission", summary.submission))
     if summary.parent is not None:
-        rows.append(("tuning" if summary.parent in TUNINGS.ids() else "group", sanitize(summary.parent)))
+        rows.append((noun_of_parent(summary.parent), sanitize(summary.parent)))
     if summary.tags:
         rows.append(("tags", ", ".join(summary.tags)))
     if summary.note:

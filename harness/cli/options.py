@@ -121,15 +121,15 @@ class VerifyOptions:
 
 
 def checked_group(name: str | None) -> str | None:
-    """Return the value of `--group`. Raises a usage error if it is no valid name, or if a tuning has it."""
+    """Return the value of `--group`. Raises a usage error if it is no valid name, or that of a tuning or a sweep."""
+    from harness.cli.records import noun_of_parent
     from harness.runs.tags import check_tag
-    from harness.runs.tuning import TUNINGS
 
     if name is not None:
         with usage_errors("--group"):
             check_tag(name, "name of a group")
-            if name in TUNINGS.ids():
-                raise HarnessError(f"{name} is a tuning. Use another name.")
+            if (noun := noun_of_parent(name)) != "group":
+                raise HarnessError(f"{name} is a {noun}. Use another name.")
     return name
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.analysis.candidates import load_example
-from harness.cli.completion import attack_names, run_and_tuning_names, tuning_names
+from harness.cli.completion import attack_names, parent_names, record_names
 from harness.cli.descriptions import describe, describe_example, run_as_json
 from harness.cli.options import (
     RUN_HELP,
@@ -16,9 +16,11 @@ from harness.cli.options import (
     round_option,
 )
 from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
+from harness.cli.records import find_record, remove_parent, runs_under
 from harness.cli.run_queue import queue
+from harness.cli.sweep_show import print_sweep
 from harness.cli.token_probabilities import token_probabilities
-from harness.cli.tuning_records import find_run_or_tuning, print_tuning
+from harness.cli.tuning_records import print_tuning
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import log_lines
 from harness.core.errors import HarnessError
@@ -30,7 +32,7 @@ from harness.runs.launch import is_over, stop_run
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.runs.tags import add_tags, remove_tags, tags_of
-from harness.runs.tuning import TUNINGS, runs_of
+from harness.runs.tuning import Tuning
 
 _MAX_NOTE = 40
 
@@ -49,7 +51,8 @@ def list_runs(
     round_: Annotated[str | None, round_option("List runs on this round.")] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="List runs with this tag; repeatable.")] = None,
     group: Annotated[
-        str | None, typer.Option(metavar="NAME", help="List runs of this group or tuning.", autocompletion=tuning_names)
+        str | None,
+        typer.Option(metavar="NAME", help="List runs of this group, tuning or sweep.", autocompletion=parent_names),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="List only the newest N runs.")] = None,
     json: Json = False,
@@ -57,7 +60,7 @@ def list_runs(
     """List, annotate, queue and delete runs.
 
     Without a command, runs are listed, newest first; after the attack stand the parameters that are not its defaults.
-    `harness tune --list` lists tunings.
+    `harness tune --list` lists tunings, `harness sweep list` sweeps.
     """
     if context.invoked_subcommand is not None:
         return
@@ -122,8 +125,8 @@ def rm(
         list[str],
         typer.Argument(
             metavar="RUN",
-            help=f"{RUN_HELP} Or the id of a tuning, which is deleted with its runs.",
-            autocompletion=run_and_tuning_names,
+            help=f"{RUN_HELP} Or the id of a tuning or a sweep, which is deleted with its runs.",
+            autocompletion=record_names,
         ),
     ],
     force: Annotated[bool, typer.Option("--force", help="Stop a run that is still running, then delete it.")] = False,
@@ -134,11 +137,11 @@ def rm(
 
     In a terminal it asks before it deletes.
     """
-    found = [find_run_or_tuning(name) for name in runs]
-    tunings = {one.id: None for one in found if not isinstance(one, RunFolder)}
+    found = [find_record(name) for name in runs]
+    parents = {one.id: one for one in found if not isinstance(one, RunFolder)}
     folders = {one: None for one in found if isinstance(one, RunFolder)}
-    folders |= {run.folder: None for id_ in tunings for run in runs_of(id_)}
-    ids = [*(folder.id for folder in folders), *tunings]
+    folders |= {folder: None for parent in parents.values() for folder in runs_under(parent)}
+    ids = [*(folder.id for folder in folders), *parents]
     if is_terminal() and not yes:
         shown = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
         typer.confirm(f"Delete {pluralize(len(folders), 'run')} ({shown})?", abort=True, err=True)
@@ -154,8 +157,8 @@ def rm(
         remove_run(folder)
         if not json:
             print(folder.id, flush=True)
-    for id_ in tunings:
-        TUNINGS.remove(id_)
+    for id_, parent in parents.items():
+        remove_parent(parent)
         if not json:
             print(id_)
     if json:
@@ -226,7 +229,9 @@ def show(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|TUNING", help=f"{RUN_HELP} Or the id of a tuning.", autocompletion=run_and_tuning_names
+            metavar="RUN|TUNING|SWEEP",
+            help=f"{RUN_HELP} Or the id of a tuning or a sweep.",
+            autocompletion=record_names,
         ),
     ],
     example: Annotated[
@@ -238,11 +243,13 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a run: what it was given, how it went, its score."""
-    found = find_run_or_tuning(run)
+    found = find_record(run)
     if probabilities and example is None:
         raise typer.BadParameter("name an example with --example.", param_hint="--probabilities")
-    if not isinstance(found, RunFolder):
+    if isinstance(found, Tuning):
         print_tuning(found, json=json)
+    elif not isinstance(found, RunFolder):
+        print_sweep(found, json=json)
     elif example is not None:
         shown = load_example(found, example)
         scored = token_probabilities(found, shown) if probabilities else None

@@ -11,6 +11,7 @@ from harness.cli.options import Attacks, DeviceOptions, Json, RunOptions
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
 from harness.cli.progress import StatusLine
 from harness.cli.resolving import ResolvedRun, resolve_run
+from harness.cli.sweep_show import list_, show
 from harness.cli.typer_classes import CommandLine, GroupWithDefault, is_given
 from harness.cli.watching import EXIT_INCOMPLETE, score_text
 from harness.core.errors import HarnessError, UsageError
@@ -19,6 +20,7 @@ from harness.plugins.discovery import attack_named
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
+from harness.sweeps.baseline import setting_named
 from harness.sweeps.estimates import estimated_seconds, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
 from harness.sweeps.record import Sweep, begin_sweep, progress_of, sweep_named
@@ -70,6 +72,10 @@ def run(
     _print_result(sweep, state, json=json)
 
 
+app.command("show")(show)
+app.command("list")(list_)
+
+
 def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
     """Return the sweep of a file, without ids."""
     content = read_sweep_file(file)
@@ -78,6 +84,8 @@ def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
     runs = tuple(combinations(content, uses_target=uses_target))
     if len(runs) > MAX_RUNS:
         raise HarnessError(f"{file}: {len(runs):,} runs, more than {MAX_RUNS:,}. Divide it into several sweeps.")
+    if content.baseline is not None:
+        setting_named(content.baseline, runs)
     return Sweep(
         id=content.name,
         created_at=0.0,

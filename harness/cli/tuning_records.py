@@ -1,4 +1,4 @@
-"""Tunings as commands name, list, show and delete them."""
+"""Tunings as commands list and show them."""
 
 from typing import Any
 
@@ -8,27 +8,8 @@ from harness.core.text import format_score
 from harness.core.times import date_and_time
 from harness.plugins.parameter_space import space_of
 from harness.plugins.schema import fetch_schema
-from harness.runs.folder import RunFolder, all_run_folders, run_folder
+from harness.runs.folder import all_run_folders
 from harness.runs.tuning import TUNINGS, Setting, Tuning, best_of, runs_of, settings_tried
-
-
-def find_run_or_tuning(name: str) -> RunFolder | Tuning:
-    """Return the run or the tuning called `name`: an id, an unambiguous beginning of one, or `latest` for a run.
-
-    Raises HarnessError if there is none, or more than one.
-    """
-    tunings = [id_ for id_ in TUNINGS.ids() if name and id_.startswith(name)]
-    if name in tunings:
-        return TUNINGS.named(name)
-    try:
-        folder = run_folder(name)
-    except HarnessError:
-        if tunings:
-            return TUNINGS.named(name)
-        raise
-    if tunings and folder.id != name:
-        raise HarnessError(f"{name!r} is the beginning of several ids: {', '.join([folder.id, *tunings[:4]])}.")
-    return folder
 
 
 def print_tuning(tuning: Tuning, *, json: bool) -> None:

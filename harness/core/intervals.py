@@ -6,7 +6,7 @@ copies of it would. A correct row adds its weight while the errors before it are
 of the replicate, cap x drawn examples / examples, which is not rounded here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -83,23 +83,48 @@ def paired_difference(
     recalls = [len(solutions(*rows).within(cap)) / examples for rows in (first, second)]
     difference = recalls[0] - recalls[1]
     if np.ptp(one) == 0 and np.ptp(other) == 0:
-        low, high = _newcombe(float(one[0]), float(other[0]), sample.units)
+        low, high = newcombe(float(one[0]), float(other[0]), sample.units)
     else:
         low, high = _percentiles(one - other)
     return Difference(difference, Interval(low, high, sample.unit))
 
 
-def wilson(proportion: float, observations: int) -> tuple[float, float]:
-    """Return the 95 % score interval of a proportion in [0, 1] (Wilson 1927)."""
-    z2 = _NORMAL_975**2 / observations
+class SharedReplicates(NamedTuple):
+    """The recall of each submission in each replicate, [submissions][replicates], and how many units of which kind."""
+
+    recalls: list[Floats]
+    unit: Unit
+    units: int
+
+
+def shared_replicates(
+    submissions: Sequence[JudgedRows], *, cap: int, examples: int, clusters: Ints | None, replicates: int
+) -> SharedReplicates:
+    """Return the recall of each submission in replicates that they share, so that the recalls can be subtracted.
+
+    The arguments are those of `recall_interval`.
+    """
+    sample = _Sample.of(examples, clusters)
+    return SharedReplicates(_replicated_recalls(submissions, sample, cap, replicates), sample.unit, sample.units)
+
+
+def wilson(proportion: float, observations: int, *, z: float = _NORMAL_975) -> tuple[float, float]:
+    """Return the score interval of a proportion in [0, 1] (Wilson 1927).
+
+    z: the normal quantile of the upper end, by default for 95 %.
+    """
+    z2 = z**2 / observations
     centre = (proportion + z2 / 2) / (1 + z2)
     half = np.sqrt(proportion * (1 - proportion) * z2 + z2**2 / 4) / (1 + z2)
     return max(0.0, float(centre - half)), min(1.0, float(centre + half))
 
 
-def _newcombe(one: float, other: float, observations: int) -> tuple[float, float]:
-    """Return the 95 % interval of one - other for two uncorrelated proportions (Newcombe 1998, method 10)."""
-    (low_one, high_one), (low_other, high_other) = wilson(one, observations), wilson(other, observations)
+def newcombe(one: float, other: float, observations: int, *, z: float = _NORMAL_975) -> tuple[float, float]:
+    """Return the interval of one - other for two uncorrelated proportions (Newcombe 1998, method 10).
+
+    z: as in `wilson`.
+    """
+    (low_one, high_one), (low_other, high_other) = (wilson(share, observations, z=z) for share in (one, other))
     difference = one - other
     return (
         difference - float(np.hypot(one - low_one, high_other - other)),
@@ -165,7 +190,7 @@ class _Order:
         return cls(rows.example_ids[wrong], solved.examples, np.searchsorted(wrong, solved.rows))
 
 
-def _replicated_recalls(submissions: list[JudgedRows], sample: _Sample, cap: int, replicates: int) -> list[Floats]:
+def _replicated_recalls(submissions: Sequence[JudgedRows], sample: _Sample, cap: int, replicates: int) -> list[Floats]:
     """Return the recall of each submission in each replicate, [replicates]; all submissions share the replicates."""
     # A replicate is at most `units` copies of the largest cluster.
     largest = 1 if sample.unit_of_example is None else int(np.bincount(sample.unit_of_example).max())

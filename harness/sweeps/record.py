@@ -48,7 +48,7 @@ SWEEPS = RecordFiles("sweep", Sweep, see="harness sweep list")
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """The runs of a sweep by their state. unfinished: lost, stopped or crashed; `--resume` continues them."""
+    """The runs of a sweep by their state. unfinished: lost, stopped, crashed or damaged; `--resume` continues them."""
 
     finished: tuple[SweptRun, ...]
     running: tuple[SweptRun, ...]
@@ -97,7 +97,10 @@ def progress_of(sweep: Sweep) -> SweepProgress:
 def _state_of(folder: RunFolder) -> str:
     if not folder.spec_file.is_file():
         return "missing"
-    status = run_status(folder)
+    try:
+        status = run_status(folder)
+    except HarnessError:
+        return "unfinished"
     if status in COUNTED:
         return "finished"
     return "unfinished" if status.is_over else "running"

@@ -21,7 +21,8 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.cli.app", HEAVY | {"pydantic", "numpy", "infini_gram"}),
         (
             "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
-            "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard, harness.cli.export",
+            "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard, harness.cli.export, "
+            "harness.cli.sweep_show",
             HEAVY,
         ),
         ("harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch", HEAVY),
@@ -30,7 +31,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.submit.run_facts", HEAVY | {"harness.figures", "harness.worker", "typer", "jinja2", "typst"}),
         ("harness.submit.mlflow_export, harness.submit.mlflow_record", HEAVY | {"requests", "harness.audits"}),
         (
-            "harness.submit.report, harness.submit.description",
+            "harness.submit.report, harness.submit.sweep_report, harness.submit.description",
             (HEAVY - {"matplotlib"}) | {"harness.worker", "harness.tui", "typer"},
         ),
         (

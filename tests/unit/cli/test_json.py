@@ -12,6 +12,7 @@ import pytest
 
 from harness.cli.output import SCHEMA_VERSION
 from harness.core.rounds import load_round
+from tests.unit.analysis.swept import make_sweep, record
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_app import DOCS, commands
 from tests.unit.cli.test_run_records import make_tuning
@@ -113,6 +114,20 @@ def test_the_objects_of_attacks_and_tunings(harness: CommandLine, home: Path) ->
     make_tuning(attack="sampling")
     check(harness("show", "tttt", "--json").json, "`harness tune`")
     check(harness("tune", "--list", "--json").json, "`harness tune --list`")
+
+
+def test_the_objects_of_sweeps(harness: CommandLine, home: Path) -> None:
+    sweep = make_sweep()
+    record(home, sweep.runs[0], range(4))
+    record(home, sweep.runs[1], range(9))
+    shown = harness("sweep", "show", "--json").json
+    check(shown, "`harness sweep show`")
+    assert harness("show", sweep.id, "--json").json == shown
+    (difference,) = shown["differences"]
+    text = (DOCS / "json.md").read_text()
+    for key in (*difference, *shown["rows"][0], *shown["importance"][0]):
+        assert f"`{key}`" in text
+    check(harness("sweep", "list", "--json").json, "`harness sweep list`")
 
 
 def test_the_objects_of_rounds_and_data(harness: CommandLine, home: Path) -> None:

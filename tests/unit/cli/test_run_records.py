@@ -146,7 +146,7 @@ def test_tunings_are_listed_shown_and_deleted_with_their_runs(harness: CommandLi
 def test_a_beginning_of_a_run_and_of_a_tuning_is_ambiguous(harness: CommandLine, home: Path) -> None:
     make_tuning("aaaa-tune")
     ended_run(home)
-    assert "beginning of several ids" in harness("show", "aaaa").err
+    assert "matches several runs: aaaa-one, aaaa-tune" in harness("show", "aaaa").err
 
 
 @pytest.mark.parametrize("options", [("sampling",), ("--seed", "7"), ("--round", "other"), ("--budget", "1h")])
@@ -214,12 +214,12 @@ def test_no_tunings_and_no_runs_of_a_tuning_are_one_sentence(harness: CommandLin
 
 
 def test_shell_completion_offers_runs_and_tunings(home: Path) -> None:
-    from harness.cli.completion import run_and_tuning_names
+    from harness.cli.completion import record_names
 
     make_tuning()
     ended_run(home)
-    assert run_and_tuning_names("") == ["latest", "aaaa-one", "tttt-tune-greedy"]
-    assert run_and_tuning_names("tt") == ["tttt-tune-greedy"]
+    assert record_names("") == ["latest", "aaaa-one", "tttt-tune-greedy"]
+    assert record_names("tt") == ["tttt-tune-greedy"]
 
 
 def test_the_settings_are_defaults_of_the_command_line(home: Path) -> None:

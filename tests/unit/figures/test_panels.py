@@ -9,6 +9,7 @@ import pytest
 
 from harness.core.scoring import score_rows
 from harness.figures.curves import history_panel, recall_panel
+from harness.figures.forest import ForestRow, forest_panel
 
 SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
 EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)
@@ -23,6 +24,9 @@ HISTORY = [(0.0, 0.0), (3.0, 0.2), (400.0, 0.4)]
         lambda: recall_panel([("", EMPTY)], size=SIZE),
         lambda: history_panel([("a", HISTORY), ("b", [])], label="Recall@20", size=SIZE),
         lambda: history_panel([("", [(0.0, 0.0)])], label="rows", size=SIZE),
+        lambda: forest_panel([ForestRow("$x_{ <b>", 0.1, (0.0, 0.2), True)] * 61, label="recall").svg,
+        lambda: forest_panel([ForestRow("open", -0.1, None, False)], label="recall").svg,
+        lambda: forest_panel([], label="recall").svg,
     ],
 )
 def test_a_panel_is_well_formed_and_reproducible(drawn: Callable[[], str]) -> None:

@@ -1,0 +1,123 @@
+"""Paired differences between the settings of a sweep and its baseline, corrected for their number."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.analysis.parts import Part
+from harness.core.intervals import Unit, shared_replicates
+from harness.core.multiple_comparisons import ALPHA, PairedBootstrap, holm
+from harness.core.scoring import recall_at_errors
+from harness.core.walk import JudgedRows
+
+Submissions = Mapping[str, Mapping[int, JudgedRows]]
+"""The submission of each finished run, by its setting and its seed."""
+
+
+class Paired(NamedTuple):
+    """One setting, the seeds that both it and the baseline have finished, and the bootstrap of their difference."""
+
+    setting: str
+    seeds: tuple[int, ...]
+    bootstrap: PairedBootstrap
+
+
+@dataclass(frozen=True)
+class SettingDifference:
+    """Mean recall of a setting minus that of the baseline, over the same examples and the same seeds.
+
+    holm_p: the p-value corrected for all comparisons of the sweep. interval: at `level`, excludes 0 exactly if holm_p
+    is at most 0.05. joint_interval: with 95 % probability these cover all true differences of the sweep. An interval is
+    None if there are too few replicates for its level.
+    """
+
+    round: str
+    target: str | None
+    setting: str
+    seeds: tuple[int, ...]
+    difference: float
+    p: float
+    holm_p: float
+    level: float
+    interval: tuple[float, float] | None
+    joint_interval: tuple[float, float] | None
+    unit: Unit
+
+    @property
+    def is_different(self) -> bool:
+        """True if Holm's test finds a difference at an error rate of 5 %."""
+        return self.holm_p <= ALPHA
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "round": self.round,
+            "target": self.target,
+            "setting": self.setting,
+            "seeds": list(self.seeds),
+            "difference": self.difference,
+            "p": self.p,
+            "holm_p": self.holm_p,
+            "is_different": self.is_different,
+            "interval": None if self.interval is None else list(self.interval),
+            "interval_level": self.level,
+            "joint_interval": None if self.joint_interval is None else list(self.joint_interval),
+            "interval_unit": str(self.unit),
+        }
+
+
+def pair_with_baseline(part: Part, submissions: Submissions, baseline: str, *, replicates: int) -> list[Paired]:
+    """Return the bootstrap of each other setting against the baseline on `part`, in the order of `submissions`.
+
+    All submissions share the replicates. A setting without a seed that the baseline has finished is left out.
+    """
+    numbered = [(setting, seed) for setting, by_seed in submissions.items() for seed in by_seed]
+    if baseline not in submissions or len(submissions) < 2:
+        return []
+    rows = [part.rows_of(submissions[setting][seed]) for setting, seed in numbered]
+    recalls, unit, units = shared_replicates(
+        rows, cap=part.cap, examples=len(part), clusters=part.clusters, replicates=replicates
+    )
+    replicated = dict(zip(numbered, recalls, strict=True))
+    scores = {
+        key: recall_at_errors(*one, cap=part.cap, examples=len(part)) for key, one in zip(numbered, rows, strict=True)
+    }
+    found = []
+    for setting, by_seed in submissions.items():
+        seeds = tuple(seed for seed in by_seed if seed in submissions[baseline])
+        if setting == baseline or not seeds:
+            continue
+        bootstrap = PairedBootstrap.of(
+            statistics.fmean(scores[setting, seed] - scores[baseline, seed] for seed in seeds),
+            [replicated[setting, seed] for seed in seeds],
+            [replicated[baseline, seed] for seed in seeds],
+            unit=unit,
+            units=units,
+        )
+        found.append(Paired(setting, seeds, bootstrap))
+    return found
+
+
+def corrected(groups: Sequence[tuple[str, str | None, Sequence[Paired]]]) -> list[SettingDifference]:
+    """Return the differences of all groups, corrected together; a group is a round, a target and its comparisons."""
+    family = [(round_, target, paired) for round_, target, some in groups for paired in some]
+    adjusted, divisors = holm(np.array([paired.bootstrap.p_value for _, _, paired in family], np.float64))
+    return [
+        SettingDifference(
+            round=round_,
+            target=target,
+            setting=setting,
+            seeds=seeds,
+            difference=bootstrap.difference,
+            p=bootstrap.p_value,
+            holm_p=float(p),
+            level=1 - ALPHA / int(divisor),
+            interval=bootstrap.interval(int(divisor)),
+            joint_interval=bootstrap.interval(len(family)),
+            unit=bootstrap.unit,
+        )
+        for (round_, target, (setting, seeds, bootstrap)), p, divisor in zip(family, adjusted, divisors, strict=True)
+    ]

@@ -1,0 +1,158 @@
+"""The tables and sentences of a sweep, as the command and the report show them.
+
+Cells contain text from records and files unchanged. The caller sanitizes them before printing.
+"""
+
+from collections.abc import Sequence
+
+from harness.analysis.comparison_tables import Table
+from harness.analysis.sweep_differences import SettingDifference
+from harness.analysis.sweep_importance import Importance
+from harness.analysis.sweep_results import SettingRow, SweepResults, place_name
+from harness.core.intervals import Unit
+from harness.core.text import (
+    NO_VALUE,
+    format_interval,
+    format_number,
+    format_p_value,
+    format_percent,
+    format_score,
+    pluralize,
+)
+from harness.core.times import format_duration
+
+NOT_RESOLVABLE = "not resolvable"
+_MOST_SEEDS = 5
+
+
+def places(results: SweepResults) -> list[tuple[str, list[SettingRow]]]:
+    """Return each round and target by its name, with its rows."""
+    grouped: dict[tuple[str, str | None], list[SettingRow]] = {}
+    for row in results.rows:
+        grouped.setdefault(row.place, []).append(row)
+    return [(place_name(rows[0]), rows) for rows in grouped.values()]
+
+
+def settings_table(rows: Sequence[SettingRow]) -> Table:
+    """Return a header row and one row per setting of one round and target."""
+    cap = next((row.error_cap for row in rows if row.error_cap), None)
+    recall = "recall" if cap is None else f"Recall@{cap:,}"
+    header = (
+        "setting",
+        "runs",
+        recall,
+        "lowest to highest",
+        "exact@1",
+        "upper bound",
+        "guesses",
+        "time",
+        "not finished",
+    )
+    return [header, *map(_setting_row, rows)]
+
+
+def _setting_row(row: SettingRow) -> tuple[str, ...]:
+    spread = NO_VALUE
+    if row.lowest is not None and row.highest is not None and len(row.finished) > 1:
+        spread = f"{format_score(row.lowest)} to {format_score(row.highest)}"
+    return (
+        row.setting,
+        f"{len(row.finished)}/{len(row.runs)}",
+        "blind" if row.is_blind and row.recall is None else format_score(row.recall),
+        spread,
+        format_score(row.exact_at_1),
+        format_score(row.any_of_n),
+        NO_VALUE if row.guesses is None else format_number(round(row.guesses)),
+        NO_VALUE if row.elapsed_s is None else format_duration(row.elapsed_s),
+        ", ".join(f"{count} {state}" for state, count in row.unfinished.items()),
+    )
+
+
+def differences_heading(results: SweepResults) -> str:
+    """Return the heading of `differences_table`; empty if there are no differences."""
+    if not results.differences:
+        return ""
+    units = sorted({str(one.unit) for one in results.differences})
+    return (
+        f"difference from {results.baseline}, {pluralize(len(results.differences), 'comparison')}, "
+        f"bootstrap by {' or '.join(units)}"
+    )
+
+
+def differences_table(results: SweepResults, *, with_joint: bool = False) -> Table:
+    """Return a header row and one row per comparison, or [] if there is none.
+
+    with_joint: add the intervals that cover all true differences jointly.
+    """
+    if not results.differences:
+        return []
+    many = len(places(results)) > 1
+    header = ("setting", "seeds", "difference", "interval", "level", "p", "p (Holm)")
+    rows = [
+        (
+            *((place_of(results, one),) if many else ()),
+            one.setting,
+            _seeds(one.seeds),
+            format_score(one.difference, is_signed=True),
+            _interval(one.interval),
+            f"{100 * one.level:.2f} %",
+            _p(one.p),
+            _p(one.holm_p),
+            *((_interval(one.joint_interval),) if with_joint else ()),
+            "different" if one.is_different else "",
+        )
+        for one in results.differences
+    ]
+    whole = (*(("round",) if many else ()), *header, *(("joint interval",) if with_joint else ()), "")
+    return [whole, *rows]
+
+
+def differences_note(results: SweepResults) -> str:
+    """Return how to read `differences_table`."""
+    unit = "independent clusters" if any(one.unit is Unit.CLUSTER for one in results.differences) else "examples"
+    return (
+        f"The same examples and seeds; {results.replicates:,} replicates draw {unit}, the seeds are fixed. An interval "
+        f"excludes 0 exactly if p (Holm) is at most 0.05; the chance of any such interval without a true difference is "
+        f"at most 5 % for the whole sweep."
+    )
+
+
+def importance_heading(found: Importance) -> str:
+    """Return the heading of `importance_table`: what was analysed and what was left out."""
+    of = "all attacks" if found.of is None else found.of
+    words = f"variance of recall explained, {of}: {pluralize(found.runs, 'run')}"
+    if found.runs_left_out:
+        listed = ", ".join(found.left_out)
+        words += f" ({found.runs_left_out:,} left out for a complete grid: {listed})"
+    return words if not found.reason else f"{words}; not computed: {found.reason}"
+
+
+def importance_table(found: Importance) -> Table:
+    """Return a header row, one row per factor and the rest, or [] without shares."""
+    if not found.factors:
+        return []
+    rows = [
+        (factor.factor, str(factor.levels), format_percent(factor.share), format_percent(factor.by_chance))
+        for factor in found.factors
+    ]
+    rest_by_chance = max(0.0, 1 - sum(factor.by_chance for factor in found.factors))
+    rest = ("interactions and noise", "", format_percent(found.rest), format_percent(rest_by_chance))
+    return [("factor", "levels", "explained", "by chance"), *rows, rest]
+
+
+def place_of(results: SweepResults, difference: SettingDifference) -> str:
+    """Return the name of the round and target of a difference."""
+    place = (difference.round, difference.target)
+    return next(place_name(row) for row in results.rows if (row.round_name, row.place[1]) == place)
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return NOT_RESOLVABLE if interval is None else format_interval(*interval, is_signed=True)
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds)) if len(seeds) <= _MOST_SEEDS else f"{len(seeds):,} seeds"
+
+
+def _p(p: float) -> str:
+    return format_p_value(p).removeprefix("p ").removeprefix("= ")

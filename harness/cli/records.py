@@ -1,0 +1,39 @@
+"""Find the runs, tunings and sweeps that commands name by an id; all ids are distinct."""
+
+from harness.runs.folder import RunFolder, all_run_folders, matching_id, run_folder
+from harness.runs.record_files import RecordFiles
+from harness.runs.tuning import TUNINGS, Tuning, runs_of
+from harness.sweeps.record import SWEEPS, Sweep
+
+_PARENTS: dict[str, RecordFiles[Tuning] | RecordFiles[Sweep]] = {"tuning": TUNINGS, "sweep": SWEEPS}
+
+
+def find_record(name: str) -> RunFolder | Tuning | Sweep:
+    """Return the run, tuning or sweep called `name`: an id, an unambiguous beginning of one, or `latest` for a run.
+
+    Raises HarnessError if there is none, or more than one.
+    """
+    if name == "latest":
+        return run_folder(name)
+    folders = {folder.id: folder for folder in all_run_folders()}
+    others = {id_: records for records in _PARENTS.values() for id_ in records.ids()}
+    id_ = matching_id("run", name, [*folders, *others], see="harness runs")
+    return folders[id_] if id_ in folders else others[id_].named(id_)
+
+
+def noun_of_parent(id_: str) -> str:
+    """Return `tuning` or `sweep` for the id of one, else `group`."""
+    return next((noun for noun, records in _PARENTS.items() if id_ in records.ids()), "group")
+
+
+def runs_under(parent: Tuning | Sweep) -> list[RunFolder]:
+    """Return the runs of a tuning or a sweep that have begun."""
+    if isinstance(parent, Tuning):
+        return [run.folder for run in runs_of(parent.id)]
+    folders = [RunFolder.of(run.run) for run in parent.runs]
+    return [folder for folder in folders if folder.spec_file.is_file()]
+
+
+def remove_parent(parent: Tuning | Sweep) -> None:
+    """Delete the record of a tuning or a sweep. Its runs stay."""
+    (TUNINGS if isinstance(parent, Tuning) else SWEEPS).remove(parent.id)
