@@ -47,6 +47,10 @@ class RayNode:
             start_new_session=True,
         )
 
+    def has_started(self) -> bool:
+        """Return True if the node's Ray is running."""
+        return "Ray runtime started" in (self.home / "ray.log").read_text()
+
     def kill(self) -> None:
         """Kill every process of the node, as if its machine lost power."""
         for process in self._processes():
@@ -115,17 +119,24 @@ class RayCluster:
 
     def add_node(self, *, cores: int = 1) -> RayNode:
         """Add a node with places for `cores` runs of one thread, and wait until the cluster knows it."""
-        node = RayNode(
-            self._folder / f"node{len(self.nodes)}",
-            f"--address={self.address}",
-            "--node-ip-address=127.0.0.1",
-            f"--object-store-memory={_OBJECT_STORE_BYTES}",
-            cores=cores,
-            token=self.token,
-        )
-        self.nodes.append(node)
+        self.add_nodes(1, cores=cores)
+        return self.nodes[-1]
+
+    def add_nodes(self, number: int, *, cores: int = 1) -> None:
+        """Add several nodes, each with `cores` places."""
+        for _ in range(number):
+            node = RayNode(
+                self._folder / f"node{len(self.nodes)}",
+                f"--address={self.address}",
+                "--node-ip-address=127.0.0.1",
+                f"--object-store-memory={_OBJECT_STORE_BYTES}",
+                cores=cores,
+                token=self.token,
+            )
+            self.nodes.append(node)
+            # Nodes that start at the same moment take each other's ports.
+            wait_until(node.has_started)
         self._wait_for_nodes(1 + len(self.nodes))
-        return node
 
     def _wait_for_nodes(self, number: int) -> None:
         wait_until(lambda: self._alive() >= number)

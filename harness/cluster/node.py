@@ -34,7 +34,8 @@ Message = tuple[str, Any]
 messages. `end`: the SHA-256 of each file, by name.
 """
 
-_STATUS_SECONDS = 1.0
+_STATUS_SECONDS = 2.0
+_POLL_SECONDS = 0.2
 _MOST_RESUMES = 2
 """How often a run is continued whose supervisor died on the node."""
 
@@ -66,14 +67,16 @@ def compute_run(shipment: Shipment, fetch: Callable[[str], Iterable[bytes]], *, 
         start_job(shipment.spec.id, lambda created: _prepare(created, shipment, content, fetch, device=device))
     elif run_status(folder) not in COUNTED:
         _resume(folder)
-    resumes = 0
+    resumes, status_due = 0, 0.0
     while not (status := run_status(folder)).is_over or (status is Status.LOST and resumes < _MOST_RESUMES):
         if status is Status.LOST:
             resumes += 1
             _resume(folder)
-        summary = run_summary(folder)
-        yield "status", (summary.status.words, summary.progress)
-        time.sleep(_STATUS_SECONDS)
+        if time.monotonic() >= status_due:
+            status_due = time.monotonic() + _STATUS_SECONDS
+            summary = run_summary(folder)
+            yield "status", (summary.status.words, summary.progress)
+        time.sleep(_POLL_SECONDS)
     if status is Status.LOST:
         raise HarnessError(f"its supervisor died {resumes + 1} times on {socket.gethostname()}.")
     yield from _record(folder)

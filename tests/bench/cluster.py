@@ -1,0 +1,101 @@
+"""Measure sweeps on simulated nodes: `python -m tests.bench.cluster [--nodes 1,2,4,8,16] [--seconds 30] [--each 4]`.
+
+Each node is a real Ray node with one place, all of them on this machine. The runs sleep, so that its cores limit only
+what the harness and Ray themselves do. The time of a sweep is that from the plan of its first run to the last record in
+the store. Speed-up is relative to the sleeping time of all runs, as on one node without any overhead.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.runs.folder import RunFolder
+from tests.bench.inputs import environment_in
+from tests.functional.machine import ROOT, write_round
+from tests.ray_cluster import RayCluster
+
+_NODES = (2, 4, 8, 16)
+_RUNS_OF_EACH_NODE = 4
+_SECONDS = 30.0
+
+
+class Measured(NamedTuple):
+    """A sweep of `runs` runs that sleep for `seconds`, on `nodes` nodes. wall: seconds of the whole sweep."""
+
+    nodes: int
+    runs: int
+    seconds: float
+    wall: float
+
+    @property
+    def speed_up(self) -> float:
+        """The sleeping time of all runs, relative to the time of the sweep."""
+        return self.runs * self.seconds / self.wall
+
+    @property
+    def efficiency(self) -> float:
+        """The speed-up relative to the number of nodes."""
+        return self.speed_up / self.nodes
+
+    @property
+    def overhead(self) -> float:
+        """Seconds that a place spends on a run besides its sleep."""
+        return self.wall * self.nodes / self.runs - self.seconds
+
+
+def measure(nodes: int, *, seconds: float = _SECONDS, runs_of_each_node: int = _RUNS_OF_EACH_NODE) -> Measured:
+    """Run one sweep on a cluster of `nodes` nodes with one place each."""
+    runs = nodes * runs_of_each_node
+    with tempfile.TemporaryDirectory() as name, RayCluster(Path(name) / "cluster") as cluster:
+        folder = Path(name)
+        write_round(folder)
+        file = folder / "sweep.toml"
+        file.write_text(
+            f'attacks = ["sleeping"]\nrounds = ["./round.toml"]\nbudget = "1h"\nseeds = {list(range(runs))}\n'
+            f"[params.sleeping]\nseconds = {seconds}\n"
+        )
+        cluster.add_nodes(nodes)
+        command = [sys.executable, "-m", "harness", "sweep", str(file), "--ray", cluster.address, "--json"]
+        command += ["--attacks", str(Path(__file__).parent / "attacks")]
+        environment = {**environment_in(folder), **cluster.token, "PYTHONPATH": str(ROOT)}
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        folders = [RunFolder(path) for path in (folder / "state" / "runs").iterdir()]
+        assert len(folders) == runs
+        began = min(run.attack_spec().created_at for run in folders)
+        ended = max(run.path.stat().st_ctime for run in folders)
+    return Measured(nodes, runs, seconds, ended - began)
+
+
+def table(rows: list[Measured]) -> str:
+    """Return the measurements as a Markdown table."""
+    header = (
+        "| nodes | runs | time of the sweep | speed-up | efficiency | overhead of a run |\n|---|---|---|---|---|---|"
+    )
+    lines = [
+        f"| {row.nodes} | {row.runs} | {row.wall:.0f} s "
+        f"| {row.speed_up:.2f} | {row.efficiency:.0%} | {row.overhead:.1f} s |"
+        for row in rows
+    ]
+    return "\n".join([header, *lines])
+
+
+def main() -> None:
+    """Print the table, one line as soon as it is measured."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", default=",".join(map(str, _NODES)))
+    parser.add_argument("--seconds", type=float, default=_SECONDS)
+    parser.add_argument("--each", type=int, default=_RUNS_OF_EACH_NODE)
+    options = parser.parse_args()
+    rows = []
+    for nodes in map(int, options.nodes.split(",")):
+        print(f"{nodes} nodes …", file=sys.stderr, flush=True)
+        rows.append(measure(nodes, seconds=options.seconds, runs_of_each_node=options.each))
+        print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
