@@ -35,9 +35,18 @@ class RayNode:
             "PYTHONPATH": str(ROOT),
             "HARNESS_NODE_HOME": str(folder),
             "HARNESS_CACHE": str(folder / "cache"),
+            # Only what a run needs, because all nodes share the cores of this machine.
+            "RAY_prestart_worker_first_driver": "0",
+            "RAY_enable_metrics_collection": "0",
             **token,
         }
-        fixed = ("--block", "--disable-usage-stats", f"--num-cpus={cores}", "--num-gpus=0")
+        fixed = (
+            "--block",
+            "--disable-usage-stats",
+            "--include-log-monitor=false",
+            f"--num-cpus={cores}",
+            "--num-gpus=0",
+        )
         self._log = (folder / "ray.log").open("wb")
         self.process = subprocess.Popen(
             [str(Path(sys.executable).with_name("ray")), "start", *fixed, *options],

@@ -61,7 +61,10 @@ def measure(nodes: int, *, seconds: float = _SECONDS, runs_of_each_node: int = _
         command = [sys.executable, "-m", "harness", "sweep", str(file), "--ray", cluster.address, "--json"]
         command += ["--attacks", str(Path(__file__).parent / "attacks")]
         environment = {**environment_in(folder), **cluster.token, "PYTHONPATH": str(ROOT)}
-        subprocess.run(command, env=environment, check=True, capture_output=True)
+        done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+        if done.returncode:
+            subprocess.run([sys.executable, "-m", "harness", "runs"], env=environment, check=False)
+            sys.exit(done.stderr)
         folders = [RunFolder(path) for path in (folder / "state" / "runs").iterdir()]
         assert len(folders) == runs
         began = min(run.attack_spec().created_at for run in folders)
