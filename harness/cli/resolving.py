@@ -23,6 +23,7 @@ from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams, validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
+from harness.supervisor.calibrations import planned_calibrations
 from harness.supervisor.devices import visible_gpus
 
 TARGET_OPTIONS = ("target", "revision", "reference", "device", "dtype", "threads")
@@ -59,11 +60,12 @@ def resolve_run(
     shares_device: bool = False,
     parent: str | None = None,
     uses_preset: bool = False,
+    runs_here: bool = True,
 ) -> ResolvedRun:
     """Find, fetch, hash and check everything that a run needs. `parent` is the id of a tuning or the name of a group.
 
     `devices` is the value of `--devices`. With `uses_preset`, the values of the round's preset for the attack replace
-    the attack's defaults.
+    the attack's defaults. `runs_here` is false for a plan that is only packaged: it needs no calibration.
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
     attack = attack_named(attack_name, options.attacks)
@@ -104,6 +106,11 @@ def resolve_run(
         devices=workers,
         shares_device=shares_device,
         parent=parent,
+        calibrations=planned_calibrations(
+            [model for model in (record, reference) if model is not None],
+            workers,
+            round_.budget_machine if runs_here else None,
+        ),
     )
     preset = round_.presets.get(attack.name, {})
     unused = {name: value for name, value in preset.items() if params.params.get(name) != value}
