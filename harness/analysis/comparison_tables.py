@@ -5,7 +5,7 @@ Cells contain text from records and files unchanged. The caller sanitizes them b
 
 from typing import Any
 
-from harness.analysis.comparison import Comparison, Trajectory
+from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
 from harness.analysis.contrast import MCNEMAR_CAVEAT, Contrast
 from harness.analysis.parts import Part
 from harness.analysis.replay import BUDGET_SHARES
@@ -13,6 +13,8 @@ from harness.core.scoring import Score
 from harness.core.text import NO_VALUE, format_interval, format_number, format_p_value, format_score
 from harness.core.times import format_duration
 
+_MAX_LEADS = 20
+_PRECISE_BELOW_SECONDS = 60.0
 Table = list[tuple[str, ...]]
 
 
@@ -25,7 +27,7 @@ def scores_and_pace(comparison: Comparison) -> Table:
             run.shown_attack,
             run.status.words,
             *_score_cells(run.whole.score),
-            f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}",
+            _time(run),
             format_number(run.suffixes_per_s),
         )
         for run in comparison.runs
@@ -70,6 +72,74 @@ def recall_over_budget_heading(comparison: Comparison) -> str:
     part = comparison.unreachable
     heading = f"Recall@{comparison.whole.cap} after a share of the budget"
     return heading if part is None else f"{heading}, and Recall@{part.cap} on the {len(part):,} unreachable examples"
+
+
+def standard_time_heading(comparison: Comparison) -> str:
+    """Return the heading of `recall_over_standard_budget`, or why there is no such table."""
+    clock = comparison.clock
+    if clock.machine is None:
+        return f"not compared in standard seconds: the machine of {', '.join(clock.uncalibrated)} was not calibrated"
+    budget = f"{format_duration(clock.budget)} of {clock.machine.title}"
+    return f"Recall@{comparison.whole.cap} after a share of a budget of {budget}"
+
+
+def recall_over_standard_budget(comparison: Comparison) -> Table:
+    """Return a header row and one row per run: its wall clock, its standard time, and its recall after BUDGET_SHARES of
+    the common budget. Return [] if the runs have no common standard time.
+    """
+    clock = comparison.clock
+    if clock.machine is None:
+        return []
+    shares = [f"{100 * share:g} %" for share in BUDGET_SHARES]
+    header = ("run", "wall clock", f"standard time of {clock.machine.name}", *shares)
+    rows = [
+        (
+            run.id,
+            _seconds(run.scale.wall(run.elapsed_s)),
+            _seconds(clock.time(run.scale, run.elapsed_s)),
+            *map(format_score, run.recall_at_shares_on(clock)),
+        )
+        for run in comparison.runs
+    ]
+    return [header, *rows]
+
+
+def leads_heading(comparison: Comparison) -> str:
+    """Return the heading of `who_leads`."""
+    left_out = len(comparison.leads) - _MAX_LEADS
+    only = f", the {_MAX_LEADS} longest spans of {len(comparison.leads)}" if left_out > 0 else ""
+    return f"Who leads when, by {comparison.clock.title} until {format_duration(comparison.clock.budget)}{only}"
+
+
+def who_leads(comparison: Comparison) -> Table:
+    """Return a header row and one row per span of the budget: from when to when, the leader, its lead, the second."""
+    longest = sorted(comparison.leads, key=lambda lead: lead.start - lead.end)[:_MAX_LEADS]
+    rows = []
+    for lead in sorted(longest):
+        leader = "no run alone" if lead.leader is None else comparison.runs[lead.leader].id
+        second = "" if lead.second is None else comparison.runs[lead.second].id
+        least, most = (format_score(ahead, is_signed=True) for ahead in (lead.least, lead.most))
+        ahead = "" if lead.leader is None else least if least == most else f"{least} to {most}"
+        rows.append((_seconds(lead.start), _seconds(lead.end), leader, ahead, second))
+    return [("from", "to", "leads", "ahead by", "second"), *rows]
+
+
+def last_lead(comparison: Comparison) -> str:
+    """Return which run leads at the end of the budget, and since when; empty if no run alone does."""
+    last = comparison.leads[-1]
+    if last.leader is None:
+        return ""
+    return f"{comparison.runs[last.leader].id.partition('-')[0]} leads from {_seconds(last.start)} on"
+
+
+def _seconds(seconds: float) -> str:
+    """Return a time on an axis, with the digits that short runs need."""
+    return format_duration(seconds) if seconds >= _PRECISE_BELOW_SECONDS else f"{format_number(seconds)} s"
+
+
+def _time(run: ComparedRun) -> str:
+    unit = "" if run.budget_machine is None else f" {run.budget_machine.name}"
+    return f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}{unit}"
 
 
 def differing_settings(comparison: Comparison) -> Table:

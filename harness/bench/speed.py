@@ -241,7 +241,8 @@ def _row(
 ) -> Row:
     speeds = [turn.suffixes / turn.seconds for turn in turns]
     suffixes = sum(turn.suffixes for turn in turns)
-    roofline = _roofline(_work(what, turns, prefix_length, length), suffixes, rates, target)
+    work = _work(what, turns, prefix_length, length)
+    roofline = _roofline(work, suffixes, rates, target.model, dtype=target.dtype, vocabulary=target.vocabulary)
     return Row(
         what=what,
         dtype=dtype,
@@ -299,15 +300,27 @@ def _work(what: str, turns: list[_Turn], prefix_length: int, length: int) -> _Wo
     )
 
 
-def _roofline(work: _Work, suffixes: int, rates: Rates, target: Target) -> Roofline:
+def minimum_seconds(what: str, model: PreTrainedModel, rates: Rates, *, dtype: torch.dtype, length: int) -> float:
+    """Return the roofline of one suffix in a full batch of the official arithmetic `what`, in seconds.
+
+    length: tokens of the prefix, and of the suffix. Only the shapes of the model are read.
+    """
+    turn = _Turn(seconds=0.0, suffixes=BATCH, evaluations=BATCH * length, prefixes=BATCH, peak_bytes=0)
+    work = _work(what, [turn], length, length)
+    return 1e-6 * _roofline(work, BATCH, rates, model, dtype=dtype, vocabulary=model.config.vocab_size).whole
+
+
+def _roofline(
+    work: _Work, suffixes: int, rates: Rates, model: PreTrainedModel, *, dtype: torch.dtype, vocabulary: int
+) -> Roofline:
     """Return the roofline, with two operations per weight and position (Kaplan et al. 2020, section 2.1)."""
-    config = target.model.config
-    layers, width, itemsize = config.num_hidden_layers, config.hidden_size, target.dtype.itemsize
+    config = model.config
+    layers, width, itemsize = config.num_hidden_layers, config.hidden_size, dtype.itemsize
     heads_width = config.num_attention_heads * (
         getattr(config, "head_dim", None) or width // config.num_attention_heads
     )
-    block_weights, head_weights = _block_weights(target.model), width * target.vocabulary
-    logits = work.logits * target.vocabulary
+    block_weights, head_weights = _block_weights(model), width * vocabulary
+    logits = work.logits * vocabulary
 
     def microseconds(operations: float, bytes_: float) -> float:
         return float(1e6 * max(operations / rates.matmul, bytes_ / rates.copy) / suffixes)

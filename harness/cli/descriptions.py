@@ -9,9 +9,10 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.records import noun_of_parent
 from harness.cli.watching import score_text
+from harness.core.calibration import duration_in
 from harness.core.spec import JobSpec
 from harness.core.text import format_number, format_score
-from harness.core.times import date_and_time, format_duration
+from harness.core.times import date_and_time
 from harness.jobs.attack.record import loaded_model
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameters import settings_from
@@ -48,6 +49,7 @@ def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
         "round_examples": spec.round_examples,
         "error_cap": spec.error_cap,
         "budget_s": spec.budget,
+        "budget_machine": None if spec.budget_machine is None else spec.budget_machine.model_dump(),
         "spec": recorded,
     }
 
@@ -55,7 +57,9 @@ def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
 def describe_plan(spec: AttackSpec) -> str:
     """Return what `run --dry-run` prints: lines of a name and a value, as in `show`."""
     rows = [("run", spec.id), *_input_rows(RunFolder.of(spec.id), spec)]
-    return _lines([*rows, ("budget", format_duration(spec.budget)), ("error cap", f"{spec.error_cap:,}")])
+    return _lines(
+        [*rows, ("budget", duration_in(spec.budget, spec.budget_machine)), ("error cap", f"{spec.error_cap:,}")]
+    )
 
 
 def describe(folder: RunFolder) -> str:
@@ -138,8 +142,7 @@ def _params_text(params: Mapping[str, Any]) -> str:
 
 def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tuple[str, str]]:
     """Return what the job was given, and what it has found so far."""
-    spent = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} spent"
-    rows = [*_input_rows(folder, spec), ("budget", spent), *_progress_rows(summary)]
+    rows = [*_input_rows(folder, spec), ("budget", f"{summary.time_text} spent"), *_progress_rows(summary)]
     if not summary.has_score:
         return [*rows, ("rows", f"{summary.guesses:,} committed")]
     rows.append(("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"))

@@ -82,7 +82,7 @@ def leaderboard(
 
 
 def _print(entries: list[Entry]) -> None:
-    header = ("", "team", "attack", "recall", "− leader", "time", "verified", "measured on")
+    header = ("", "team", "attack", "recall", "− leader", "time", "standard time", "verified", "measured on")
     rows = [_row(entry) for entry in entries if entry.team]
     if rows:
         print(
@@ -105,5 +105,6 @@ def _row(entry: Entry) -> tuple[str, ...]:
     if entry.elapsed_s is not None:
         time = f"{format_number(entry.elapsed_s)} s"
         time += "" if entry.time_of_leader is None else f", × {format_number(entry.time_of_leader)}"
+    standard = "" if entry.standard_s is None else f"{format_number(entry.standard_s)} s of {entry.standard_machine}"
     place = "–" if entry.place is None else str(entry.place)
-    return (place, entry.team, entry.attack, recall, difference, time, entry.verified, entry.hardware)
+    return (place, entry.team, entry.attack, recall, difference, time, standard, entry.verified, entry.hardware)

@@ -77,7 +77,8 @@ class RunOptions:
         typer.Option(metavar="MODEL", help="Reference model: hub id or directory.  [default: the attack's]"),
     ] = None
     budget: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Wall clock, such as 24h or 90m.  [default: the round's]")
+        str | None,
+        typer.Option(metavar="DURATION", help="Budget in the round's unit, such as 24h.  [default: the round's]"),
     ] = None
     settings: Annotated[
         list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Value of a parameter; repeatable.")
@@ -108,7 +109,9 @@ class VerifyOptions:
     ] = None
     budget: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Wall clock of the code.  [default: the round's budget, else 24h]"),
+        typer.Option(
+            metavar="DURATION", help="Budget of the code, in the round's unit.  [default: the round's budget, else 24h]"
+        ),
     ] = None
     allow_network_install: Annotated[
         bool, typer.Option("--allow-network-install", help="Allow network access during installation only.")

@@ -105,7 +105,7 @@ def package_code(
     Prints the SHA-256 of the zip, which `harness verify --frozen` compares later.
     """
     with _round_with_prefixes(round_) as name:
-        plan = resolve_run(attack, name, options, compute)
+        plan = resolve_run(attack, name, options, compute, runs_here=False)
     name = f"{plan.spec.attack.name}-{plan.spec.round.name.replace(':', '-')}-code.zip"
     destination = _destination(out, name, force=force)
     _write(code_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)

@@ -19,6 +19,7 @@ from harness.runs.summary import run_status
 from harness.submit.code_spec import CodeTarget, read_code_spec
 from harness.submit.manifest import MODEL_NAMES
 from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
+from harness.supervisor.calibrations import planned_calibrations
 
 
 def rerun(
@@ -40,7 +41,8 @@ def rerun(
         str | None, typer.Option(envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True)
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Wall clock, such as 24h.  [default: the bundle's]")
+        str | None,
+        typer.Option(metavar="DURATION", help="Budget in the bundle's unit, such as 24h.  [default: the bundle's]"),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -71,6 +73,10 @@ def rerun(
             budget=spec.budget if seconds is None else seconds,
             seed=spec.seed,
             limit=None,
+            calibrations=planned_calibrations(
+                [model for model in (target_here, reference_here) if model is not None],
+                machine=prepared.round.budget_machine,
+            ),
         )
         folder = start_attack(run, prepared.attack)
         say(f"run {folder.id} · Ctrl-C leaves it running")

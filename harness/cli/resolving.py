@@ -30,6 +30,7 @@ from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams, validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
+from harness.supervisor.calibrations import planned_calibrations
 from harness.supervisor.devices import visible_gpus
 
 TARGET_OPTIONS = ("target", "revision", "reference", "device", "dtype", "threads")
@@ -68,14 +69,15 @@ def resolve_run(
     parent: str | None = None,
     uses_preset: bool = False,
     run_id: str | None = None,
+    runs_here: bool = True,
 ) -> ResolvedRun:
     """Find, fetch, hash and check everything that a run needs.
 
     `parent` is the id of a tuning or a sweep, or the name of a group. `run_id` is the run's id, by default a new one.
 
     `devices` is the value of `--devices`. With `shards_target`, the run has one worker, and each of its models is split
-    over these devices. With `uses_preset`, the values of the round's preset for the attack replace
-    the attack's defaults.
+    over these devices. With `uses_preset`, the values of the round's preset for the attack replace the attack's
+    defaults. `runs_here` is false for a plan that is packaged or sent to a cluster: it needs no calibration.
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
     attack = attack_named(attack_name, options.attacks)
@@ -93,6 +95,12 @@ def resolve_run(
     if workers and cluster_of(workers[0]) is not None:
         # Each worker has the threads, and the device that its node gives it.
         compute, shares_device = replace(compute, device="cpu", threads=compute.threads or 1), True
+        if round_.budget_machine is not None:
+            raise typer.BadParameter(
+                f"round {round_.name} has a budget in {round_.budget_machine.unit}, and the devices of the nodes are "
+                "unknown. Use --devices.",
+                param_hint="--shards",
+            )
         if not attack.uses_target:
             compute = DeviceOptions()
     elif attack.uses_target and workers:
@@ -126,6 +134,11 @@ def resolve_run(
         devices=workers,
         shares_device=shares_device,
         parent=parent,
+        calibrations=planned_calibrations(
+            [model for model in (record, reference) if model is not None],
+            workers,
+            round_.budget_machine if runs_here else None,
+        ),
     )
     preset = round_.presets.get(attack.name, {})
     unused = {name: value for name, value in preset.items() if params.params.get(name) != value}

@@ -111,12 +111,17 @@ def _row(summary: RunSummary) -> tuple[str, ...]:
         sanitize(summary.labelled_attack),
         summary.round,
         recall + summary.interval_text,
-        f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}",
+        _time(summary),
         f"{summary.guesses:,}",
         date_and_time(summary.created_at),
         " ".join(summary.tags),
         sanitize(summary.note)[:_MAX_NOTE],
     )
+
+
+def _time(summary: RunSummary) -> str:
+    unit = "" if summary.budget_machine is None else f" {summary.budget_machine.name}"
+    return f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}{unit}"
 
 
 @app.command()

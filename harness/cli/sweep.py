@@ -62,7 +62,7 @@ def run(
         check_cluster(address)
     if dry_run or resume is None:
         drafted = sweep if resume is not None else _draft(Path(str(file)), attacks, given)
-        resolved = [_resolve(drafted, one) for one in drafted.runs]
+        resolved = [_resolve(drafted, one, on_cluster=address is not None) for one in drafted.runs]
         if dry_run:
             _print_plan(drafted, resolved, json=json)
             return
@@ -130,7 +130,14 @@ def _resolve(sweep: Sweep, one: SweptRun, *, on_cluster: bool = False) -> Resolv
         compute = on_node(compute)
     try:
         return resolve_run(
-            one.attack, one.round, options, compute, limit=sweep.limit, parent=sweep.id, run_id=one.run or None
+            one.attack,
+            one.round,
+            options,
+            compute,
+            limit=sweep.limit,
+            parent=sweep.id,
+            run_id=one.run or None,
+            runs_here=not on_cluster,
         )
     except (HarnessError, typer.BadParameter) as error:
         reason = error.message if isinstance(error, typer.BadParameter) else str(error)

@@ -197,6 +197,7 @@ def _run_until(
                     limit=tuning.options["limit"],
                     shares_device=tuning.options.get("share_device", False),
                     parent=tuning.id,
+                    runs_here=address is None,
                 )
                 if is_new:
                     TUNINGS.write(tuning.id, tuning)

@@ -10,7 +10,6 @@ from harness.cli.output import pluralize, print_json, sanitize, say
 from harness.cli.progress import StatusLine
 from harness.core.errors import HarnessError
 from harness.core.text import format_number, format_score
-from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.status import Status
@@ -87,7 +86,7 @@ def status_line(summary: RunSummary) -> str:
     parts = [
         summary.id,
         f"queued ({sanitize(summary.reason.rstrip('.'))})" if summary.status is Status.QUEUED else summary.status.words,
-        f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}",
+        summary.time_text,
     ]
     if summary.progress is not None:
         parts.append(f"{summary.progress:.0%}")

@@ -95,6 +95,7 @@ class Arrival:
                 "reference": on_node(planned.reference, used.reference),
                 "versions": used.versions,
                 "hardware": used.hardware,
+                "calibrations": used.calibrations,
                 "shares_device": used.shares_device,
             }
         )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from harness.core import paths
+from harness.core.calibration import BudgetMachine, machine_named
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.text import shorten
 from harness.core.times import parse_duration
@@ -104,6 +105,9 @@ class Round(BaseModel):
     error_cap: int = Field(100, ge=1)
     row_cap: int = Field(100_000, ge=1)
     budget: Seconds = 86400.0
+    budget_machine: BudgetMachine | None = Field(
+        None, description="The machine in whose standard seconds the budget is; None for wall seconds."
+    )
     target: str
     revision: str = "main"
     fold: Fold | None = None
@@ -212,6 +216,11 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     for field in FILE_FIELDS:
         if (value := fields.get(field)) and isinstance(value, str):
             fields[field] = _located(value, path.parent)
+    if isinstance(machine := fields.get("budget_machine"), str) and machine:
+        try:
+            fields["budget_machine"] = machine_named(machine, path.parent)
+        except HarnessError as error:
+            raise HarnessError(f"{path}: budget_machine: {error}") from None
     if isinstance(target := fields.get("target"), str) and target.startswith(("./", "../", "/", "~")):
         fields["target"] = str((path.parent / paths.expand_home(target)).resolve())
     base = fields.pop("base", None)

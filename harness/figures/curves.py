@@ -19,6 +19,7 @@ from harness.figures.sheet import format_log_ticks, sheet
 
 FORMATS = (".svg", ".png")
 _POINTS = 480
+_MOST_IN_PANEL, _LEGEND_COLUMNS = 6, 3
 _MINUTE, _HOUR = 60.0, 3600.0
 # Ids inside an SVG come from a random salt unless it is set. A $ in a name must not start mathematics.
 _REPRODUCIBLE = {"svg.hashsalt": "harness", "text.parse_math": False}
@@ -51,10 +52,12 @@ def write_recall_curve(score: Score, path: Path, *, title: str) -> None:
         _write(recall_figure(score, title=title), path)
 
 
-def write_comparison(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], path: Path, *, title: str) -> None:
+def write_comparison(
+    runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], path: Path, *, title: str, clock: str
+) -> None:
     """Write the figure of `comparison_figure` to `path`, under the conditions of `write_recall_curve`."""
     with matplotlib.style.context(_REPRODUCIBLE):
-        _write(comparison_figure(runs, unreachable, title=title), path)
+        _write(comparison_figure(runs, unreachable, title=title, clock=clock), path)
 
 
 def recall_panel(
@@ -75,10 +78,14 @@ def history_panel(
     label: str,
     size: tuple[float, float],
     styles: Mapping[str, int] | None = None,
+    clock: str = "",
 ) -> str:
-    """Draw a value over time for each labelled history, as SVG text. `size` and `styles` are as in `recall_panel`."""
+    """Draw a value over time for each labelled history, as SVG text.
+
+    `size` and `styles` are as in `recall_panel`, `clock` as in `draw_in_time`.
+    """
     with sheet(*size) as (axes, svg):
-        draw_in_time(axes, histories, label=label, styles=styles)
+        draw_in_time(axes, histories, label=label, styles=styles, clock=clock)
     return svg.getvalue()
 
 
@@ -91,20 +98,31 @@ def recall_figure(score: Score, *, title: str) -> Figure:
     return figure
 
 
-def comparison_figure(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], *, title: str) -> Figure:
+def comparison_figure(
+    runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], *, title: str, clock: str
+) -> Figure:
     """Return the figure: recall vs. errors and over time, of `runs` on all examples.
 
-    `unreachable` are the runs on the examples that are unreachable from training rows, empty if there are none.
+    `unreachable` are the runs on the examples that are unreachable from training rows, empty if there are none. `clock`
+    says what the time is: wall clock, or standard time of a machine. Many runs share one legend below the panels.
     """
     rows = [("all examples", runs)]
     if unreachable:
         rows.append(("unreachable examples", unreachable))
-    figure = Figure(figsize=(12.8, 4.4 * len(rows)), layout="constrained")
+    is_shared = len(runs) > _MOST_IN_PANEL
+    lines = -(-len(runs) // _LEGEND_COLUMNS) if is_shared else 0
+    figure = Figure(figsize=(12.8, 4.4 * len(rows) + 0.22 * lines), layout="constrained")
     for (by_errors, in_time), (where, drawn) in zip(figure.subplots(len(rows), 2, squeeze=False), rows, strict=True):
         draw_recall(by_errors, [(f"{run.name}: {_recall_at_cap(run.score)}", run.score) for run in drawn])
         by_errors.set_title(where, fontsize=10)
-        draw_in_time(in_time, [(run.name, run.recall_over_time) for run in drawn], label=f"Recall@{drawn[0].score.cap}")
+        histories = [(run.name, run.recall_over_time) for run in drawn]
+        draw_in_time(in_time, histories, label=f"Recall@{drawn[0].score.cap}", clock=clock)
         in_time.set_title(f"{where}, over time", fontsize=10)
+        for axes in (by_errors, in_time) if is_shared else ():
+            axes.legend_.remove()
+    if is_shared:
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=_LEGEND_COLUMNS, fontsize=8)
     figure.suptitle(title, fontsize=12)
     return figure
 
@@ -146,9 +164,14 @@ def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]], styles: Mapping
 
 
 def draw_in_time(
-    axes: Axes, histories: Sequence[tuple[str, History]], *, label: str, styles: Mapping[str, int] | None = None
+    axes: Axes,
+    histories: Sequence[tuple[str, History]],
+    *,
+    label: str,
+    styles: Mapping[str, int] | None = None,
+    clock: str = "",
 ) -> None:
-    """Draw a value over time for each labelled history. `label` names the value."""
+    """Draw a value over time for each labelled history. `label` names the value, `clock` what the time is."""
     unit, seconds = _unit_of_time(max((spent for _, history in histories for spent, _ in history), default=0.0))
     looks = _styles([name for name, _ in histories], styles)
     for (name, history), style in zip(histories, looks, strict=True):
@@ -156,7 +179,7 @@ def draw_in_time(
         axes.step(spent / seconds, value, where="post", label=name, **style)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(f"{unit} of the budget spent")
+    axes.set_xlabel(f"{unit}, {clock}" if clock else f"{unit} of the budget spent")
     axes.set_ylabel(label)
     _finish(axes, histories[0][0])
 

@@ -31,7 +31,7 @@ def hardware() -> dict[str, Any]:
     return {
         "machine": platform.machine(),
         "system": f"{platform.system()} {platform.release()}",
-        "processor": _processor(),
+        "processor": processor(),
         "cores": usable_cores(),
         "memory": psutil.virtual_memory().total,
         "gpus": _gpus(),
@@ -57,7 +57,7 @@ def usable_cores() -> int:
 
 
 @functools.cache
-def _processor() -> str:
+def processor() -> str:
     """Return the name of the processor, from /proc because the platform module does not know it on Linux."""
     for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
         if line.startswith("model name"):

@@ -20,6 +20,7 @@ from harness.core.files import is_locked, try_lock, write_atomically
 from harness.core.paths import locks_home
 from harness.core.text import ordinal
 from harness.core.times import format_duration
+from harness.runs.calibration import time_scale
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -31,7 +32,8 @@ _CHANGE_SECONDS = 10.0
 class QueuedRun(BaseModel):
     """A run in the queue. devices: the lock of each device that it may take, by the device's name.
 
-    budget_s: what is left of its budget. needs_all: the run takes all of its devices, not one of them.
+    budget_s: the wall seconds that are left of its budget. needs_all: the run takes all of its devices, not one of
+    them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -205,15 +207,15 @@ def device_holder(lock: str) -> str | None:
 
 
 def _remaining_seconds(run_id: str) -> float:
-    """Return what is left of a run's budget; infinity if its record cannot be read."""
+    """Return the wall seconds that are left of a run's budget; infinity if its record cannot be read."""
     folder = RunFolder.of(run_id)
     try:
-        budget = folder.spec().budget
+        spec = folder.spec()
         with RunReader(folder.store) as reader:
-            last = reader.last_ledger()
+            last, speed = reader.last_ledger(), time_scale(reader, spec.budget_machine).speed
     except HarnessError:
         return math.inf
-    return max(0.0, budget - (0.0 if last is None else last.spent))
+    return max(0.0, spec.budget - (0.0 if last is None else last.spent)) / speed
 
 
 def _entry_of(run_id: str, entries: Sequence[QueuedRun]) -> QueuedRun | None:

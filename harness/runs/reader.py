@@ -141,6 +141,11 @@ class RunReader:
         rows = self.query("SELECT seq, at, name, detail FROM event WHERE seq > ? ORDER BY seq", after)
         return [(seq, at, name, self._detail(detail)) for seq, at, name, detail in rows]
 
+    def events_named(self, name: str) -> list[dict[str, Any]]:
+        """Return the details of the events called `name`, in order."""
+        rows = self.query("SELECT detail FROM event WHERE name = ? ORDER BY seq", name)
+        return [self._detail(detail) for (detail,) in rows]
+
     def last_ledger(self) -> LedgerEntry | None:
         """Return the last entry of the ledger."""
         entries = self._ledger_entries("SELECT at, entry, spent FROM ledger ORDER BY seq DESC LIMIT 1")

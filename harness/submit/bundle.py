@@ -11,6 +11,7 @@ from typing import Any
 
 from harness import __version__
 from harness.core.arrays import tokens_sha256
+from harness.core.calibration import official_rate
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import write_submission
@@ -153,6 +154,9 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         reference_as_loaded=reference_as_loaded,
         versions=spec.versions,
         unpromised=nondeterminism_reasons(folder),
+        budget_machine=spec.budget_machine,
+        wall_s=summary.wall_s,
+        official_per_s=official_rate(spec.calibrations),
     )
 
 

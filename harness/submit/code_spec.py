@@ -99,10 +99,15 @@ def write_blind_round(round_: Round, folder: Path) -> Path:
 
 
 def to_toml(fields: dict[str, Any]) -> str:
-    """Return `fields` (texts, numbers and lists of them) as TOML, one line each."""
+    """Return `fields` (texts, numbers, lists of them, and tables of such values) as TOML, one line each."""
+    return "".join(f"{name} = {_toml_value(value)}\n" for name, value in fields.items())
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml_value(part)}" for name, part in value.items()) + "}"
     # JSON values are valid TOML, except for surrogate pairs and for DEL, which TOML wants escaped.
-    values = {name: json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") for name, value in fields.items()}
-    return "".join(f"{name} = {value}\n" for name, value in values.items())
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def read_code_spec(code: Path) -> CodeSpec:

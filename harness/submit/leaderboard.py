@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.core.calibration import P100, BudgetMachine
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.intervals import paired_difference
@@ -34,6 +35,7 @@ class Entry:
     `place` counts from 1, and is None for the reason in `unranked`. `difference` is recall minus the leader's recall,
     paired, with its 95 % interval; `ties` is True if that interval contains 0. `elapsed_s` is the verified time, or the
     time of the team's run. `time_of_leader` is the time relative to the leader's on equal hardware.
+    `standard_s` is the time in standard seconds of `standard_machine`, None if the machine was not calibrated.
     """
 
     bundle: str
@@ -48,6 +50,8 @@ class Entry:
     ties: bool = False
     elapsed_s: float | None = None
     time_of_leader: float | None = None
+    standard_s: float | None = None
+    standard_machine: str = ""
     hardware: str = ""
     verified: str = ""
     marks: tuple[str, ...] = ()
@@ -137,7 +141,8 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
 
 def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
     difference, bounds, relative_time = None, None, None
-    seconds, hardware = _time_and_hardware(one)
+    seconds, hardware, _ = _time_and_hardware(one)
+    machine = judging.round.budget_machine or P100
     if leader is not None and one is not leader:
         if one.walk is not None and leader.walk is not None:
             cap, examples = judging.round.error_cap, len(judging.prefixes)
@@ -145,7 +150,7 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
                 one.walk, leader.walk, cap=cap, examples=examples, clusters=judging.clusters
             )
             bounds = (low, high)
-        leader_seconds, leader_hardware = _time_and_hardware(leader)
+        leader_seconds, leader_hardware, _ = _time_and_hardware(leader)
         if seconds and leader_seconds and hardware == leader_hardware:
             relative_time = seconds / leader_seconds
     score = one.score
@@ -162,6 +167,8 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
         ties=bounds is not None and bounds[0] <= 0 <= bounds[1],
         elapsed_s=seconds,
         time_of_leader=relative_time,
+        standard_s=_standard_seconds(one, machine),
+        standard_machine=machine.title,
         hardware=hardware,
         verified=_verified(one.verdict),
         marks=tuple(mark.check for mark in one.manifest.marks),
@@ -169,12 +176,17 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
     )
 
 
-def _time_and_hardware(one: _ScoredBundle) -> tuple[float | None, str]:
-    """Return seconds and the hardware they were measured on: the verifier's if the code was verified."""
+def _time_and_hardware(one: _ScoredBundle) -> tuple[float | None, str, float | None]:
+    """Return wall seconds, the hardware they were measured on, and its official rate: the verifier's if verified."""
     if one.verdict is not None and one.verdict.elapsed_s is not None:
-        return one.verdict.elapsed_s, _hardware(one.verdict.hardware)
+        return one.verdict.elapsed_s, _hardware(one.verdict.hardware), one.verdict.official_per_s
     run = one.manifest.run
-    return (None, "") if run is None else (run.spent_s, _hardware(run.hardware))
+    return (None, "", None) if run is None else (run.wall_seconds, _hardware(run.hardware), run.official_per_s)
+
+
+def _standard_seconds(one: _ScoredBundle, machine: BudgetMachine) -> float | None:
+    seconds, _, rate = _time_and_hardware(one)
+    return None if seconds is None or rate is None else seconds * (rate / machine.official_per_s)
 
 
 def _hardware(hardware: dict[str, Any]) -> str:

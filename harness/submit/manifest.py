@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.core.calibration import BudgetMachine
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.text import shorten
@@ -36,9 +37,11 @@ class TargetIdentity(BundleModel):
 
 
 class RunRecord(BundleModel):
-    """The run that made the submission. Times are in seconds.
+    """The run that made the submission.
 
-    `unpromised` lists the reasons why another run may not give the same bytes.
+    `spent_s` and `budget_s` are in wall seconds, or in standard seconds of `budget_machine`; `wall_s` is `spent_s` in
+    wall seconds. `official_per_s` is the calibrated rate of the run's devices. The last three are missing in earlier
+    bundles. `unpromised` lists the reasons why another run may not give the same bytes.
     """
 
     id: str
@@ -54,6 +57,14 @@ class RunRecord(BundleModel):
     reference_as_loaded: dict[str, Any] | None = None
     versions: dict[str, str]
     unpromised: list[str]
+    budget_machine: BudgetMachine | None = None
+    wall_s: _Seconds | None = None
+    official_per_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+
+    @property
+    def wall_seconds(self) -> float:
+        """The wall seconds of the run."""
+        return self.spent_s if self.wall_s is None else self.wall_s
 
 
 class AcceptedCheck(BundleModel):

@@ -8,7 +8,6 @@ from harness.analysis import comparison_tables
 from harness.analysis.comparison import Comparison, compare_runs, require_one_round
 from harness.core.errors import HarnessError
 from harness.core.text import NO_VALUE, format_interval, format_score
-from harness.core.times import format_duration
 from harness.figures.curves import history_panel, recall_panel
 from harness.figures.palette import numbered
 from harness.runs.folder import RunFolder
@@ -45,7 +44,7 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
         round=rules.name,
         round_title=rules.title,
         scores=_scores(runs),
-        figures=_figures(runs, styles),
+        figures=_figures(runs, styles, comparisons[0] if comparisons else None),
         comparisons=comparisons,
         no_comparison=no_comparison,
         differing=differing_examples(runs, most=_DIFFERING, redact=redact) if len(runs) > 1 else (),
@@ -69,31 +68,35 @@ def _scores(runs: Sequence[RunFacts]) -> Rows:
             recall = f"{format_score(score.recall_at_cap)} {format_interval(score.interval.low, score.interval.high)}"
             others = (score.precision_at_cap, run.exact_at_1, run.any_guess_correct)
             figures = (recall, *map(format_score, others))
-        time = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}"
         status = summary.status.words
         if run.spec.is_partial:
             status += f", partial: {run.spec.examples:,} examples, cap {run.spec.error_cap:,}"
-        rows.append(
-            (Monospace(run.spec.id), summary.shown_attack, status, *figures, f"{len(run.submission.ids):,}", time)
-        )
+        rows_submitted = f"{len(run.submission.ids):,}"
+        rows.append((Monospace(run.spec.id), summary.shown_attack, status, *figures, rows_submitted, summary.time_text))
     return rows
 
 
-def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int]) -> list[Figure]:
-    """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind."""
+def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], compared: Comparison | None) -> list[Figure]:
+    """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind.
+
+    Recall vs. time is on the clock of the comparison, if there is one.
+    """
     drawn = [run for run in runs if run.spec.examples == runs[0].spec.examples]
     scores = [(run.spec.id, run.score) for run in drawn if run.score is not None]
     in_time = [(run.spec.id, run.curve) for run in drawn]
     if len(scores) < len(drawn):
         svg = history_panel(in_time, label="rows of the submission", size=_PANEL, styles=styles)
         return [_figure(svg, "rows", "Rows of the submission vs. time.")]
-    cap = scores[0][1].cap
+    cap, clock = scores[0][1].cap, ""
+    if compared is not None:
+        clock = compared.clock.title
+        in_time = [(run.id, tuple(run.history_on(compared.clock, run.whole))) for run in compared.runs]
     only = " Only runs with as many examples as the first are drawn." if len(drawn) < len(runs) else ""
     recall_caption = f"Recall vs. errors, with the 95 % interval at the error cap of {cap:,}.{only}"
     figures = [
         _figure(recall_panel(scores, size=_PANEL, styles=styles), "recall", recall_caption),
         _figure(
-            history_panel(in_time, label=f"Recall@{cap}", size=_PANEL, styles=styles),
+            history_panel(in_time, label=f"Recall@{cap}", size=_PANEL, styles=styles, clock=clock),
             "time",
             f"Recall@{cap:,} vs. time.",
         ),

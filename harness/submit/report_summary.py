@@ -68,7 +68,7 @@ def _headline(run: RunFacts) -> str:
 
 def _key_figures(run: RunFacts) -> list[KeyFigure]:
     score, summary = run.score, run.summary
-    time = KeyFigure("Time", format_duration(summary.elapsed_s), f"of {format_duration(summary.budget_s)}")
+    time = KeyFigure("Time", format_duration(summary.elapsed_s), summary.time_text.partition(" ")[2])
     if score is None:
         return [
             KeyFigure("Rows submitted", f"{len(run.submission.ids):,}", f"of {summary.guesses:,} guesses"),

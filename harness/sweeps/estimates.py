@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from harness.core.calibration import official_rate
 from harness.core.errors import HarnessError
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import all_run_folders
@@ -35,15 +36,28 @@ def finished_runs() -> list[PastRun]:
 def estimated_seconds(spec: AttackSpec, past: Sequence[PastRun]) -> float | None:
     """Return the median time of earlier runs that differ from `spec` at most in seed and number of examples.
 
-    A time is scaled to the number of examples. None without such a run. The budget is the limit.
+    A time is in the unit of the budget. It is scaled to the number of examples, and to the speed of this machine if both
+    are calibrated. None without such a run. The budget is the limit.
     """
-    seconds = [run.elapsed_s * spec.examples / run.spec.examples for run in past if _is_alike(spec, run.spec)]
+    seconds = [
+        run.elapsed_s * _relative_time(spec, run.spec) * spec.examples / run.spec.examples
+        for run in past
+        if _is_alike(spec, run.spec)
+    ]
     return min(spec.budget, statistics.median(seconds)) if seconds else None
+
+
+def _relative_time(spec: AttackSpec, other: AttackSpec) -> float:
+    """Return the time of a run here relative to its time on the machine of `other`."""
+    own, others = official_rate(spec.calibrations), official_rate(other.calibrations)
+    if spec.budget_machine is not None or own is None or others is None:
+        return 1.0
+    return others / own
 
 
 def _is_alike(spec: AttackSpec, other: AttackSpec) -> bool:
     return (
         (spec.attack.sha256, spec.params, spec.round.name) == (other.attack.sha256, other.params, other.round.name)
         and [target.weights_sha256 for target in spec.targets] == [target.weights_sha256 for target in other.targets]
-        and spec.devices == other.devices
+        and (spec.devices, spec.budget_machine) == (other.devices, other.budget_machine)
     )

@@ -197,7 +197,7 @@ def _options(attack: AttackFile) -> Iterator[Field]:
             empty_means=attack.reference_model or "none",
         )
     yield option_field(
-        "budget", FieldKind.DURATION, "", "Wall-clock limit, such as 24h or 90m.", empty_means=FROM_ROUND
+        "budget", FieldKind.DURATION, "", "Budget in the round's unit, such as 24h or 90m.", empty_means=FROM_ROUND
     )
     yield _count_option("seed", "0", 0, "Seed of all random draws.")
     yield _count_option("limit", "", 1, "Attack only the first N examples.", empty_means="all examples")

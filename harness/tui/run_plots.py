@@ -66,7 +66,7 @@ def _time_plot(snapshot: RunSnapshot) -> Plot | str:
     title, y = f"Recall@{summary.error_cap}", history.recall
     if y is None:
         title, y = "Guesses", history.guesses.astype(float)
-    return _over_time(title, history.spent, y, least=0.05, is_step=True)
+    return _over_time(title, history.spent, y, least=0.05, is_step=True, clock=summary.clock_title)
 
 
 def _score_plot(snapshot: RunSnapshot) -> Plot | str:
@@ -77,8 +77,10 @@ def _score_plot(snapshot: RunSnapshot) -> Plot | str:
     return Plot(x, axis_up_to("Examples", [counts], least=1.0), bars=counts)
 
 
-def _over_time(title: str, seconds: Floats, values: Floats, *, least: float, is_step: bool = False) -> Plot | str:
+def _over_time(
+    title: str, seconds: Floats, values: Floats, *, least: float, is_step: bool = False, clock: str = "time"
+) -> Plot | str:
     if len(seconds) < 2:
         return "Not measured yet."
     y: Axis = axis_up_to(title, [values], least=least)
-    return Plot(ClockAxis("time", 0.0, max(1.0, float(seconds[-1]))), y, [Line(seconds, values, is_step=is_step)])
+    return Plot(ClockAxis(clock, 0.0, max(1.0, float(seconds[-1]))), y, [Line(seconds, values, is_step=is_step)])

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.core.arrays import Floats
 from harness.core.text import format_score
-from harness.core.times import date_and_time, format_duration
+from harness.core.times import date_and_time
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -49,7 +49,7 @@ def preview_facts(summary: RunSummary) -> list[tuple[str, str]]:
         ("tags", " ".join(summary.tags)),
         ("group", summary.parent or ""),
         ("target", summary.target or ""),
-        ("budget", f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}"),
+        ("budget", summary.time_text),
         ("guesses", f"{summary.guesses:,}"),
         ("device", summary.device or ""),
         ("started", date_and_time(summary.created_at)),

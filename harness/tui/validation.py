@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator
 
+from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
 from harness.core.rounds import load_round
@@ -58,7 +59,8 @@ def validation_error(field: Field, text: str) -> str | None:
 def round_description(name: str) -> str:
     """Return the title and the budget of a round as a clause. Raises HarnessError if it cannot be loaded."""
     round_ = load_round(name)
-    parts = (round_.title, f"budget {format_duration(round_.budget)}", *(("blind",) if round_.is_blind else ()))
+    budget = f"budget {duration_in(round_.budget, round_.budget_machine)}"
+    parts = (round_.title, budget, *(("blind",) if round_.is_blind else ()))
     return ", ".join(parts)
 
 

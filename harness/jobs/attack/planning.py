@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import paths
+from harness.core.calibration import Calibration
 from harness.core.errors import HarnessError
 from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
 from harness.core.files import file_sha256
@@ -35,10 +36,11 @@ def plan_attack(
     devices: tuple[str, ...] = (),
     shares_device: bool = False,
     parent: str | None = None,
+    calibrations: tuple[Calibration, ...] = (),
 ) -> AttackSpec:
-    """Return the spec of a run. `budget` is in seconds; with `limit` only the first examples are attacked.
+    """Return the spec of a run. `budget` is in the round's unit; with `limit` only the first examples are attacked.
 
-    `devices` has one device for each worker, if there are several.
+    `devices` has one device for each worker, if there are several. `calibrations` are those of the distinct devices.
 
     `parent` is the id of a tuning or the name of a group. Raises HarnessError if the attack declares network access, if
     a file of the round is absent or does not fit, if the round has no examples, or if a path parameter is absent or
@@ -99,6 +101,7 @@ def plan_attack(
         budget=budget,
         versions=versions(),
         hardware=hardware(),
+        calibrations=calibrations,
     )
 
 

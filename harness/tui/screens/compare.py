@@ -198,20 +198,25 @@ class CompareScreen(Screen[None]):
         self._draw(compared)
 
     def _draw(self, compared: Compared) -> None:
-        runs = compared.comparison.runs
+        runs, clock = compared.comparison.runs, compared.comparison.clock
         labels = [f"{run.id.partition('-')[0]} {run.attack}" for run in runs]
         lines = []
         for number, (run, score) in enumerate(zip(runs, compared.scores, strict=True)):
             if self._shows_time:
                 trajectory = run.unreachable if compared.is_unreachable else run.whole
                 if trajectory is not None and trajectory.recall_over_time:
-                    x, y = np.array(trajectory.recall_over_time, np.float64).T
+                    x, y = np.array(run.history_on(clock, trajectory), np.float64).T
                     lines.append(Line(x, y, number, labels[number], is_marked=True))
             else:
                 curve = score.recall_curve(DRAWN_POINTS)
                 lines.append(Line(curve.errors.astype(float), curve.recall, number, labels[number], is_marked=True))
         panel, view = self.query_one("#curves", Panel), self.query_one("#curves-plot", PlotView)
-        panel.set_title(f"Recall vs. {'time' if self._shows_time else 'errors'} · [ ]")
+        over = "errors"
+        if self._shows_time:
+            # Leads are on all examples.
+            lead = "" if compared.is_unreachable else tables.last_lead(compared.comparison)
+            over = ", ".join(filter(None, (f"time, {clock.title}", lead)))
+        panel.set_title(f"Recall vs. {over} · [ ]")
         y_axis = axis_up_to("Recall", [line.y for line in lines], least=0.05)
         most = max((float(line.x[-1]) for line in lines if len(line.x)), default=1.0)
         if self._shows_time:

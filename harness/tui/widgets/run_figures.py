@@ -98,10 +98,10 @@ class RunFigures(Horizontal):
                 format_score(difference, is_signed=True), f"to baseline {format_score(baseline)}", mood=mood
             )
         summary = snapshot.summary
-        left = format_duration(max(0.0, summary.budget_s - summary.elapsed_s))
+        left = format_duration(summary.left_s)
         time = self.query_one("#time-figure", Figure)
         if summary.status.is_over:
-            time.show(format_duration(summary.elapsed_s), summary.status.words)
+            time.show(format_duration(summary.wall_s), summary.status.words)
         else:
             time.show(left, "left")
         cells = 8 if self.has_class("-small") else _BAR_CELLS
@@ -125,7 +125,7 @@ def bars(snapshot: Snapshot, *, cells: int = _BAR_CELLS) -> Content:
     """Return two labelled bars: the budget that is spent, and the work that is done with the ETA."""
     summary = snapshot.summary
     spent = summary.elapsed_s / summary.budget_s
-    times = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}"
+    times = summary.time_text
     lines = [Content.assemble(("budget ", "$foreground 55%"), *_bar(spent, cells), f" {spent:4.0%}  {times}")]
     if summary.progress is None:
         words = "not known yet" if not summary.status.is_over else "not known"

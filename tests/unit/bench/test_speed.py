@@ -35,7 +35,8 @@ def test_the_roofline_of_attention_depends_on_the_width_of_the_heads():
     parts = []
     for configuration in (KNOWN["llama"], wide):
         target = Target(AutoModelForCausalLM.from_config(configuration), prefix_length=8, suffix_length=6)
+        rates = Rates(matmul=1e9, copy=1e9)
         work = _Work(passes=1, positions=100, logits=10, seen=1000, read=1000)
-        parts.append(_roofline(work, 10, Rates(matmul=1e9, copy=1e9), target))
+        parts.append(_roofline(work, 10, rates, target.model, dtype=target.dtype, vocabulary=target.vocabulary))
     assert parts[1].keys_and_values == pytest.approx(2 * parts[0].keys_and_values)
     assert parts[1].head == parts[0].head and parts[1].weights > parts[0].weights

@@ -12,6 +12,7 @@ import pytest
 
 from harness.cli.output import SCHEMA_VERSION
 from harness.core.rounds import load_round
+from tests.calibrated import calibration
 from tests.unit.analysis.swept import make_sweep, record
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_app import DOCS, commands
@@ -173,6 +174,14 @@ def test_the_keys_of_a_measurement() -> None:
 
     fields = {field.name for field in dataclasses.fields(Measured)} - {"ratios"}
     assert fields == set(documented("`harness bench`"))
+
+
+def test_the_object_of_a_calibration(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.bench import calibration as measured
+
+    # The measurement takes a minute. `tests/functional/test_standard_budget.py` runs it.
+    monkeypatch.setattr(measured, "calibrate", lambda device, **options: calibration(device))
+    check(harness("bench", "--calibrate", "--device", "cpu", "--json").json, "`harness bench --calibrate`")
 
 
 def test_a_value_that_is_no_number_is_never_printed() -> None:

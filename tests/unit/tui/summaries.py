@@ -46,4 +46,5 @@ def summary_of(id_: str, **fields: Any) -> RunSummary:
         "changed": {},
         "trend": (),
     }
-    return RunSummary(id=id_, **(values | fields))
+    values |= fields
+    return RunSummary(id=id_, **{"wall_s": values["elapsed_s"], **values})
