@@ -29,7 +29,7 @@ from harness.sweeps.running import Ended, PlannedRun, SweepState, follow_sweep
 _SECONDS_BETWEEN_LINES = 30.0
 _SHOWN_ACTIVE = 4
 
-app = CommandLine(group=GroupWithDefault, help="Run many runs from one file, and compare them.")
+app = CommandLine(name="sweep", group=GroupWithDefault, help="Run many runs from one file, and compare them.")
 
 
 @app.command()
@@ -163,8 +163,8 @@ def _follow(sweep: Sweep, ray: str | None) -> SweepState:
             return PlannedRun(found.spec, found.attack)
 
         def on_change(state: SweepState, ended: Sequence[Ended]) -> None:
-            for one in ended:
-                say(_ended_line(state, by_id[one.run], one))
+            for number, one in enumerate(ended, start=state.done - len(ended) + 1):
+                say(_ended_line(f"{number:,} of {state.total:,}", by_id[one.run], one))
             line.update(_state_line(sweep, state))
 
         try:
@@ -189,8 +189,8 @@ def _state_line(sweep: Sweep, state: SweepState) -> str:
     return " · ".join([*parts, *map(sanitize, shown), *([f"{more} more in progress"] if more > 0 else [])])
 
 
-def _ended_line(state: SweepState, one: SweptRun, ended: Ended) -> str:
-    name = f"{state.done:,} of {state.total:,}: {one.run} · {one.setting} · seed {one.seed}"
+def _ended_line(place: str, one: SweptRun, ended: Ended) -> str:
+    name = f"{place}: {one.run} · {one.setting} · seed {one.seed}"
     if ended.failure:
         return sanitize(f"{name} · failed: {ended.failure}")
     summary = run_summary(RunFolder.of(one.run))

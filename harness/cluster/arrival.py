@@ -12,6 +12,8 @@ from harness.jobs import read_spec
 from harness.jobs.attack.results import write_results
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.status import Status
+from harness.runs.summary import run_status
 
 _FILES = ("spec.json", "run.db", "worker.log", "supervisor.log", "tokenizer.json")
 
@@ -51,6 +53,8 @@ class Arrival:
             if not file.is_file() or file_sha256(file) != sha256:
                 raise HarnessError(f"{self._spec.id}: {name} did not arrive as the node sent it.")
         spec = self._spec_at_home()
+        if (status := run_status(self._folder)) is Status.LOST:
+            raise HarnessError(f"{spec.id}: the record that arrived has no end ({status}).")
         write_atomically(self._folder.spec_file, spec.model_dump_json(indent=2) + "\n")
         write_results(self._folder, spec)
         final = RunFolder.of(spec.id)

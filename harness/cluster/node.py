@@ -22,7 +22,7 @@ from harness.core.files import file_sha256, write_atomically
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.calibration import calibration_file
 from harness.runs.folder import RunFolder, remove_run
-from harness.runs.launch import resume_run, start_job
+from harness.runs.launch import resume_run, start_job, wait_until_unlocked
 from harness.runs.machine import hardware, versions
 from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
@@ -86,6 +86,8 @@ def compute_run(shipment: Shipment, fetch: Callable[[str], Iterable[bytes]], *, 
         time.sleep(_POLL_SECONDS)
     if status is Status.LOST:
         raise HarnessError(f"its supervisor died {resumes + 1} times on {socket.gethostname()}.")
+    # Until the supervisor has closed the store, its last rows are in a second file.
+    wait_until_unlocked(folder)
     yield from _record(folder)
 
 

@@ -36,8 +36,8 @@ def finished_runs() -> list[PastRun]:
 def estimated_seconds(spec: AttackSpec, past: Sequence[PastRun]) -> float | None:
     """Return the median time of earlier runs that differ from `spec` at most in seed and number of examples.
 
-    A time is in the unit of the budget. It is scaled to the number of examples, and to the speed of this machine if both
-    are calibrated. None without such a run. The budget is the limit.
+    A time is in the unit of the budget. It is scaled to the number of examples, and to the speed of this machine if
+    both are calibrated. None without such a run. The budget is the limit.
     """
     seconds = [
         run.elapsed_s * _relative_time(spec, run.spec) * spec.examples / run.spec.examples

@@ -28,8 +28,19 @@ def make_sweep(
             "params": {attack: {"trials": list(trials)} for attack in attacks},
         }
     )
-    runs = list(combinations(file, uses_target=dict.fromkeys(attacks, False)))
-    return begin_sweep(file.name, runs, baseline=baseline, budget=None, limit=None, attacks=None, options={})
+    runs = tuple(combinations(file, uses_target=dict.fromkeys(attacks, False)))
+    return begin_sweep(
+        Sweep(
+            id=file.name,
+            created_at=0.0,
+            baseline=baseline,
+            budget=None,
+            limit=None,
+            attacks=None,
+            options={},
+            runs=runs,
+        )
+    )
 
 
 def record(

@@ -129,6 +129,10 @@ def test_the_objects_of_sweeps(harness: CommandLine, home: Path) -> None:
     for key in (*difference, *shown["rows"][0], *shown["importance"][0]):
         assert f"`{key}`" in text
     check(harness("sweep", "list", "--json").json, "`harness sweep list`")
+    file = home.parent / "sweep.toml"
+    file.write_text('attacks = ["lookup"]\nlimit = 5\n')
+    check(harness("sweep", str(file), "--dry-run", "--json").json, "`harness sweep run --dry-run`")
+    check(harness("sweep", str(file), "--ray", "none", "--json").json, "`harness sweep run`")
 
 
 def test_the_objects_of_rounds_and_data(harness: CommandLine, home: Path) -> None:

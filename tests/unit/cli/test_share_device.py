@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import audit_run, tune
+from harness.cli import audit_run
 from harness.core.spec import JobSpec
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
+from harness.sweeps import running
 from tests.unit.cli.command_line import CommandLine
 
 
@@ -30,7 +31,7 @@ def test_the_runs_of_a_tuning_record_whether_they_share_the_device(
         specs.append(spec)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tune, "start_attack", start_attack)
+    monkeypatch.setattr(running, "start_attack", start_attack)
     assert harness("tune", "sampling", "--limit", "4", *options).code == 130
     assert [spec.shares_device for spec in specs] == [bool(options)]
 
