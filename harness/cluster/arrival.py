@@ -53,8 +53,9 @@ class Arrival:
             if not file.is_file() or file_sha256(file) != sha256:
                 raise HarnessError(f"{self._spec.id}: {name} did not arrive as the node sent it.")
         spec = self._spec_at_home()
-        if (status := run_status(self._folder)) is Status.LOST:
-            raise HarnessError(f"{spec.id}: the record that arrived has no end ({status}).")
+        status = run_status(self._folder)
+        if not status.is_over or status is Status.LOST:
+            raise HarnessError(f"{spec.id}: the record that arrived has no end.")
         write_atomically(self._folder.spec_file, spec.model_dump_json(indent=2) + "\n")
         write_results(self._folder, spec)
         final = RunFolder.of(spec.id)

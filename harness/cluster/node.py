@@ -22,7 +22,7 @@ from harness.core.files import file_sha256, write_atomically
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.calibration import calibration_file
 from harness.runs.folder import RunFolder, remove_run
-from harness.runs.launch import resume_run, start_job, wait_until_unlocked
+from harness.runs.launch import resume_run, start_job
 from harness.runs.machine import hardware, versions
 from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
@@ -37,7 +37,7 @@ messages. `end`: the SHA-256 of each file, by name.
 """
 
 _STATUS_SECONDS = 2.0
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.1
 _MOST_RESUMES = 2
 """How often a run is continued whose supervisor died on the node."""
 
@@ -74,21 +74,25 @@ def compute_run(shipment: Shipment, fetch: Callable[[str], Iterable[bytes]], *, 
         start_job(shipment.spec.id, lambda created: _prepare(created, shipment, content, fetch, device=device))
     elif run_status(folder) not in COUNTED:
         _resume(folder)
-    resumes, status_due = 0, 0.0
-    while not (status := run_status(folder)).is_over or (status is Status.LOST and resumes < _MOST_RESUMES):
-        if status is Status.LOST:
-            resumes += 1
-            _resume(folder)
+    for _ in range(_MOST_RESUMES + 1):
+        yield from _follow(folder)
+        if run_status(folder) is not Status.LOST:
+            yield from _record(folder)
+            return
+        _resume(folder)
+    raise HarnessError(f"its supervisor died {_MOST_RESUMES + 1} times on {socket.gethostname()}.")
+
+
+def _follow(folder: RunFolder) -> Iterator[Message]:
+    """Yield the progress of a run until its supervisor is gone."""
+    status_due = 0.0
+    # A look at the lock costs much less than the status. The supervisor holds it until the store is one file.
+    while folder.is_alive or not run_status(folder).is_over:
         if time.monotonic() >= status_due:
             status_due = time.monotonic() + _STATUS_SECONDS
             summary = run_summary(folder)
             yield "status", (summary.status.words, summary.progress)
         time.sleep(_POLL_SECONDS)
-    if status is Status.LOST:
-        raise HarnessError(f"its supervisor died {resumes + 1} times on {socket.gethostname()}.")
-    # Until the supervisor has closed the store, its last rows are in a second file.
-    wait_until_unlocked(folder)
-    yield from _record(folder)
 
 
 def forget_run(run_id: str) -> None:

@@ -68,7 +68,7 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
     changed = job_record(spec).changed_inputs(folder, spec, weights_sha256)
     if changed:
         raise HarnessError(f"{folder.id} cannot be resumed: changed since it began: {', '.join(changed)}.")
-    wait_until_unlocked(folder)
+    _wait_until_unlocked(folder)
     start_supervisor(folder)
 
 
@@ -126,7 +126,7 @@ def stop_run(folder: RunFolder) -> Status:
                 f"{folder.id} did not end within {_GONE_WITHIN_SECONDS:g} s. See {folder.supervisor_log}."
             )
         time.sleep(0.05)
-    wait_until_unlocked(folder)
+    _wait_until_unlocked(folder)
     return status
 
 
@@ -151,7 +151,7 @@ def is_over(folder: RunFolder) -> bool:
         return not folder.is_alive
 
 
-def wait_until_unlocked(folder: RunFolder) -> None:
+def _wait_until_unlocked(folder: RunFolder) -> None:
     """Wait for a supervisor that has recorded its last phase and is about to exit."""
     until = time.monotonic() + _GONE_WITHIN_SECONDS
     while folder.is_alive and time.monotonic() < until:
