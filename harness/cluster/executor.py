@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.cluster.arrival import Arrival
-from harness.cluster.node import Message, compute_run, forget_run
+from harness.cluster.node import Message, compute_run, forget_runs
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError, UsageError
 from harness.jobs.attack.spec import AttackSpec
@@ -25,6 +25,7 @@ MESSAGES_AHEAD = 8
 _RESOURCE_SECONDS = 5.0
 _FINISHING_SECONDS = 30.0
 _CONNECT_SECONDS = 10.0
+_DELETED_AT_ONCE = 100
 _ENVIRONMENT = {
     # Nothing is reported to anybody.
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -112,6 +113,7 @@ class RayExecutor:
         self._packer = Packer()
         self._references: dict[str, list[Any]] = {}
         self._tasks: dict[Any, _Task] = {}
+        self._stored: dict[str, list[str]] = {}
         self._deletions: list[Any] = []
         self._places = 1
         self._places_known_until = 0.0
@@ -128,13 +130,15 @@ class RayExecutor:
         self._gpus = int(self._device != "cpu" and self._ray.cluster_resources().get("GPU", 0) > 0)
         retry_never = {"max_retries": 0, "num_returns": "streaming"}
         self._compute = self._ray.remote(**retry_never, _generator_backpressure_num_objects=MESSAGES_AHEAD)(_task)
-        self._forget = self._ray.remote(num_cpus=0, max_retries=0)(forget_run)
+        self._forget = self._ray.remote(num_cpus=0, max_retries=0)(forget_runs)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Disconnect. Runs in progress are continued by the next command."""
         for task in self._tasks.values():
             task.arrival.discard()
+        for node in list(self._stored):
+            self._delete_copies(node)
         if self._deletions:
             self._ray.wait(self._deletions, num_returns=len(self._deletions), timeout=_FINISHING_SECONDS)
         self._stack.close()
@@ -213,11 +217,17 @@ class RayExecutor:
             task.arrival.add_bytes(content)
         elif kind == "end":
             task.arrival.store(content)
-            self._deletions.append(
-                self._forget.options(scheduling_strategy=self._on_node(str(task.node), soft=False)).remote(task.spec.id)
-            )
+            stored = self._stored.setdefault(str(task.node), [])
+            stored.append(task.spec.id)
+            if len(stored) >= _DELETED_AT_ONCE:
+                self._delete_copies(str(task.node))
             return True
         return False
+
+    def _delete_copies(self, node: str) -> None:
+        """Let a node delete the runs whose records are in the store, many at once: each task may start a process."""
+        strategy = self._on_node(node, soft=False)
+        self._deletions.append(self._forget.options(scheduling_strategy=strategy).remote(self._stored.pop(node)))
 
     def _take_error(self, generator: Any, task: "_Task", error: Exception) -> bool:
         """Submit a task again whose node died; return True if it has failed for good."""

@@ -95,12 +95,13 @@ def _follow(folder: RunFolder) -> Iterator[Message]:
         time.sleep(_POLL_SECONDS)
 
 
-def forget_run(run_id: str) -> None:
-    """Delete the node's copy of a run whose record is in the store at home."""
+def forget_runs(ids: Iterable[str]) -> None:
+    """Delete the node's copies of runs whose records are in the store at home."""
     use_node_home()
-    # It may have been deleted, or is being followed by another task.
-    with contextlib.suppress(HarnessError):
-        remove_run(RunFolder.of(run_id))
+    for id_ in ids:
+        # It may have been deleted, or is being followed by another task.
+        with contextlib.suppress(HarnessError):
+            remove_run(RunFolder.of(id_))
 
 
 def _resume(folder: RunFolder) -> None:
