@@ -36,7 +36,7 @@ Message = tuple[str, Any]
 messages. `end`: the SHA-256 of each file, by name.
 """
 
-_STATUS_SECONDS = 2.0
+_STATUS_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 _MOST_RESUMES = 2
 """How often a run is continued whose supervisor died on the node."""

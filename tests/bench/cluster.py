@@ -20,7 +20,7 @@ from tests.functional.machine import ROOT, write_round
 from tests.ray_cluster import RayCluster
 
 _NODES = (2, 4, 8, 16)
-_RUNS_OF_EACH_NODE = 4
+_RUNS_OF_EACH_NODE = 6
 _SECONDS = 30.0
 
 
