@@ -149,10 +149,18 @@ class RayExecutor:
         now = time.monotonic()
         if now >= self._places_known_until:
             self._places_known_until = now + _RESOURCE_SECONDS
-            resources = self._ray.cluster_resources()
-            each = {"CPU": self._threads, "GPU": self._gpus}
-            self._places = max(1, *(0, min(int(resources.get(name, 0) // one) for name, one in each.items() if one)))
-        return len(self._tasks) < _TASKS_PER_PLACE * self._places
+            self._count_places()
+        return len(self._tasks) < max(1, _TASKS_PER_PLACE * self._places)
+
+    def _count_places(self) -> None:
+        """Count the runs that the nodes can compute at the same time, and say so if there is no place at all."""
+        each = {name: needed for name, needed in (("CPU", self._threads), ("GPU", self._gpus)) if needed}
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        places = sum(min(int(node.get(name, 0) // needed) for name, needed in each.items()) for node in nodes)
+        if places == 0 and self._places > 0:
+            needs = " and ".join(f"{needed} {name}" for name, needed in each.items())
+            self._on_message(f"no node of the cluster has {needs} for a run. The runs wait until one joins.")
+        self._places = places
 
     @property
     def active(self) -> Sequence[Active]:
@@ -178,10 +186,13 @@ class RayExecutor:
                 is_over = self._take(task, self._ray.get(next(generator)))
             except StopIteration:
                 is_over, task.failure = True, "the node ended the task without a record."
+            except self._ray.exceptions.RayError as error:
+                # First, because the error of a task is also of the class of its cause.
+                is_over = self._take_error(generator, task, error)
             except HarnessError as error:
                 is_over, task.failure = True, str(error)
-            except self._ray.exceptions.RayError as error:
-                is_over = self._take_error(generator, task, error)
+            except OSError as error:
+                is_over, task.failure = True, f"its record cannot be stored here ({error.strerror})."
             if is_over:
                 self._tasks.pop(generator, None)
                 task.arrival.discard()
