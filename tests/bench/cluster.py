@@ -1,20 +1,31 @@
-"""Measure sweeps on simulated nodes: `python -m tests.bench.cluster [--nodes 1,2,4,8,16] [--seconds 30] [--each 4]`.
+"""Measure sweeps on simulated nodes: `python -m tests.bench.cluster [--nodes 2,4,8,16] [--seconds 30] [--each 6]`.
 
 Each node is a real Ray node with one place, all of them on this machine. The runs sleep, so that its cores limit only
 what the harness and Ray themselves do. The time of a sweep is that from the plan of its first run to the last record in
 the store. Speed-up is relative to the sleeping time of all runs, as on one node without any overhead. The first run of
 each node starts Ray's processes there, for all nodes on the same cores, so the later runs are also measured alone.
+`--home` measures what each run costs the machine of the command.
 """
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
+from harness.cli.options import DeviceOptions, RunOptions
+from harness.cli.resolving import resolve_run
+from harness.cluster.arrival import Arrival
+from harness.cluster.node import Message, compute_run
+from harness.cluster.shipment import Packer, Shipment
 from harness.runs.folder import RunFolder
+from harness.sweeps.running import PlannedRun
 from tests.bench.inputs import environment_in
 from tests.functional.machine import ROOT, write_round
 from tests.ray_cluster import RayCluster
@@ -75,6 +86,54 @@ def measure(nodes: int, *, seconds: float = _SECONDS, runs_of_each_node: int = _
     return Measured(nodes, runs, seconds, ends[-1] - began, (last - first) / (runs_of_each_node - 1))
 
 
+def measure_home(*, repeats: int = 20) -> dict[str, float]:
+    """Return what a run costs the machine of the command: to plan it, to store its record, and the record's size.
+
+    The run is a `baseline` with 10 trials on 1,000 examples of the demo, computed here as a node does it.
+    """
+    with tempfile.TemporaryDirectory() as name, mock.patch.dict(os.environ, environment_in(Path(name))):
+        os.environ["HARNESS_NODE_HOME"] = f"{name}/node"
+        options, compute = RunOptions(settings=["trials=10"]), DeviceOptions("cpu", threads=1)
+        packer = Packer()
+
+        def plan() -> Shipment:
+            resolved = resolve_run("baseline", "demo", options, compute, run_id="test-run")
+            return packer.shipment(PlannedRun(resolved.spec, resolved.attack))
+
+        shipment = plan()
+        spec = resolve_run("baseline", "demo", options, compute, run_id="test-run").spec
+        with mock.patch.dict(os.environ):
+            sent = compute_run(shipment, lambda sha256: packer.contents[sha256].chunks(), device="cpu")
+            messages = [one for one in sent if one[0] != "status"]
+        planned = _seconds(plan, repeats)
+        stored = _seconds(lambda: _store(Arrival(spec), messages), repeats)
+        size = sum(len(content) for kind, content in messages if kind == "bytes")
+    return {
+        "milliseconds to plan": 1e3 * planned,
+        "milliseconds to store": 1e3 * stored,
+        "KiB of the record": size / 1024,
+    }
+
+
+def _store(arrival: Arrival, messages: Sequence[Message]) -> None:
+    for kind, content in messages:
+        if kind == "file":
+            arrival.begin_file(content)
+        elif kind == "bytes":
+            arrival.add_bytes(content)
+        elif kind == "end":
+            arrival.store(content)
+
+
+def _seconds(work: Callable[[], object], repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
 def table(rows: list[Measured]) -> str:
     """Return the measurements as a Markdown table."""
     header = (
@@ -96,7 +155,12 @@ def main() -> None:
     parser.add_argument("--nodes", default=",".join(map(str, _NODES)))
     parser.add_argument("--seconds", type=float, default=_SECONDS)
     parser.add_argument("--each", type=int, default=_RUNS_OF_EACH_NODE)
+    parser.add_argument("--home", action="store_true", help="measure the machine of the command alone")
     options = parser.parse_args()
+    if options.home:
+        for name, value in measure_home().items():
+            print(f"{name:24} {value:.3g}")
+        return
     rows = []
     for nodes in map(int, options.nodes.split(",")):
         print(f"{nodes} nodes …", file=sys.stderr, flush=True)
