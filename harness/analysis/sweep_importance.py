@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 ATTACK = "attack"
 PARAMETERS = "parameters of the attacks"
 _SETTING = "setting"
+_LEAST_DIFFERENCE = 1e-9
 _LEAST_RUNS = 4
 
 
@@ -96,7 +97,8 @@ def _importance(of: str | None, runs: Sequence[Observation], levels: Sequence[Ma
     lacking = Importance(of, len(kept), len(runs) - len(kept), left_out, (), 0.0, "")
     if len(kept) < _LEAST_RUNS:
         return replace(lacking, reason=f"fewer than {_LEAST_RUNS} runs form a complete grid")
-    if min(recalls) == max(recalls):
+    # Recalls are fractions of at most millions of examples. A smaller difference is rounding, and its square may be 0.
+    if max(recalls) - min(recalls) < _LEAST_DIFFERENCE:
         return replace(lacking, reason="the recall of all runs is the same")
     total = _variance_between([[recall] for recall in recalls])
 
