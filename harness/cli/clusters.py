@@ -15,15 +15,11 @@ from harness.sweeps.running import Executor, LocalExecutor
 
 _LOCAL, _NO_RAY = "local", "none"
 
+_HELP = "Ray cluster: HOST:PORT, `auto`, `local` for this machine, or `none` for one run after the other."
 RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="ADDRESS",
-        help="Ray cluster: HOST:PORT, `auto`, `local` for this machine, or `none` for one run after the other.  "
-        "[default: local if Ray is installed]",
-    ),
+    str | None, typer.Option("--ray", metavar="ADDRESS", help=f"{_HELP}  [default: local if Ray is installed]")
 ]
+RayOfTuning = Annotated[str, typer.Option("--ray", metavar="ADDRESS", help=_HELP)]
 
 
 def cluster_address(ray: str | None) -> str | None:
@@ -41,7 +37,14 @@ def check_cluster(address: str) -> None:
 
 
 def on_node(compute: DeviceOptions) -> DeviceOptions:
-    """Return the options with which a run for a cluster is planned here: the node chooses the device."""
+    """Return the options with which a run for a cluster is planned here: the node chooses the device.
+
+    Raises a usage error for a device that a cluster cannot choose.
+    """
+    if compute.device not in ("auto", "cpu", "cuda"):
+        raise typer.BadParameter(
+            "use auto, cpu or cuda on a cluster, which numbers its GPUs itself.", param_hint="--device"
+        )
     return replace(compute, device="cpu", threads=compute.threads or 1)
 
 

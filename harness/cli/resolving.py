@@ -248,7 +248,7 @@ def devices_in(text: str | None, compute: DeviceOptions) -> tuple[str, ...]:
                 param_hint="--devices",
             )
         return ("cpu",) * int(workers[1])
-    if (shards := re.fullmatch(r"ray@([^*]+)\*(\d{1,4})", text)) is not None:
+    if (shards := re.fullmatch(r"ray@([^*]+)\*([1-9]\d{0,3})", text)) is not None:
         return (cluster_device(shards[1]),) * int(shards[2])
     if re.fullmatch(r"\d{1,3}(,\d{1,3})*", text) is None:
         raise typer.BadParameter(

@@ -73,6 +73,8 @@ def run(
     parameters, round, seed, limit, budget, target and device are those of RUN, unless they are given.
     """
     if shards is not None or ray is not None:
+        if shard_target:
+            raise typer.BadParameter("cannot be used together with --shard-target.", param_hint="--shards")
         devices = _cluster_devices(shards, ray, devices)
     request = RunRequest(attack or "", round_, options, compute, devices, shard_target, limit)
     if like is not None:

@@ -14,7 +14,9 @@ from harness.cli.resolving import ResolvedRun, resolve_run
 from harness.cli.sweep_show import list_, show
 from harness.cli.typer_classes import CommandLine, GroupWithDefault, is_given
 from harness.cli.watching import EXIT_INCOMPLETE, score_text
+from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError, UsageError
+from harness.core.files import try_lock
 from harness.core.times import format_duration
 from harness.plugins.discovery import attack_named
 from harness.runs.folder import RunFolder
@@ -23,7 +25,7 @@ from harness.runs.summary import run_summary
 from harness.sweeps.baseline import setting_named
 from harness.sweeps.estimates import estimated_seconds, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
-from harness.sweeps.record import Sweep, begin_sweep, progress_of, sweep_named
+from harness.sweeps.record import SWEEPS, Sweep, begin_sweep, progress_of, sweep_named
 from harness.sweeps.running import Ended, PlannedRun, SweepState, follow_sweep
 
 _SECONDS_BETWEEN_LINES = 30.0
@@ -57,7 +59,7 @@ def run(
     if resume is not None:
         sweep = sweep_named(resume)
         _refuse_changes(context, sweep, given | {"attacks": attacks})
-    address = cluster_address(ray)
+    address = sweep.ray if resume is not None and ray is None else cluster_address(ray)
     if address is not None and not dry_run:
         check_cluster(address)
     if dry_run or resume is None:
@@ -66,9 +68,13 @@ def run(
         if dry_run:
             _print_plan(drafted, resolved, json=json)
             return
-        sweep = begin_sweep(drafted)
+        sweep = begin_sweep(drafted.model_copy(update={"ray": address}))
     say(f"sweep {sweep.id}: {pluralize(len(sweep.runs), 'run')}")
-    state = _follow(sweep, address)
+    lock = try_lock(SWEEPS.file_of(sweep.id).with_suffix(".lock"))
+    if lock is None:
+        raise HarnessError(f"another command works on {sweep.id}. Wait for its end, or stop it.")
+    with lock:
+        state = _follow(sweep, address)
     _print_result(sweep, state, json=json)
 
 
@@ -80,7 +86,8 @@ def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
     """Return the sweep of a file, without ids."""
     content = read_sweep_file(file)
     directory = None if attacks is None else attacks.absolute()
-    uses_target = {name: attack_named(name, directory).uses_target for name in content.attacks}
+    found = {name: attack_named(name, directory) for name in content.attacks}
+    uses_target = {name: attack.uses_target for name, attack in found.items()}
     runs = tuple(combinations(content, uses_target=uses_target))
     if len(runs) > MAX_RUNS:
         raise HarnessError(f"{file}: {len(runs):,} runs, more than {MAX_RUNS:,}. Divide it into several sweeps.")
@@ -93,6 +100,7 @@ def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
         budget=content.budget,
         limit=content.limit,
         attacks=directory,
+        sha256={name: attack.sha256 for name, attack in found.items()},
         options=options,
         runs=runs,
     )
@@ -121,6 +129,8 @@ def _resolve(sweep: Sweep, one: SweptRun, *, on_cluster: bool = False) -> Resolv
         attacks=sweep.attacks,
     )
     attack = attack_named(one.attack, sweep.attacks)
+    if attack.sha256 != sweep.sha256.get(one.attack):
+        raise HarnessError(f"{attack.path} is not the source with which {sweep.id} began. Start a new sweep.")
     if not attack.uses_target:
         compute, options = (
             DeviceOptions(),
@@ -171,7 +181,8 @@ def _follow(sweep: Sweep, ray: str | None) -> SweepState:
             with executor_at(ray if left else None, compute, journal_file=sweep.journal) as executor:
                 return follow_sweep(left, len(sweep.runs), executor, plan, on_change=on_change)
         except KeyboardInterrupt:
-            say(f"`harness sweep --resume {sweep.id}` continues the sweep. Runs in progress on this machine go on.")
+            rest = "The run in progress goes on." if ray is None else "The nodes keep what they have computed."
+            say(f"`harness sweep --resume {sweep.id}` continues the sweep. {rest}")
             raise typer.Exit(130) from None
 
 
@@ -223,16 +234,17 @@ def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, json: bool) ->
         groups.setdefault((one.setting, resolved[place].spec.round.name, target), []).append(place)
     for (setting, round_, target), places in groups.items():
         estimate = seconds[places[0]]
-        budget = format_duration(resolved[places[0]].spec.budget)
-        shown = "unknown" if estimate is None else format_duration(estimate)
+        spec = resolved[places[0]].spec
+        budget = duration_in(spec.budget, spec.budget_machine)
+        shown = "unknown" if estimate is None else duration_in(estimate, spec.budget_machine)
         rows.append((sanitize(setting), round_, sanitize(target), str(len(places)), shown, budget))
     print(align_columns(rows))
-    parts = [f"{pluralize(len(sweep.runs), 'run')}, one after the other:"]
+    parts = [f"{pluralize(len(sweep.runs), 'run')}, if one runs after the other:"]
     if known:
         parts.append(f"about {format_duration(sum(known))} for {len(known):,} from earlier runs")
     if budgets:
         parts.append(
-            f"{'and ' if known else ''}at most {format_duration(sum(budgets))} for {len(budgets):,} unknown ones"
+            f"{'and ' if known else ''}at most {format_duration(sum(budgets))} for {len(budgets):,} without an estimate"
         )
     print(" ".join(parts))
 

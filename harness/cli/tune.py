@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.clusters import RayAddress, check_cluster, cluster_address, executor_at, on_node
+from harness.cli.clusters import RayOfTuning, check_cluster, cluster_address, executor_at, on_node
 from harness.cli.completion import tuning_names
 from harness.cli.options import (
     DeviceOptions,
@@ -65,7 +65,7 @@ def tune(
         str | None,
         typer.Option(metavar="TUNING", help="Continue a tuning up to --runs runs.", autocompletion=tuning_names),
     ] = None,
-    ray: RayAddress = "none",
+    ray: RayOfTuning = "none",
     list_: Annotated[bool, typer.Option("--list", help="List all tunings.")] = False,
     json: Json = False,
 ) -> None:
@@ -178,11 +178,13 @@ def _run_until(
     first, began_at = len(runs_of(tuning.id)), time.monotonic()
     compute = DeviceOptions(*(tuning.options[name] for name in ("device", "dtype", "threads")))
     pending: dict[str, Tried] = {}
+    failed: list[Tried] = []
     is_exhausted = False
     with executor_at(address, compute, journal_file=TUNINGS.file_of(tuning.id).with_suffix(".nodes")) as executor:
         while True:
             # A run in progress counts as tried, without a recall.
-            tried = [run for run in runs_of(tuning.id) if run.folder.id not in pending] + list(pending.values())
+            known = [run for run in runs_of(tuning.id) if run.folder.id not in pending]
+            tried = [*known, *failed, *pending.values()]
             while len(tried) < runs and executor.has_room and not is_exhausted:
                 step = next_step(space, defaults, tried, tuning.folds, seed=tuning.seed)
                 # With runs in progress, a setting may go on later.
@@ -211,9 +213,12 @@ def _run_until(
                 return
             for ended in executor.wait():
                 one = pending.pop(ended.run)
-                if ended.failure:
-                    raise HarnessError(f"{ended.run}: {ended.failure}")
                 done = len(tried) - len(pending)
+                if ended.failure:
+                    # It counts as tried, because there is no record of it.
+                    failed.append(one)
+                    say(f"{done} of {runs}: {ended.run} failed: {sanitize(ended.failure)}")
+                    continue
                 left = format_duration((time.monotonic() - began_at) / (done - first) * (runs - done))
                 settings = sanitize(" ".join(settings_of(space, one.spec.params)))
                 recall = recall_text(next(run.recall for run in runs_of(tuning.id) if run.folder.id == ended.run))

@@ -1,6 +1,7 @@
 """The record of a run as it arrives from a node: checked by hash, scored with the answers, and put into the store."""
 
 import contextlib
+import os
 import shutil
 from typing import IO
 
@@ -14,6 +15,7 @@ from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_status
+from harness.sweeps.record import COUNTED
 
 _FILES = ("spec.json", "run.db", "worker.log", "supervisor.log", "tokenizer.json")
 
@@ -22,7 +24,7 @@ class Arrival:
     """The files of one run, which are stored beside the runs until all of them are there."""
 
     def __init__(self, spec: AttackSpec) -> None:
-        """`spec` is what was planned at home, with the round's answers."""
+        """`spec` is what the driver planned, with the round's answers."""
         self._spec = spec
         self._folder = RunFolder(state_home() / "arriving" / spec.id)
         remove_tree(self._folder.path)
@@ -33,7 +35,7 @@ class Arrival:
         """Take the following bytes as those of the file `name`. Raises HarnessError if a run has no such file."""
         self._close()
         if name not in (*_FILES, f"code/{self._spec.attack.file}"):
-            raise HarnessError(f"{self._spec.id}: the node sent {name!r}, which is no file of a run.")
+            raise HarnessError(f"{self._spec.id}: the node sent {name!r}, an unexpected file.")
         self._open = (self._folder.path / name).open("wb")
 
     def add_bytes(self, chunk: bytes) -> None:
@@ -52,12 +54,14 @@ class Arrival:
             file = self._folder.path / name
             if not file.is_file() or file_sha256(file) != sha256:
                 raise HarnessError(f"{self._spec.id}: {name} did not arrive as the node sent it.")
-        spec = self._spec_at_home()
+        spec = self._stored_spec()
         status = run_status(self._folder)
         if not status.is_over or status is Status.LOST:
-            raise HarnessError(f"{spec.id}: the record that arrived has no end.")
+            raise HarnessError(f"{spec.id}: the node sent an unfinished record. Resume the sweep.")
         write_atomically(self._folder.spec_file, spec.model_dump_json(indent=2) + "\n")
         write_results(self._folder, spec)
+        for directory in (self._folder.code, self._folder.path):
+            sync_folder(directory)
         final = RunFolder.of(spec.id)
         final.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with contextlib.ExitStack() as stack:
@@ -66,6 +70,8 @@ class Arrival:
                 if lock is None:
                     raise HarnessError(f"{final.id} runs on this machine too. Stop it, then resume the sweep.")
                 stack.enter_context(lock)
+                if final.spec_file.is_file() and run_status(final) in COUNTED:
+                    raise HarnessError(f"{final.id} is in the store already.")
                 replaced = self._folder.path.with_name(f"{final.id}.replaced")
                 remove_tree(replaced)
                 final.path.rename(replaced)
@@ -80,10 +86,12 @@ class Arrival:
 
     def _close(self) -> None:
         if self._open is not None:
+            self._open.flush()
+            os.fsync(self._open.fileno())
             self._open.close()
             self._open = None
 
-    def _spec_at_home(self) -> AttackSpec:
+    def _stored_spec(self) -> AttackSpec:
         """Return the planned spec with the device, versions and hardware of the node."""
         planned, used = self._spec, read_spec(self._folder.spec_file)
         if not isinstance(used, AttackSpec) or _identity(used) != _identity(planned):

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -42,7 +43,9 @@ class ContentStore:
                         digest.update(chunk)
                         file.write(chunk)
                     if digest.hexdigest() != sha256:
-                        raise HarnessError(f"{path.name[:12]}: the content that arrived has another hash.")
+                        raise HarnessError(
+                            f"{path}: the content was damaged on its way (its hash differs). Resume the sweep."
+                        )
         return path
 
     def tree(self, files: Mapping[str, str], fetch: Callable[[str], Chunks]) -> Path:
@@ -54,19 +57,20 @@ class ContentStore:
         path = self._folder / "trees" / hashlib.sha256(listing.encode()).hexdigest()
         if path.is_dir():
             return path
-        partial = path.with_name(f"{path.name}.{os.getpid()}")
-        partial.mkdir(parents=True, exist_ok=True)
-        for name, sha256 in files.items():
-            place = PurePosixPath(name)
-            if place.is_absolute() or ".." in place.parts:
-                raise HarnessError(f"{name}: not a name inside the directory.")
-            (partial / place).parent.mkdir(parents=True, exist_ok=True)
-            os.link(self.file(sha256, functools.partial(fetch, sha256)), partial / place)
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         try:
+            partial.mkdir(parents=True)
+            for name, sha256 in files.items():
+                place = PurePosixPath(name)
+                if place.is_absolute() or ".." in place.parts:
+                    raise HarnessError(f"{name}: not a name inside the directory.")
+                (partial / place).parent.mkdir(parents=True, exist_ok=True)
+                os.link(self.file(sha256, functools.partial(fetch, sha256)), partial / place)
             partial.rename(path)
         except OSError:
-            # Another process was faster.
-            shutil.rmtree(partial, ignore_errors=True)
+            # Another process may have been faster.
             if not path.is_dir():
                 raise
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
         return path

@@ -19,8 +19,8 @@ LOCAL = "local"
 _WAIT_SECONDS = 0.2
 _MOST_ATTEMPTS = 3
 """How often a run is given to a node; a node that dies ends an attempt."""
-_TASKS_PER_PLACE = 2
-"""Tasks that are submitted for each place where one can run, so that no place waits for this process."""
+_TASKS_PER_SLOT = 2
+"""Tasks that are submitted for each slot, so that no slot waits for this process."""
 MESSAGES_AHEAD = 8
 _RESOURCE_SECONDS = 5.0
 _FINISHING_SECONDS = 30.0
@@ -115,8 +115,8 @@ class RayExecutor:
         self._tasks: dict[Any, _Task] = {}
         self._stored: dict[str, list[str]] = {}
         self._deletions: list[Any] = []
-        self._places = 1
-        self._places_known_until = 0.0
+        self._slots = 1
+        self._slots_known_until = 0.0
         self._gpus = 0
         self._stack = contextlib.ExitStack()
 
@@ -127,6 +127,9 @@ class RayExecutor:
         self._stack.enter_context(contextlib.redirect_stdout(nowhere))
         self._ray = connect(self._address)
         self._stack.callback(self._ray.shutdown)
+        if self._device == "cuda" and not self._ray.cluster_resources().get("GPU", 0):
+            self._stack.close()
+            raise HarnessError(f"--ray {self._address}: the cluster has no GPU. Use --device cpu or auto.")
         self._gpus = int(self._device != "cpu" and self._ray.cluster_resources().get("GPU", 0) > 0)
         retry_never = {"max_retries": 0, "num_returns": "streaming"}
         self._compute = self._ray.remote(**retry_never, _generator_backpressure_num_objects=MESSAGES_AHEAD)(_task)
@@ -145,22 +148,24 @@ class RayExecutor:
 
     @property
     def has_room(self) -> bool:
-        """True if fewer tasks are submitted than twice the places of the cluster."""
+        """True if fewer tasks are submitted than twice the slots of the cluster."""
         now = time.monotonic()
-        if now >= self._places_known_until:
-            self._places_known_until = now + _RESOURCE_SECONDS
-            self._count_places()
-        return len(self._tasks) < max(1, _TASKS_PER_PLACE * self._places)
+        if now >= self._slots_known_until:
+            self._slots_known_until = now + _RESOURCE_SECONDS
+            self._count_slots()
+        return len(self._tasks) < max(1, _TASKS_PER_SLOT * self._slots)
 
-    def _count_places(self) -> None:
-        """Count the runs that the nodes can compute at the same time, and say so if there is no place at all."""
+    def _count_slots(self) -> None:
+        """Count the runs that the nodes can compute at the same time, and say so if there is none."""
         each = {name: needed for name, needed in (("CPU", self._threads), ("GPU", self._gpus)) if needed}
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        places = sum(min(int(node.get(name, 0) // needed) for name, needed in each.items()) for node in nodes)
-        if places == 0 and self._places > 0:
+        slots = sum(min(int(node.get(name, 0) // needed) for name, needed in each.items()) for node in nodes)
+        if slots == 0 and self._slots > 0:
             needs = " and ".join(f"{needed} {name}" for name, needed in each.items())
-            self._on_message(f"no node of the cluster has {needs} for a run. The runs wait until one joins.")
-        self._places = places
+            self._on_message(
+                f"no node of the cluster offers {needs}, which a run needs. The runs wait until one joins."
+            )
+        self._slots = slots
 
     @property
     def active(self) -> Sequence[Active]:
@@ -170,7 +175,10 @@ class RayExecutor:
 
     def start(self, planned: PlannedRun) -> None:
         """Submit a run. A node that has begun it in an earlier command continues it."""
-        self._submit(_Task(planned.spec, self._packer.shipment(planned), self._journal.node_of(planned.spec.id)))
+        try:
+            self._submit(_Task(planned.spec, self._packer.shipment(planned), self._journal.node_of(planned.spec.id)))
+        except (OSError, self._ray.exceptions.RayError) as error:
+            raise HarnessError(f"{planned.spec.id}: cannot be sent to the cluster ({error}).") from None
 
     def wait(self) -> Sequence[Ended]:
         """Take the messages that have arrived; return the runs whose record is in the store, or that failed."""
@@ -248,7 +256,7 @@ class RayExecutor:
             return True
         task.attempts += 1
         if task.attempts >= _MOST_ATTEMPTS:
-            task.failure = f"{task.attempts} nodes died that had it."
+            task.failure = f"{task.attempts} nodes died while they ran it."
             return True
         self._on_message(f"{task.spec.id}: its node died ({type(error).__name__}). Another one takes it.")
         del self._tasks[generator]

@@ -71,7 +71,10 @@ def compute_run(shipment: Shipment, fetch: Callable[[str], Iterable[bytes]], *, 
     folder = RunFolder.of(shipment.spec.id)
     if not folder.spec_file.is_file():
         yield "status", ("fetching its data", None)
-        start_job(shipment.spec.id, lambda created: _prepare(created, shipment, content, fetch, device=device))
+        try:
+            start_job(shipment.spec.id, lambda created: _prepare(created, shipment, content, fetch, device=device))
+        except HarnessError as error:
+            raise HarnessError(f"{socket.gethostname()}: {error}") from None
     elif run_status(folder) not in COUNTED:
         _resume(folder)
     for _ in range(_MOST_RESUMES + 1):
@@ -96,7 +99,7 @@ def _follow(folder: RunFolder) -> Iterator[Message]:
 
 
 def forget_runs(ids: Iterable[str]) -> None:
-    """Delete the node's copies of runs whose records are in the store at home."""
+    """Delete the node's copies of runs whose records the driver has stored."""
     use_node_home()
     for id_ in ids:
         # It may have been deleted, or is being followed by another task.
@@ -123,6 +126,8 @@ def _prepare(
     """Fill the directory of the run, and return its spec on this node."""
     for directory, files in ((folder.code, shipment.code), (folder.inputs, shipment.inputs)):
         shutil.copytree(content.tree(files, fetch), directory)
+    for name, sha256 in shipment.record.items():
+        shutil.copyfile(content.file(sha256, partial(fetch, sha256)), folder.path / name)
     targets = tuple(content.tree(files, fetch) for files in shipment.targets)
     if targets and (tokenizer := targets[0] / "tokenizer.json").is_file():
         shutil.copyfile(tokenizer, folder.tokenizer)

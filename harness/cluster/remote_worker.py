@@ -15,12 +15,11 @@ from typing import Any
 from harness import __version__
 from harness.cluster.executor import MESSAGES_AHEAD, connect
 from harness.cluster.node import require_version
-from harness.cluster.shipment import Packer
+from harness.cluster.shipment import Packer, require_no_answers
 from harness.cluster.worker_host import HostMessage, WorkerHost
 from harness.core.errors import HarnessError
 from harness.core.request import REQUEST_FILE, read_request
 from harness.core.times import seconds_since_boot
-from harness.jobs import read_spec
 from harness.jobs.attack.request import AttackRequest
 from harness.runs.folder import RunFolder
 
@@ -81,6 +80,7 @@ def main() -> int:
     # One thread for messages, one for commands; the worker computes in a process of its own.
     actor_type = ray.remote(num_cpus=models[0].threads if models else 1, num_gpus=gpus, max_concurrency=2)(RemoteWorker)
     actor = actor_type.remote(f"{_run_folder(inputs).id}-{request.worker}-{os.getpid()}")
+    print(f"worker {request.worker} waits for a slot of the cluster", flush=True)
     # The time is measured once the cluster has a place, because the clocks of two machines have nothing in common.
     ray.get(actor.__ray_ready__.remote())
     left = max(0.0, request.finish_at - seconds_since_boot())
@@ -111,8 +111,10 @@ def _files_of(request: AttackRequest, inputs: Path, packer: Packer) -> dict[str,
     for name, model in (("target", request.target), ("reference", request.reference)):
         if model is not None:
             found[name] = packer.files_below(model.path)
-    for name, record in read_spec(_run_folder(inputs).spec_file).paths.items():
+    spec = _run_folder(inputs).attack_spec()
+    for name, record in spec.paths.items():
         found[f"path:{name}"] = packer.files_below(record.path)
+    require_no_answers(spec, packer.contents)
     return found
 
 

@@ -1,13 +1,13 @@
 """What travels to a node for one run: its spec without answers, and files by hash.
 
 A node gets the inputs of the worker, not the files of the round: attacked prefixes, training examples and no answers.
-So the run is blind there, and its score is computed at home, from the guesses that come back.
+So the run is blind there, and the driver computes its score from the guesses that it gets.
 """
 
 import hashlib
 import io
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from harness.core.files import file_sha256
 from harness.core.spec import TargetRecord
 from harness.jobs.attack.request import write_inputs
 from harness.jobs.attack.spec import AttackSpec
+from harness.runs.folder import RunFolder
 from harness.runs.inputs import files_in
 from harness.sweeps.running import PlannedRun
 
@@ -28,9 +29,11 @@ CHUNK_BYTES = 32 << 20
 class Shipment(BaseModel):
     """A run as a node receives it.
 
-    spec: the spec of the run at home, without answers; its paths do not exist on the node. code, inputs: the files of
-    the run's directories of these names. targets: the files of each model, in the order of the spec. paths: the files
-    of each path parameter; a single file has the name "". Each maps a relative name to the SHA-256 of the content.
+    spec: the spec that the driver planned, without answers; its paths do not exist on the node. code, inputs: the
+    files of the run's directories of these names. targets: the files of each model, in the order of the spec.
+    paths: the files of each path parameter; a single file has the name "". record: the store of a run that was
+    begun on the machine of the command, which the node continues. Each maps a relative name to the SHA-256 of the
+    content.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,13 +43,14 @@ class Shipment(BaseModel):
     inputs: dict[str, str]
     targets: tuple[dict[str, str], ...]
     paths: dict[str, dict[str, str]]
+    record: dict[str, str] = {}
 
     @property
     def contents(self) -> set[str]:
         """The hash of every content that the run needs."""
         return {
             sha256
-            for files in (self.code, self.inputs, *self.targets, *self.paths.values())
+            for files in (self.code, self.inputs, self.record, *self.targets, *self.paths.values())
             for sha256 in files.values()
         }
 
@@ -83,17 +87,29 @@ class Packer:
         """Return what travels for a run. Raises HarnessError if a file cannot be read."""
         spec, attack = planned.spec, planned.attack
         try:
-            return Shipment(
+            found = Shipment(
                 spec=without_answers(spec),
                 code={spec.attack.file: self._add_file(attack.path)},
                 inputs=self._worker_inputs(spec),
                 targets=tuple(self.files_below(target.path) for target in spec.targets),
                 paths={name: self.files_below(record.path) for name, record in spec.paths.items()},
+                record=self._record(RunFolder.of(spec.id)),
             )
         except OSError as error:
             raise HarnessError(f"{error.filename}: cannot be read ({error.strerror}).") from None
+        require_no_answers(spec, found.contents)
+        return found
+
+    def _record(self, folder: RunFolder) -> dict[str, str]:
+        """Return the files of the store of a run that exists here. Raises HarnessError if it is alive."""
+        if not folder.spec_file.is_file():
+            return {}
+        if folder.is_alive:
+            raise HarnessError(f"{folder.id} is running on this machine. Stop it, then resume the sweep.")
+        return {file.name: self._add_file(file) for file in (folder.store, folder.write_ahead_log) if file.is_file()}
 
     def files_below(self, path: Path) -> dict[str, str]:
+        """Return the files below a directory, or a single file as "", and add them to the contents."""
         if path.is_file():
             return {"": self._add_file(path)}
         return {file.relative_to(path).as_posix(): self._add_file(file) for file in files_in(path)}
@@ -122,6 +138,16 @@ class Packer:
                     files[file.name] = sha256
             self._inputs[key] = files
         return self._inputs[key]
+
+
+def require_no_answers(spec: AttackSpec, contents: Collection[str]) -> None:
+    """Raise HarnessError if one of the contents, by SHA-256, is that of the file with the round's answers."""
+    file = spec.round.file_with_answers
+    if file is not None and spec.data_sha256.get(str(file)) in contents:
+        raise HarnessError(
+            f"{file}: the round's answers are among the files of the target or of a parameter, and are not sent to a "
+            "node. Move them elsewhere."
+        )
 
 
 def without_answers(spec: AttackSpec) -> AttackSpec:

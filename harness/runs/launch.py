@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from harness.core import paths
 from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
-from harness.core.files import sync_folder, write_atomically
+from harness.core.files import remove_tree, sync_folder, write_atomically
 from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
 from harness.runs.errors import as_harness_error
@@ -35,6 +35,9 @@ def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder
     folder = RunFolder.of(run_id)
     try:
         runs_home().mkdir(parents=True, exist_ok=True, mode=0o700)
+        if folder.path.is_dir() and not folder.spec_file.exists() and not folder.is_alive:
+            # A preparation that was killed.
+            remove_tree(folder.path)
         folder.path.mkdir(mode=0o700)
     except OSError as error:
         raise HarnessError(
@@ -44,8 +47,11 @@ def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder
         write_atomically(folder.spec_file, prepare(folder).model_dump_json(indent=2) + "\n")
         sync_folder(runs_home())
     except OSError as error:
-        shutil.rmtree(folder.path, ignore_errors=True)
+        remove_tree(folder.path)
         raise HarnessError(f"{folder.path}: cannot be written ({error.strerror}). Nothing was started.") from None
+    except BaseException:
+        remove_tree(folder.path)
+        raise
     start_supervisor(folder)
     return folder
 

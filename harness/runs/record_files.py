@@ -59,5 +59,6 @@ class RecordFiles(Generic[ModelType]):
             raise HarnessError(f"{file}: cannot be read ({shorten(str(error), 120)}).") from None
 
     def remove(self, id_: str) -> None:
-        """Delete a record. Its runs stay."""
-        self.file_of(id_).unlink(missing_ok=True)
+        """Delete a record and the files beside it. Its runs stay."""
+        for file in self.file_of(id_).parent.glob(f"{id_}.*"):
+            file.unlink(missing_ok=True)

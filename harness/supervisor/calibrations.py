@@ -11,9 +11,12 @@ from harness.supervisor.devices import Device, matching_devices
 
 
 def requested_devices(targets: Sequence[TargetRecord], workers: Sequence[str]) -> list[Device]:
-    """Return the distinct devices that a run asks for: those of its workers, else of its model, else the CPU."""
+    """Return the distinct devices that a run asks for: those of its workers, else of its model, else the CPU.
+
+    The devices of a split target work one after the other, so the first one stands for all.
+    """
     loaded = next((target for target in targets if not target.is_tokenizer_only), None)
-    names = workers or (("cpu",) if loaded is None else loaded.shards or (loaded.device,))
+    names = workers or (("cpu",) if loaded is None else loaded.shards[:1] or (loaded.device,))
     return [matching_devices(name)[0] for name in dict.fromkeys(names)]
 
 

@@ -127,7 +127,7 @@ class Supervisor:
                     )
                 used = [held[distinct.index(name)] for name in names]
                 workers = [(device,) for device in used] if self._spec.devices else [tuple(used)]
-                if (ending := self._set_pace(held)) is not None:
+                if (ending := self._set_pace(held if self._spec.devices else held[:1])) is not None:
                     return ending
             with self._store.transaction():
                 pace = Pace(self._budget.spent_before, self._budget.speed, self._official_per_s)

@@ -15,8 +15,13 @@ from harness.core.times import parse_duration
 
 MAX_RUNS = 100_000
 _MAX_FILE_BYTES = 1 << 20
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-_WORDS = {"extra_forbidden": "unknown field", "missing": "is missing"}
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
+_WORDS = {
+    "extra_forbidden": "unknown field",
+    "missing": "is missing",
+    "tuple_type": "expected a list in brackets",
+    "string_pattern_mismatch": "use at most 40 letters, digits, -, _ and ., a letter or digit first",
+}
 
 
 def _value_texts(value: Any) -> tuple[str, ...]:
@@ -54,7 +59,7 @@ class SweepFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=_NAME.pattern)
+    name: str = Field(pattern=_NAME)
     attacks: tuple[str, ...] = Field(min_length=1)
     rounds: tuple[str, ...] = Field(("demo",), min_length=1)
     targets: tuple[str, ...] = ()
@@ -92,6 +97,8 @@ def read_sweep_file(path: Path) -> SweepFile:
 
     Rounds and targets that are paths are relative to the directory of the file.
     """
+    if path.is_dir():
+        raise HarnessError(f"{path} is a directory. Name a sweep file.")
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise HarnessError(f"{path}: larger than {_MAX_FILE_BYTES:,} bytes, so not a sweep file.")
@@ -100,7 +107,7 @@ def read_sweep_file(path: Path) -> SweepFile:
         raise HarnessError(f"{path}: no such file.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
-    fields.setdefault("name", path.stem)
+    fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]+|^[._-]+", "-", path.stem).lstrip("-")[:40] or "sweep")
     try:
         found = SweepFile.model_validate(fields)
     except ValidationError as error:

@@ -21,7 +21,8 @@ from harness.sweeps.file import SweptRun
 class Sweep(BaseModel):
     """A sweep as it was started.
 
-    attacks: the directory of `--attacks`, if it was given. options: the values of options that all runs share
+    attacks: the directory of `--attacks`, if it was given. sha256: the hash of each attack's source, by name. ray: the
+    address of the cluster, None for one run after the other. options: the values of options that all runs share
     (revision, device, dtype, threads). runs: in the order in which they start. `created_at` is in seconds since the
     epoch.
     """
@@ -34,6 +35,8 @@ class Sweep(BaseModel):
     budget: str | None
     limit: int | None
     attacks: Path | None
+    sha256: dict[str, str] = {}
+    ray: str | None = None
     options: dict[str, str | int | None]
     runs: tuple[SweptRun, ...]
 

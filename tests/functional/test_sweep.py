@@ -1,6 +1,7 @@
 """`harness sweep` on one machine: one run after the other, resumed after a kill, and what is refused."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -112,3 +113,21 @@ def test_runs_of_a_sweep_are_removed_with_it(machine: Machine) -> None:
     result = machine.json("sweep", _draws(machine, pause=0, seeds="[0]"), *ATTACKS, *HERE)
     machine.run("runs", "rm", result["id"])
     assert not machine.folders() and not list(Path(machine.folder / "state" / "sweeps").glob("*.json"))
+
+
+def test_a_sweep_is_not_continued_with_another_source(machine: Machine) -> None:
+    attack = Path(shutil.copy(PLUGINS / "draws.py", machine.folder))
+    file = _draws(machine, pause=0, seeds="[0]")
+    result = machine.json("sweep", file, "--attacks", str(machine.folder), *HERE)
+    machine.run("runs", "rm", result["finished"][0])
+    attack.write_text(attack.read_text() + "# changed\n")
+    refused = machine.run("sweep", "--resume", result["id"], *HERE, code=1).stderr
+    assert "is not the source with which" in refused and not refused.count("Traceback")
+
+
+def test_two_commands_do_not_work_on_one_sweep(machine: Machine) -> None:
+    driver = machine.start("sweep", _draws(machine, pause=0.5, seeds="[0]"), *ATTACKS, *HERE)
+    wait_until(machine.folders)
+    assert "another command works on" in machine.run("sweep", "--resume", "latest", *HERE, code=1).stderr
+    driver.kill()
+    driver.communicate()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 from tests.functional.machine import EXAMPLES, PLUGINS, Machine, guess_count, wait_until
@@ -88,6 +89,24 @@ def test_a_killed_driver_is_resumed_and_runs_nothing_twice(machine: Machine) -> 
     assert {id_: RunFolder(machine.runs / id_).store.stat().st_ino for id_ in before} == before
     again = machine.json("sweep", "--resume", "latest", "--ray", "none")
     assert len(again["finished"]) == 6
+
+
+def test_a_run_that_was_begun_here_is_continued_on_a_node(machine: Machine) -> None:
+    file = _write_sweep(machine, pause=0.5, seeds=1)
+    driver = machine.start("sweep", str(file), "--attacks", str(PLUGINS), "--ray", "none")
+    wait_until(lambda: any(guess_count(folder) for folder in machine.folders() if folder.store.exists()))
+    driver.kill()
+    driver.communicate()
+    (folder,) = machine.folders()
+    machine.run("stop", folder.id)
+    before = machine.summary(folder)
+    machine.run_process("sweep", "--resume", "latest", "--ray", "local")
+    with RunReader(folder.store) as reader:
+        assert len([name for _, _, name, _ in reader.events() if name == "supervisor"]) == 2
+        assert reader.row_count("guess") > before["guesses"]
+    after = machine.summary(folder)
+    assert after["status"] == "finished" and after["elapsed_s"] > before["elapsed_s"] > 0
+    assert folder.submission.read_bytes() == _expected(machine, 0)
 
 
 def test_a_run_that_fails_on_a_node_does_not_stop_the_others(machine: Machine) -> None:

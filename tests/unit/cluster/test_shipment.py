@@ -83,6 +83,27 @@ def test_a_run_comes_home_scored_and_complete(homes: Path, monkeypatch: pytest.M
     assert json.loads(folder.scorecard.read_text())["recall_at_cap"] == summary.recall_at_cap
 
 
+def test_answers_beside_other_files_are_not_sent(homes: Path) -> None:
+    directory = homes / "files"
+    directory.mkdir()
+    (directory / "kept.npy").write_bytes((homes / "answer-64.npy").read_bytes())
+    planned = _planned(homes)
+    record = planned.spec.paths["file"].model_copy(update={"path": directory})
+    spec = planned.spec.model_copy(update={"paths": {"file": record}})
+    with pytest.raises(HarnessError, match="answers are among the files"):
+        Packer().shipment(PlannedRun(spec, planned.attack))
+
+
+def test_a_run_that_could_not_be_prepared_can_be_started_again(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned, packer = _planned(homes), Packer()
+    shipment = packer.shipment(planned)
+    with monkeypatch.context() as at_node:
+        at_node.setenv("HARNESS_HOME", "/absent")
+        with pytest.raises(HarnessError, match="damaged on its way"):
+            list(compute_run(shipment, lambda _: [b"damaged"], device="cpu"))
+    assert _record(planned, packer, monkeypatch)[-1][0] == "end"
+
+
 def _arrived(planned: PlannedRun, files: dict[str, bytes]) -> Arrival:
     arrival = Arrival(planned.spec)
     for name, content in files.items():
@@ -94,7 +115,7 @@ def _arrived(planned: PlannedRun, files: dict[str, bytes]) -> Arrival:
 def test_a_file_that_no_run_has_is_refused(homes: Path) -> None:
     arrival = Arrival(_planned(homes).spec)
     for name in ("../outside", "scorecard.json", "code/other.py", "/etc/passwd"):
-        with pytest.raises(HarnessError, match="no file of a run"):
+        with pytest.raises(HarnessError, match="unexpected file"):
             arrival.begin_file(name)
 
 

@@ -64,6 +64,8 @@ def test_combinations_are_distinct_and_as_many_as_the_product(
         ('attacks = ["a"]\n[params.a]\nx = []', "params.a.x: expected at least one value."),
         ('attacks = ["a"]\n[params.a]\nx = [[1]]', "params.a.x: expected text, a number"),
         ("attacks = [", "not a TOML file"),
+        ('attacks = "a"', "attacks: expected a list in brackets."),
+        ('attacks = ["a"]\nname = "../outside"', "name: use at most 40 letters"),
     ],
 )
 def test_a_faulty_file_is_refused_in_one_sentence_that_names_the_field(tmp_path: Path, text: str, message: str) -> None:
@@ -72,6 +74,14 @@ def test_a_faulty_file_is_refused_in_one_sentence_that_names_the_field(tmp_path:
         read_sweep_file(file)
     assert str(refused.value).startswith(f"{file}: ") and message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("my sweep.toml", "my-sweep"), (".hidden.toml", "hidden"), ("é.toml", "sweep")]
+)
+def test_the_default_name_is_valid(tmp_path: Path, file: str, name: str) -> None:
+    (tmp_path / file).write_text('attacks = ["a"]')
+    assert read_sweep_file(tmp_path / file).name == name
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
