@@ -10,7 +10,8 @@ from tests.contract.attacks import fast_settings
 from tests.functional.machine import Machine, guess_count, last_event, wait_until, write_tiny_demo
 from tests.ray_cluster import RayCluster
 
-pytestmark = pytest.mark.slow
+# Nodes of a cluster start and are given up slowly on a busy machine.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def _finished_bytes(folder: RunFolder) -> bytes:

@@ -14,7 +14,8 @@ from harness.runs.summary import run_status
 from tests.functional.machine import EXAMPLES, PLUGINS, Machine, guess_count, wait_until
 from tests.ray_cluster import RayCluster, RayNode
 
-pytestmark = pytest.mark.slow
+# Nodes of a cluster start and are given up slowly on a busy machine.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SEEDS = 12
 
 
