@@ -18,7 +18,9 @@ from harness.sweeps.running import Active, Ended, PlannedRun
 LOCAL = "local"
 _WAIT_SECONDS = 0.2
 _MOST_ATTEMPTS = 3
-"""How often a run is given to a node; a node that dies ends an attempt."""
+"""How often a run is begun by a node; a node that dies ends an attempt."""
+_MOST_STARTS = 100
+"""How often a run is given to a node that dies before it has begun the run."""
 _TASKS_PER_SLOT = 2
 """Tasks that are submitted for each slot, so that no slot waits for this process."""
 MESSAGES_AHEAD = 8
@@ -225,7 +227,7 @@ class RayExecutor:
         """Take one message; return True if the record of the run is complete and in the store."""
         kind, content = message
         if kind == "node":
-            task.node = content
+            task.node, task.has_begun = content, True
             self._journal.add(task.spec.id, content)
         elif kind == "status":
             task.words, task.share = content
@@ -254,12 +256,19 @@ class RayExecutor:
         if isinstance(cause, Exception):
             task.failure = str(cause) if isinstance(cause, HarnessError) else repr(cause)
             return True
-        task.attempts += 1
-        if task.attempts >= _MOST_ATTEMPTS:
-            task.failure = f"{task.attempts} nodes died while they ran it."
+        if task.has_begun:
+            task.attempts += 1
+        else:
+            # Ray has not noticed yet that the node is dead, and may choose it again.
+            task.starts += 1
+            time.sleep(_WAIT_SECONDS)
+        if task.attempts >= _MOST_ATTEMPTS or task.starts >= _MOST_STARTS:
+            task.failure = f"{task.attempts + task.starts} nodes died that were given it."
             return True
-        self._on_message(f"{task.spec.id}: its node died ({type(error).__name__}). Another one takes it.")
+        if task.has_begun:
+            self._on_message(f"{task.spec.id}: its node died ({type(error).__name__}). Another one takes it.")
         del self._tasks[generator]
+        task.node = None
         task.begin_again()
         self._submit(task)
         return False
@@ -280,13 +289,13 @@ class _Task:
         self.spec = spec
         self.shipment = shipment
         self.node = node
-        self.attempts = 0
+        self.attempts = self.starts = 0
         self.failure = ""
         self.begin_again()
 
     def begin_again(self) -> None:
         """Forget what has arrived."""
-        self.words = _WAITING
+        self.words, self.has_begun = _WAITING, False
         self.share: float | None = None
         self.arrival = Arrival(self.spec)
 

@@ -8,7 +8,8 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from harness.core.times import seconds_since_boot
 from harness.jobs.attack.request import AttackRequest
 from harness.runs.folder import RunFolder
 
+_START_SECONDS = 120.0
+"""Seconds in which a worker is given to other nodes if its node dies before it has started."""
 _LOST_NODE = 71
 """The exit code when the node of the worker dies."""
 
@@ -79,14 +82,23 @@ def main() -> int:
     gpus = int(bool(models) and ray.cluster_resources().get("GPU", 0) > 0)
     # One thread for messages, one for commands; the worker computes in a process of its own.
     actor_type = ray.remote(num_cpus=models[0].threads if models else 1, num_gpus=gpus, max_concurrency=2)(RemoteWorker)
-    actor = actor_type.remote(f"{_run_folder(inputs).id}-{request.worker}-{os.getpid()}")
-    print(f"worker {request.worker} waits for a slot of the cluster", flush=True)
-    # The time is measured once the cluster has a place, because the clocks of two machines have nothing in common.
-    ray.get(actor.__ray_ready__.remote())
-    left = max(0.0, request.finish_at - seconds_since_boot())
     device = "cuda" if gpus else "cpu"
-    start = actor.start.remote(request.model_dump_json(), files, contents, device, left, __version__)
-    print(ray.get(start), end="", flush=True)
+    print(f"worker {request.worker} waits for a slot of the cluster", flush=True)
+
+    def start(name: str) -> Any:
+        """Start the worker on a node, and return its actor."""
+        actor = actor_type.remote(name)
+        # The time is measured once there is a slot, because the clocks of two machines have nothing in common.
+        ray.get(actor.__ray_ready__.remote())
+        left = max(0.0, request.finish_at - seconds_since_boot())
+        print(
+            ray.get(actor.start.remote(request.model_dump_json(), files, contents, device, left, __version__)),
+            end="",
+            flush=True,
+        )
+        return actor
+
+    actor = _retried(start, f"{_run_folder(inputs).id}-{request.worker}-{os.getpid()}", ray)
     stream = actor.messages.options(
         num_returns="streaming", _generator_backpressure_num_objects=MESSAGES_AHEAD
     ).remote()
@@ -101,6 +113,24 @@ def main() -> int:
             number, code = content
             return 128 + int(number) if number else int(code)
     return _LOST_NODE
+
+
+def _retried(start: Callable[[str], Any], name: str, ray: Any) -> Any:
+    """Return what `start` returns. A node that has just died gets new actors until Ray notices its death.
+
+    Nothing has been sent to the supervisor before, so another node may begin.
+    """
+    until, attempt = time.monotonic() + _START_SECONDS, 0
+    while True:
+        attempt += 1
+        try:
+            return start(f"{name}-{attempt}")
+        except ray.exceptions.RayTaskError as error:
+            raise HarnessError(str(error.cause)) from None
+        except ray.exceptions.RayError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(1.0)
 
 
 def _files_of(request: AttackRequest, inputs: Path, packer: Packer) -> dict[str, dict[str, str]]:
