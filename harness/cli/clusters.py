@@ -11,6 +11,7 @@ import typer
 from harness.cli.options import DeviceOptions
 from harness.cli.output import sanitize, say
 from harness.cli.resolving import current_weights
+from harness.runs.machine import hardware, usable_cores
 from harness.sweeps.running import Executor, LocalExecutor
 
 _LOCAL, _NO_RAY = "local", "none"
@@ -46,6 +47,25 @@ def on_node(compute: DeviceOptions) -> DeviceOptions:
             "use auto, cpu or cuda on a cluster, which numbers its GPUs itself.", param_hint="--device"
         )
     return replace(compute, device="cpu", threads=compute.threads or 1)
+
+
+def cluster_slots(address: str, compute: DeviceOptions) -> int:
+    """Return how many runs the cluster at `address` computes at the same time.
+
+    Raises HarnessError if it does not answer.
+    """
+    threads = compute.threads or 1
+    if address == _LOCAL:
+        # No cluster has to be started to know this.
+        gpus = 0 if compute.device == "cpu" else len(hardware()["gpus"])
+        return min(gpus or usable_cores(), usable_cores() // threads)
+    from harness.cluster.executor import connect, slots_of
+
+    ray = connect(address)
+    try:
+        return slots_of(ray, threads=threads, uses_gpus=compute.device != "cpu")
+    finally:
+        ray.shutdown()
 
 
 def executor_at(address: str | None, compute: DeviceOptions, *, journal_file: Path) -> AbstractContextManager[Executor]:

@@ -1,12 +1,13 @@
 """`harness sweep`: many runs from one file, on this machine or on a Ray cluster."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli.clusters import RayAddress, check_cluster, cluster_address, executor_at, on_node
+from harness.cli.clusters import RayAddress, check_cluster, cluster_address, cluster_slots, executor_at, on_node
 from harness.cli.options import Attacks, DeviceOptions, Json, RunOptions
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
 from harness.cli.progress import StatusLine
@@ -18,18 +19,20 @@ from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import try_lock
 from harness.core.times import format_duration
+from harness.engine.resolving import weight_count
 from harness.plugins.discovery import attack_named
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from harness.sweeps.baseline import setting_named
-from harness.sweeps.estimates import estimated_seconds, finished_runs
+from harness.sweeps.estimates import estimate, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
 from harness.sweeps.record import SWEEPS, Sweep, begin_sweep, progress_of, sweep_named
 from harness.sweeps.running import Ended, PlannedRun, SweepState, follow_sweep
 
 _SECONDS_BETWEEN_LINES = 30.0
 _SHOWN_ACTIVE = 4
+_SOURCES = {"runs": "earlier runs", "calibration": "calibrated rate"}
 
 app = CommandLine(name="sweep", group=GroupWithDefault, help="Run many runs from one file, and compare them.")
 
@@ -60,13 +63,14 @@ def run(
         sweep = sweep_named(resume)
         _refuse_changes(context, sweep, given | {"attacks": attacks})
     address = sweep.ray if resume is not None and ray is None else cluster_address(ray)
-    if address is not None and not dry_run:
+    if address is not None:
         check_cluster(address)
     if dry_run or resume is None:
         drafted = sweep if resume is not None else _draft(Path(str(file)), attacks, given)
         resolved = [_resolve(drafted, one, on_cluster=address is not None) for one in drafted.runs]
         if dry_run:
-            _print_plan(drafted, resolved, json=json)
+            slots = 1 if address is None else cluster_slots(address, _device_options(drafted))
+            _print_plan(drafted, resolved, slots=slots, json=json)
             return
         sweep = begin_sweep(drafted.model_copy(update={"ray": address}))
     say(f"sweep {sweep.id}: {pluralize(len(sweep.runs), 'run')}")
@@ -209,43 +213,48 @@ def _ended_line(place: str, one: SweptRun, ended: Ended) -> str:
     return sanitize(f"{name} · {score_text(summary)}{status}")
 
 
-def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, json: bool) -> None:
-    """Print the number of runs, and how long they take: from earlier runs, otherwise at most their budgets."""
-    past = finished_runs()
-    seconds = [estimated_seconds(one.spec, past) for one in resolved]
-    known = [value for value in seconds if value is not None]
-    budgets = [one.spec.budget for one, value in zip(resolved, seconds, strict=True) if value is None]
+def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, slots: int, json: bool) -> None:
+    """Print the number of runs and their expected time. A run of which nothing is known counts with its budget.
+
+    `slots` is the number of runs that are computed at the same time.
+    """
+    past, weights = finished_runs(), functools.cache(weight_count)
+    estimates = [estimate(one.spec, past, weights) for one in resolved]
+    known = [one.seconds for one in estimates if one is not None]
+    budgets = [one.spec.budget for one, found in zip(resolved, estimates, strict=True) if found is None]
     if json:
         runs = [
             {
                 **one.model_dump(exclude={"run"}),
                 "setting": one.setting,
                 "budget_s": plan.spec.budget,
-                "estimate_s": value,
+                "estimate_s": None if found is None else found.seconds,
+                "estimate_from": None if found is None else found.source,
             }
-            for one, plan, value in zip(sweep.runs, resolved, seconds, strict=True)
+            for one, plan, found in zip(sweep.runs, resolved, estimates, strict=True)
         ]
-        print_json({"runs": runs, "estimated_s": sum(known), "unestimated_budget_s": sum(budgets)})
+        print_json({"runs": runs, "estimated_s": sum(known), "unestimated_budget_s": sum(budgets), "slots": slots})
         return
-    rows = [("setting", "round", "target", "runs", "estimate of each", "budget of each")]
+    rows = [("setting", "round", "target", "runs", "estimate of each", "from", "budget of each")]
     groups: dict[tuple[str, str, str], list[int]] = {}
     for place, one in enumerate(sweep.runs):
         target = resolved[place].spec.target_name or "–"
         groups.setdefault((one.setting, resolved[place].spec.round.name, target), []).append(place)
     for (setting, round_, target), places in groups.items():
-        estimate = seconds[places[0]]
-        spec = resolved[places[0]].spec
+        found, spec = estimates[places[0]], resolved[places[0]].spec
+        shown = "unknown" if found is None else f"about {duration_in(found.seconds, spec.budget_machine)}"
+        source = "–" if found is None else _SOURCES[found.source]
         budget = duration_in(spec.budget, spec.budget_machine)
-        shown = "unknown" if estimate is None else duration_in(estimate, spec.budget_machine)
-        rows.append((sanitize(setting), round_, sanitize(target), str(len(places)), shown, budget))
+        rows.append((sanitize(setting), round_, sanitize(target), str(len(places)), shown, source, budget))
     print(align_columns(rows))
-    parts = [f"{pluralize(len(sweep.runs), 'run')}, if one runs after the other:"]
+    at_once = max(1, min(slots, len(sweep.runs)))
+    order = "one after the other" if at_once == 1 else f"{at_once} at a time"
+    parts = [f"{pluralize(len(sweep.runs), 'run')}, {order}:"]
     if known:
-        parts.append(f"about {format_duration(sum(known))} for {len(known):,} from earlier runs")
+        parts.append(f"about {format_duration(sum(known) / at_once)} for {len(known):,}")
     if budgets:
-        parts.append(
-            f"{'and ' if known else ''}at most {format_duration(sum(budgets))} for {len(budgets):,} without an estimate"
-        )
+        most = format_duration(sum(budgets) / at_once)
+        parts.append(f"{'and ' if known else ''}at most {most} for {len(budgets):,} without an estimate")
     print(" ".join(parts))
 
 

@@ -97,6 +97,16 @@ def connect(address: str) -> Any:
     return ray
 
 
+def slots_of(ray: Any, *, threads: int, uses_gpus: bool) -> int:
+    """Return how many runs the connected cluster computes at once, with so many CPU threads each.
+
+    A run also has a GPU if `uses_gpus` and the cluster has any.
+    """
+    needed = {"CPU": threads, **({"GPU": 1} if uses_gpus and ray.cluster_resources().get("GPU", 0) else {})}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return sum(min(int(node.get(name, 0) // number) for name, number in needed.items()) for node in nodes)
+
+
 class RayExecutor:
     """A Ray cluster. The record of each run is copied into the store of this machine when the run is over."""
 
@@ -159,11 +169,9 @@ class RayExecutor:
 
     def _count_slots(self) -> None:
         """Count the runs that the nodes can compute at the same time, and say so if there is none."""
-        each = {name: needed for name, needed in (("CPU", self._threads), ("GPU", self._gpus)) if needed}
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        slots = sum(min(int(node.get(name, 0) // needed) for name, needed in each.items()) for node in nodes)
+        slots = slots_of(self._ray, threads=self._threads, uses_gpus=self._gpus > 0)
         if slots == 0 and self._slots > 0:
-            needs = " and ".join(f"{needed} {name}" for name, needed in each.items())
+            needs = f"{self._threads} CPU" + (" and 1 GPU" if self._gpus else "")
             self._on_message(
                 f"no node of the cluster offers {needs}, which a run needs. The runs wait until one joins."
             )

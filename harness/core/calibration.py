@@ -18,6 +18,10 @@ from harness.core.times import format_duration, utc_date
 
 WORKLOAD = "GPT-Neo 1024x4, float32, 32 prefixes of 50, suffixes of 50"
 """The name of the fixed workload. Rates of different workloads cannot be compared."""
+WORKLOAD_WEIGHTS = 101_940_224
+"""The weights of its model."""
+WORKLOAD_TOKENS = 50
+"""The tokens of each of its suffixes."""
 _MAX_BYTES = 1 << 20
 _Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -100,6 +104,17 @@ class Calibration(_Frozen):
 def official_rate(calibrations: Sequence[Calibration]) -> float | None:
     """Return the rate of all devices of a run together, None if they are not calibrated."""
     return sum(one.official_per_s for one in calibrations) or None
+
+
+def engine_seconds(calibrations: Sequence[Calibration], *, suffixes: int, tokens: int, weights: int) -> float | None:
+    """Return about how long the engine decodes `suffixes` of `tokens` each with a model of so many weights.
+
+    The time for a token is taken as proportional to the weights. None if the devices are not calibrated.
+    """
+    rate = sum(one.engine_per_s for one in calibrations)
+    if not rate:
+        return None
+    return suffixes / rate * (tokens / WORKLOAD_TOKENS) * (weights / WORKLOAD_WEIGHTS)
 
 
 def machine_named(name: str, folder: Path) -> BudgetMachine:

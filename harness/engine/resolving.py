@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -161,6 +162,20 @@ def weight_files(path: Path) -> list[Path]:
     if not files:
         raise HarnessError(f"no *.safetensors in {path}. Weights in other formats may run code and are not read.")
     return files
+
+
+def weight_count(path: Path) -> int:
+    """Return the number of weights in the *.safetensors of a folder. Raises HarnessError if there are none."""
+    from safetensors import SafetensorError, safe_open
+
+    count = 0
+    for file in weight_files(path):
+        try:
+            with safe_open(file, framework="np") as weights:
+                count += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+        except SafetensorError:
+            raise HarnessError(f"not a safetensors file: {file}. Download it again.") from None
+    return count
 
 
 def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:

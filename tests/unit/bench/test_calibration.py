@@ -4,10 +4,11 @@ import copy
 
 import pytest
 import torch
+from transformers import GPTNeoForCausalLM
 
 from harness.bench.calibration import Workload, calibrate, fixed_workload
 from harness.bench.derived import derive
-from harness.core.calibration import P100, WORKLOAD
+from harness.core.calibration import P100, WORKLOAD, WORKLOAD_TOKENS, WORKLOAD_WEIGHTS
 
 
 @pytest.fixture
@@ -40,7 +41,9 @@ def test_the_workload_is_the_same_on_every_machine(small):
 def test_the_fixed_workload_is_what_its_name_says():
     config, workload = fixed_workload().config, fixed_workload()
     assert f"{config.hidden_size}x{config.num_layers}" in WORKLOAD and f"{workload.prefixes} prefixes" in WORKLOAD
-    assert config.vocab_size == 50257
+    assert config.vocab_size == 50257 and workload.tokens().shape[1] == WORKLOAD_TOKENS
+    with torch.device("meta"):
+        assert GPTNeoForCausalLM(config).num_parameters() == WORKLOAD_WEIGHTS
 
 
 def test_the_shipped_rate_of_a_p100_is_the_derived_one():
