@@ -1,5 +1,6 @@
 """The order of a submission: which guesses it contains, in which order, and the CSV file they are written to."""
 
+import io
 from pathlib import Path
 from typing import IO
 
@@ -62,6 +63,13 @@ def write_submission(destination: Path | IO[bytes], ids: Ints, suffixes: Tokens)
     destination.write(HEADER)
     for example, suffix in zip(ids.tolist(), suffixes, strict=True):
         destination.write(f'{example},"[{",".join(map(str, suffix.tolist()))}]"\n'.encode())
+
+
+def submission_bytes(ids: Ints, suffixes: Tokens) -> bytes:
+    """Return the official CSV as `write_submission` writes it."""
+    content = io.BytesIO()
+    write_submission(content, ids, suffixes)
+    return content.getvalue()
 
 
 def _fingerprints(ids: Ints, suffixes: Tokens) -> NDArray[np.uint64]:

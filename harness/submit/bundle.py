@@ -1,7 +1,6 @@
 """Build the zip for the organizers: from a run, or from an attack before its run."""
 
 import hashlib
-import io
 import json
 import tempfile
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from harness.core.arrays import tokens_sha256
 from harness.core.calibration import official_rate
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
-from harness.core.submission import write_submission
+from harness.core.submission import submission_bytes
 from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
@@ -25,8 +24,9 @@ from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
 from harness.submit.code_folder import README, REQUIREMENTS, CodeSource, code_files, readme_after_run
 from harness.submit.code_spec import code_spec_from_run
+from harness.submit.early_submissions import early_submissions
 from harness.submit.lock_file import torch_build
-from harness.submit.manifest import MANIFEST, AcceptedCheck, Manifest, RunRecord, hashes_of
+from harness.submit.manifest import MANIFEST, SUBMISSION, AcceptedCheck, Manifest, RunRecord, hashes_of
 from harness.submit.team import load_team
 
 
@@ -63,9 +63,9 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     code[README] = readme_after_run(source, code, run)
     files = _in_code_folder(code)
     submission = submission_now(folder)
-    content = io.BytesIO()
-    write_submission(content, submission.ids, submission.suffixes)
-    files["submission.csv"] = content.getvalue()
+    files[SUBMISSION] = submission_bytes(submission.ids, submission.suffixes)
+    early, early_files = early_submissions(folder, spec)
+    files |= early_files
     if not spec.round.is_blind:
         files["scorecard.json"] = (json.dumps(scorecard_of(spec, submission), indent=2) + "\n").encode()
     files["team.toml"] = team.read_bytes()
@@ -80,7 +80,7 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
         kind="submission",
         prefixes_sha256=tokens_sha256(prefixes, spec.round.vocabulary),
         code_bundle_sha256=frozen.sha256,
-        run=run,
+        run=run.model_copy(update={"early": early}),
         marks=[AcceptedCheck(check=check.name, sentence=check.sentence) for check in unmet],
     )
 

@@ -17,7 +17,7 @@ from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
 from harness.submit.differences import CodeDifference, compare_code
 from harness.submit.judging import JudgingData
 from harness.submit.lock_file import require_plain_lock
-from harness.submit.manifest import MODEL_NAMES, Manifest, TargetIdentity, manifest_faults, read_manifest
+from harness.submit.manifest import MODEL_NAMES, SUBMISSION, Manifest, TargetIdentity, manifest_faults, read_manifest
 from harness.submit.rerun import read_round_rules
 from harness.submit.team import load_team
 from harness.submit.untrusted_files import read_bounded_text
@@ -140,7 +140,7 @@ def read_submitted(folder: Path, manifest: Manifest, judging: JudgingData, log: 
         "the submission was made for other prefixes",
     )
     try:
-        submitted = read_submission(folder / "submission.csv", judging.submission_rules)
+        submitted = read_submission(folder / SUBMISSION, judging.submission_rules)
     except HarnessError as error:
         log.fail("submission", error_in_bundle(error, folder))
     log.record("submission", f"{len(submitted.ids):,} rows follow the round's rules")

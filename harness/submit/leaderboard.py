@@ -12,7 +12,7 @@ from harness.core.calibration import P100, BudgetMachine
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.intervals import paired_difference
-from harness.core.scoring import Score
+from harness.core.scoring import Score, correct_rows, recall_at_errors
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.text import format_score
@@ -36,6 +36,8 @@ class Entry:
     paired, with its 95 % interval; `ties` is True if that interval contains 0. `elapsed_s` is the verified time, or the
     time of the team's run. `time_of_leader` is the time relative to the leader's on equal hardware.
     `standard_s` is the time in standard seconds of `standard_machine`, None if the machine was not calibrated.
+    `recall_at_budget` is the recall after shares of the round's budget, by the times of the team: pairs of a share and
+    a recall, none if the team's machine was not calibrated or verification did not reproduce the submission.
     """
 
     bundle: str
@@ -52,6 +54,7 @@ class Entry:
     time_of_leader: float | None = None
     standard_s: float | None = None
     standard_machine: str = ""
+    recall_at_budget: tuple[tuple[float, float], ...] = ()
     hardware: str = ""
     verified: str = ""
     marks: tuple[str, ...] = ()
@@ -67,6 +70,7 @@ class _ScoredBundle(NamedTuple):
     verdict: Verdict | None
     walk: JudgedRows | None
     score: Score | None
+    recall_at_budget: tuple[tuple[float, float], ...] = ()
 
 
 def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBundle) -> list[Entry]:
@@ -101,7 +105,7 @@ def leaderboard_csv(entries: Sequence[Entry]) -> str:
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, tuple):
-        return " ".join(map(str, value))
+        return " ".join(f"{one[0]}:{one[1]}" if isinstance(one, tuple) else str(one) for one in value)
     return spreadsheet_safe(value) if isinstance(value, str) else value
 
 
@@ -115,6 +119,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
             if (rows := read_submitted(folder, manifest, judging, log)) is None:
                 log.fail("submission", "the bundle contains code only, no submission")
             team = load_team(folder / "team.toml").title
+            recall_at_budget = _recall_at_budget(folder, manifest, judging)
         except CheckFailed:
             raise HarnessError(f"{log.findings[-1].sentence}.") from None
         except HarnessError as error:
@@ -125,8 +130,25 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, judging.submission_rules)
+        recall_at_budget = ()
     walk, score = judging.judge(rows) or (None, None)
-    return _ScoredBundle(path, team, manifest, verdict, walk, score)
+    return _ScoredBundle(path, team, manifest, verdict, walk, score, recall_at_budget)
+
+
+def _recall_at_budget(folder: Path, manifest: Manifest, judging: JudgingData) -> tuple[tuple[float, float], ...]:
+    """Return the shares and recalls of the early submissions in an unpacked bundle; none without answers.
+
+    Raises HarnessError if one breaks a rule of the round.
+    """
+    if manifest.run is None or judging.answers is None:
+        return ()
+    recalls = []
+    for early in manifest.run.early:
+        rows = read_submission(folder / early.file, judging.submission_rules)
+        is_correct = correct_rows(rows.ids, rows.suffixes, judging.answers)
+        recall = recall_at_errors(is_correct, rows.ids, cap=judging.round.error_cap, examples=len(judging.answers))
+        recalls.append((early.share, recall))
+    return tuple(recalls)
 
 
 def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> SubmissionRows:
@@ -169,6 +191,7 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
         time_of_leader=relative_time,
         standard_s=_standard_seconds(one, machine),
         standard_machine=machine.title,
+        recall_at_budget=one.recall_at_budget,
         hardware=hardware,
         verified=_verified(one.verdict),
         marks=tuple(mark.check for mark in one.manifest.marks),

@@ -13,6 +13,7 @@ from harness.core.text import shorten
 from harness.submit.untrusted_files import read_bounded_json
 
 MANIFEST = "MANIFEST.json"
+SUBMISSION = "submission.csv"
 _MAX_BYTES = 8 << 20
 Sha256 = str
 MODEL_NAMES = {"target": "target", "reference": "reference model"}
@@ -36,12 +37,21 @@ class TargetIdentity(BundleModel):
     is_folder: bool = Field(description="The model was a local folder, and `id` is the folder's name.")
 
 
+class EarlySubmission(BundleModel):
+    """The submission of the run after `share` of the round's budget, `standard_s` standard seconds; file: its name."""
+
+    share: Annotated[float, Field(gt=0, le=1)]
+    standard_s: _Seconds
+    file: str = Field(pattern=r"^(submission|early/[0-9]{1,3}-percent)\.csv$")
+
+
 class RunRecord(BundleModel):
     """The run that made the submission.
 
     `spent_s` and `budget_s` are in wall seconds, or in standard seconds of `budget_machine`; `wall_s` is `spent_s` in
-    wall seconds. `official_per_s` is the calibrated rate of the run's devices. The last three are missing in earlier
-    bundles. `unpromised` lists the reasons why another run may not give the same bytes.
+    wall seconds. `official_per_s` is the calibrated rate of the run's devices. `early` is empty without a calibration.
+    The last four are missing in earlier bundles. `unpromised` lists the reasons why another run may not give the same
+    bytes.
     """
 
     id: str
@@ -60,6 +70,7 @@ class RunRecord(BundleModel):
     budget_machine: BudgetMachine | None = None
     wall_s: _Seconds | None = None
     official_per_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    early: list[EarlySubmission] = Field([], max_length=10)
 
     @property
     def wall_seconds(self) -> float:

@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from harness.core.calibration import WORKLOAD
+from harness.core.submission import HEADER
 from harness.runs.calibration import store_calibration
 from harness.runs.folder import RunFolder
 from harness.runs.machine import processor, usable_cores
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status
+from harness.submit.manifest import MANIFEST
 from tests.calibrated import calibration, write_machine
-from tests.functional.bundler import DESCRIPTION, FAST, OWN_ENVIRONMENT, TEAM
+from tests.functional.bundler import DESCRIPTION, FAST, OWN_ENVIRONMENT, TEAM, altered, files_of
 from tests.functional.machine import Machine, guess_count, kill_supervisor, wait_until
 
 RATE, REFERENCE_RATE, SPEED = 500.0, 5.0, 100.0
@@ -160,10 +162,32 @@ def test_a_bundle_is_charged_with_the_calibration_of_the_verifying_machine(machi
     (entry,) = machine.json("leaderboard", "bundles", "--round", "standard.toml")["entries"]
     assert entry["standard_s"] == pytest.approx(verdict["elapsed_s"] * 2 * SPEED)
     assert entry["standard_machine"] == "slow"
+    # 1 % of the budget is 0.03 s of wall clock, in which no worker starts.
+    assert files_of(machine.folder / "bundles" / "one.zip")["early/1-percent.csv"] == HEADER
+    assert [share for share, _ in entry["recall_at_budget"]] == [0.01, 0.1, 1.0]
     printed = machine.run("leaderboard", "bundles", "--round", "standard.toml", "--html", "board.html").stdout
     assert "s of slow" in printed and "s of slow" in (machine.folder / "board.html").read_text()
     (machine.folder / "state" / "calibration.json").unlink()
     assert "this machine is not calibrated" in machine.run(*verify, code=1).stderr
+
+
+def test_the_leaderboard_scores_the_submissions_after_shares_of_the_budget(machine: Machine) -> None:
+    # So slow that all guesses arrive within 1 % of the budget.
+    calibrate(official=0.1)
+    (machine.folder / "team.toml").write_text(TEAM)
+    (machine.folder / "description.md").write_text(DESCRIPTION)
+    run = machine.replayed("half", range(32))
+    machine.run("package", run.id, "--out", "bundles/half.zip")
+    ranked = ("leaderboard", "bundles", "--round", "round.toml")
+    (entry,) = machine.json(*ranked)["entries"]
+    assert entry["recall_at_budget"] == [[0.01, 0.5], [0.1, 0.5], [1.0, 0.5]]
+    early = machine.folder / "bundles" / "half.zip"
+    record = json.loads(files_of(early)[MANIFEST])["run"]
+    record["early"][0]["file"] = "early/1-percent.csv"
+    altered(early, early, {"early/1-percent.csv": HEADER}, run=record)
+    (entry,) = machine.json(*ranked)["entries"]
+    assert entry["recall_at_budget"] == [[0.01, 0.0], [0.1, 0.5], [1.0, 0.5]]
+    assert "0.000 0.500 0.500" in machine.run(*ranked).stdout
 
 
 @pytest.mark.slow
