@@ -29,7 +29,7 @@ class CommonClock(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What the axis shows: `wall clock`, or `standard time of p100`."""
+        """The label of the axis: `wall clock`, or `standard time of p100`."""
         return "wall clock" if self.machine is None else f"standard time of {self.machine.title}"
 
     def as_json(self) -> dict[str, Any]:

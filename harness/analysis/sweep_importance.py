@@ -1,4 +1,4 @@
-"""How much of the variance of recall in a sweep each factor explains.
+"""The share of the variance of recall in a sweep that each factor explains.
 
 A sweep is a grid, so the functional analysis of variance (Hooker 2007; Hutter, Hoos and Leyton-Brown 2014, who apply it
 to hyperparameters) needs no model: the main effect of a factor is the variance of the mean recalls of its levels, and

@@ -5,7 +5,7 @@ A sweep may still go on, and any of its runs may be missing or damaged. Whatever
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,11 +32,12 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.sweeps.baseline import setting_named
 from harness.sweeps.file import SweptRun
-from harness.sweeps.record import COUNTED, Sweep
+from harness.sweeps.record import COUNTED, Sweep, nodes_of_runs
 
 Place = tuple[str, str | None]
 """A round and a target, as the sweep names them. Only settings with the same place are compared."""
 NOT_STARTED = "not started"
+ON_NODE = "given to a node"
 UNREADABLE = "unreadable"
 
 
@@ -107,7 +108,7 @@ class SettingRow:
 
 @dataclass(frozen=True)
 class SweepResults:
-    """What a sweep has found so far.
+    """The results of a sweep so far.
 
     rows: by round and target, the highest mean recall first. baseline: the setting that differences are from, None if
     none is named. replicates: of the bootstrap. notes: what is missing and why, as sentences.
@@ -150,7 +151,8 @@ def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
     """
     named = sweep.baseline if baseline is None else baseline
     setting = None if named is None else setting_named(named, sweep.runs)
-    runs = [_read_run(run) for run in sweep.runs]
+    given = nodes_of_runs(sweep.journal)
+    runs = [_read_run(run, given) for run in sweep.runs]
     rows = _rows(runs)
     notes = _missing(runs)
     pairs: list[tuple[Place, list[Paired]]] = []
@@ -195,11 +197,12 @@ def judged_rows(run: ReadRun) -> JudgedRows:
         return JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
 
 
-def _read_run(run: SweptRun) -> ReadRun:
+def _read_run(run: SweptRun, given: Mapping[str, str]) -> ReadRun:
+    """Read a run; `given` has the runs that nodes of a cluster have begun."""
     folder = RunFolder.of(run.run)
     try:
         if not folder.spec_file.is_file():
-            return ReadRun(run, None, NOT_STARTED)
+            return ReadRun(run, None, ON_NODE if run.run in given else NOT_STARTED)
         summary = run_summary(folder)
     except HarnessError:
         return ReadRun(run, None, UNREADABLE)

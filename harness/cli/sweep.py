@@ -1,6 +1,7 @@
 """`harness sweep`: many runs from one file, on this machine or on a Ray cluster."""
 
 import functools
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -183,6 +184,8 @@ def _follow(sweep: Sweep, ray: str | None) -> SweepState:
 
         try:
             with executor_at(ray if left else None, compute, journal_file=sweep.journal) as executor:
+                # Ray's own handler prints a stack trace.
+                signal.signal(signal.SIGTERM, signal.default_int_handler)
                 return follow_sweep(left, len(sweep.runs), executor, plan, on_change=on_change)
         except KeyboardInterrupt:
             rest = "The run in progress goes on." if ray is None else "The nodes keep what they have computed."

@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from harness.cluster.arrival import Arrival
 from harness.cluster.node import Message, compute_run, forget_runs
+from harness.cluster.received_record import ReceivedRecord
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError, UsageError
 from harness.jobs.attack.spec import AttackSpec
+from harness.sweeps.record import nodes_of_runs
 from harness.sweeps.running import Active, Ended, PlannedRun
 
 LOCAL = "local"
 _WAIT_SECONDS = 0.2
 _MOST_ATTEMPTS = 3
-"""How often a run is begun by a node; a node that dies ends an attempt."""
+"""The number of times that a run is begun by a node; a node that dies ends an attempt."""
 _MOST_STARTS = 100
-"""How often a run is given to a node that dies before it has begun the run."""
+"""The number of times that a run is given to a node that dies before it has begun the run."""
 _TASKS_PER_SLOT = 2
 """Tasks that are submitted for each slot, so that no slot waits for this process."""
 MESSAGES_AHEAD = 8
@@ -151,7 +152,7 @@ class RayExecutor:
     def __exit__(self, *_: object) -> None:
         """Disconnect. Runs in progress are continued by the next command."""
         for task in self._tasks.values():
-            task.arrival.discard()
+            task.received.discard()
         for node in list(self._stored):
             self._delete_copies(node)
         if self._deletions:
@@ -213,7 +214,7 @@ class RayExecutor:
                 is_over, task.failure = True, f"its record cannot be stored here ({error.strerror})."
             if is_over:
                 self._tasks.pop(generator, None)
-                task.arrival.discard()
+                task.received.discard()
                 ended.append(Ended(task.spec.id, task.failure))
         return ended
 
@@ -241,11 +242,11 @@ class RayExecutor:
             task.words, task.share = content
         elif kind == "file":
             task.words = "copying its record"
-            task.arrival.begin_file(content)
+            task.received.begin_file(content)
         elif kind == "bytes":
-            task.arrival.add_bytes(content)
+            task.received.add_bytes(content)
         elif kind == "end":
-            task.arrival.store(content)
+            task.received.store(content)
             stored = self._stored.setdefault(str(task.node), [])
             stored.append(task.spec.id)
             if len(stored) >= _DELETED_AT_ONCE:
@@ -305,7 +306,7 @@ class _Task:
         """Forget what has arrived."""
         self.words, self.has_begun = _WAITING, False
         self.share: float | None = None
-        self.arrival = Arrival(self.spec)
+        self.received = ReceivedRecord(self.spec)
 
 
 class _Journal:
@@ -313,8 +314,7 @@ class _Journal:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        self._node_of_run = {run: node for run, _, node in (line.partition(" ") for line in lines)}
+        self._node_of_run = nodes_of_runs(file)
 
     def node_of(self, run: str) -> str | None:
         """Return the id of the node that had the run last."""

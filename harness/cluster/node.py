@@ -1,4 +1,4 @@
-"""What a node does for one run: an ordinary supervised run in the node's own store, whose record it then sends home.
+"""The work of a node for one run: an ordinary supervised run in the node's own store, whose record it sends home.
 
 It does not know Ray: it takes a function that returns contents, and yields messages.
 """
@@ -39,7 +39,7 @@ messages. `end`: the SHA-256 of each file, by name.
 _STATUS_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 _MOST_RESUMES = 2
-"""How often a run is continued whose supervisor died on the node."""
+"""The number of times that a run is continued after its supervisor died on the node."""
 
 
 def use_node_home() -> Path:

@@ -19,6 +19,7 @@ from harness.cluster.node import require_version
 from harness.cluster.shipment import Packer, require_no_answers
 from harness.cluster.worker_host import HostMessage, WorkerHost
 from harness.core.errors import HarnessError
+from harness.core.files import write_all
 from harness.core.request import REQUEST_FILE, read_request
 from harness.core.times import seconds_since_boot
 from harness.jobs.attack.request import AttackRequest
@@ -106,9 +107,9 @@ def main() -> int:
     for reference in stream:
         kind, content = ray.get(reference)
         if kind == "frames":
-            _write_all(frames, content)
+            write_all(frames, content)
         elif kind == "log":
-            _write_all(sys.stdout.fileno(), content)
+            write_all(sys.stdout.fileno(), content)
         else:
             number, code = content
             return 128 + int(number) if number else int(code)
@@ -175,12 +176,6 @@ def _pass_commands(ray: Any, actor: Any, commands: int, state: Path | None) -> N
                 ray.get(actor.command.remote(word, number))
     finally:
         os._exit(_LOST_NODE)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What travels to a node for one run: its spec without answers, and files by hash.
+"""The shipment to a node for one run: its spec without answers, and files by hash.
 
 A node gets the inputs of the worker, not the files of the round: attacked prefixes, training examples and no answers.
 So the run is blind there, and the driver computes its score from the guesses that it gets.

@@ -47,6 +47,13 @@ def write_export(path: Path, content: bytes | str) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data` to a pipe or a file, which may take it in parts."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename inside `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY)

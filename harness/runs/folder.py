@@ -122,7 +122,7 @@ class RunFolder:
 
     @property
     def shared(self) -> Path:
-        """What the workers of a run with several stored, for each other. The directory is absent after the run."""
+        """The results that several workers of a run store for each other. The directory is absent after the run."""
         return self.path / "shared"
 
     @property

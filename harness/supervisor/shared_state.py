@@ -1,4 +1,4 @@
-"""What the workers of a run have stored, written for those that need the results of others."""
+"""The stored results of a run's workers, written for workers that need the results of others."""
 
 from collections.abc import Callable
 from pathlib import Path

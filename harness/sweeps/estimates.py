@@ -1,4 +1,4 @@
-"""How long the runs of a sweep will take: from earlier runs of the same kind, or from the calibrated rate."""
+"""The expected time of the runs of a sweep: from earlier runs of the same kind, or from the calibrated rate."""
 
 import statistics
 from collections.abc import Callable, Sequence

@@ -89,6 +89,17 @@ def sweep_named(name: str) -> Sweep:
     return SWEEPS.named(name)
 
 
+def nodes_of_runs(journal: Path) -> dict[str, str]:
+    """Return the id of the node that has begun each run, by the id of the run. Raises HarnessError if unreadable."""
+    try:
+        lines = journal.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise HarnessError(f"{journal}: cannot be read ({error}).") from None
+    return {run: node for run, _, node in (line.partition(" ") for line in lines)}
+
+
 def progress_of(sweep: Sweep) -> SweepProgress:
     """Return the runs of a sweep by their state, each in the order of the sweep."""
     states: dict[str, list[SweptRun]] = {"finished": [], "running": [], "unfinished": [], "missing": []}

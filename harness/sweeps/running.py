@@ -101,7 +101,7 @@ class LocalExecutor:
 
 @dataclass
 class SweepState:
-    """How far a sweep has come in this process, for the lines that it prints.
+    """The progress of a sweep in this process, for the lines that it prints.
 
     done: number of runs that are over, with those of earlier commands. failed: runs without a record, with the reason.
     `began_at` is a value of `time.monotonic`.

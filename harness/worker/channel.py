@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
+from harness.core.files import write_all
 from harness.core.frames import MAX_UNACKNOWLEDGED_BYTES, Frame, Scalar, encode_frame
 
 _LOST_SUPERVISOR = 70
@@ -58,7 +59,10 @@ class Channel:
                 self._in_flight.append((self._sequence, len(frame)))
                 self._bytes_in_flight += len(frame)
             self._sequence += 1
-            _write_all(self._frames, frame)
+            try:
+                write_all(self._frames, frame)
+            except BrokenPipeError:
+                os._exit(_LOST_SUPERVISOR)
 
     def ask(self, question: str, **fields: Scalar) -> int:
         """Send a question and wait for the supervisor's answer. Everything that was sent before is committed then."""
@@ -98,15 +102,6 @@ class Channel:
             while self._in_flight and self._in_flight[0][0] <= sequence:
                 self._bytes_in_flight -= self._in_flight.popleft()[1]
             self._changed.notify_all()
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(descriptor, view) :]
-        except BrokenPipeError:
-            os._exit(_LOST_SUPERVISOR)
 
 
 def as_frame_dtype(array: NDArray[Any]) -> NDArray[Any]:

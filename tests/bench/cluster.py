@@ -21,8 +21,8 @@ from unittest import mock
 
 from harness.cli.options import DeviceOptions, RunOptions
 from harness.cli.resolving import resolve_run
-from harness.cluster.arrival import Arrival
 from harness.cluster.node import Message, compute_run
+from harness.cluster.received_record import ReceivedRecord
 from harness.cluster.shipment import Packer, Shipment
 from harness.runs.folder import RunFolder
 from harness.sweeps.running import PlannedRun
@@ -106,7 +106,7 @@ def measure_home(*, repeats: int = 20) -> dict[str, float]:
             sent = compute_run(shipment, lambda sha256: packer.contents[sha256].chunks(), device="cpu")
             messages = [one for one in sent if one[0] != "status"]
         planned = _seconds(plan, repeats)
-        stored = _seconds(lambda: _store(Arrival(spec), messages), repeats)
+        stored = _seconds(lambda: _store(ReceivedRecord(spec), messages), repeats)
         size = sum(len(content) for kind, content in messages if kind == "bytes")
     return {
         "milliseconds to plan": 1e3 * planned,
@@ -115,14 +115,14 @@ def measure_home(*, repeats: int = 20) -> dict[str, float]:
     }
 
 
-def _store(arrival: Arrival, messages: Sequence[Message]) -> None:
+def _store(received: ReceivedRecord, messages: Sequence[Message]) -> None:
     for kind, content in messages:
         if kind == "file":
-            arrival.begin_file(content)
+            received.begin_file(content)
         elif kind == "bytes":
-            arrival.add_bytes(content)
+            received.add_bytes(content)
         elif kind == "end":
-            arrival.store(content)
+            received.store(content)
 
 
 def _seconds(work: Callable[[], object], repeats: int) -> float:

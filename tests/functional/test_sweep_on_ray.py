@@ -110,6 +110,17 @@ def test_a_run_that_was_begun_here_is_continued_on_a_node(machine: Machine) -> N
     assert folder.submission.read_bytes() == _expected(machine, 0)
 
 
+def test_sigterm_says_how_to_continue_and_nothing_else(machine: Machine) -> None:
+    file = _write_sweep(machine, pause=0.5, seeds=1)
+    driver = machine.start("sweep", str(file), "--attacks", str(PLUGINS), "--ray", "local")
+    node = machine.folder / "state" / "node" / "runs"
+    wait_until(lambda: any(RunFolder(path).store.exists() for path in node.glob("*")))
+    driver.terminate()
+    _, err = driver.communicate(timeout=120)
+    assert driver.returncode == 130 and "harness sweep --resume" in err.splitlines()[-1]
+    assert len(err.splitlines()) < 5, err
+
+
 def test_a_run_that_fails_on_a_node_does_not_stop_the_others(machine: Machine) -> None:
     shutil.copy(PLUGINS / "misbehaving.py", machine.folder / "misbehaving.py")
     shutil.copy(PLUGINS / "draws.py", machine.folder / "draws.py")

@@ -67,10 +67,13 @@ def test_runs_in_every_state_give_a_partial_answer(home: Path) -> None:
     folders = [record(home, run, range(4), phase=phase) for run, phase in zip(sweep.runs, phases, strict=False)]
     folders[-1].store.write_bytes(b"not a database")
     (folders[-1].path / "summary.json").unlink(missing_ok=True)
+    sweep.journal.write_text(f"{sweep.runs[0].run} node-1\n")
     results = sweep_results(sweep)
     states = {run.state for row in results.rows for run in row.runs}
     assert states == {"finished", "crashed", "lost", "stopped", "unreadable", "not started"}
     assert results.finished == 1 and results.differences == ()
+    sweep.journal.write_text(f"{sweep.runs[-1].run} node-1\n")
+    assert "1 given to a node" in sweep_results(sweep).notes[0]
     assert "5 runs of 6 not finished" in results.notes[0]
     assert "no recall" not in sweep_page(results) and "There are no differences yet" in sweep_page(results)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cluster.arrival import Arrival
 from harness.cluster.node import compute_run
+from harness.cluster.received_record import ReceivedRecord
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
@@ -64,17 +64,17 @@ def test_a_shipment_contains_no_answer(homes: Path, fold: bool) -> None:
 def test_a_run_comes_home_scored_and_complete(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = _planned(homes)
     messages = _record(planned, Packer(), monkeypatch)
-    arrival = Arrival(planned.spec)
+    received = ReceivedRecord(planned.spec)
     for kind, content in messages:
         if kind == "file":
-            arrival.begin_file(str(content))
+            received.begin_file(str(content))
         elif kind == "bytes":
             assert isinstance(content, bytes)
-            arrival.add_bytes(content)
+            received.add_bytes(content)
     assert not RunFolder.of("test-draws").path.exists()
     (hashes,) = [content for kind, content in messages if kind == "end"]
     assert isinstance(hashes, dict)
-    arrival.store(hashes)
+    received.store(hashes)
     folder = RunFolder.of("test-draws")
     summary = run_summary(folder)
     assert str(summary.status) == "finished" and summary.recall_at_cap is not None
@@ -104,33 +104,33 @@ def test_a_run_that_could_not_be_prepared_can_be_started_again(homes: Path, monk
     assert _record(planned, packer, monkeypatch)[-1][0] == "end"
 
 
-def _arrived(planned: PlannedRun, files: dict[str, bytes]) -> Arrival:
-    arrival = Arrival(planned.spec)
+def _arrived(planned: PlannedRun, files: dict[str, bytes]) -> ReceivedRecord:
+    received = ReceivedRecord(planned.spec)
     for name, content in files.items():
-        arrival.begin_file(name)
-        arrival.add_bytes(content)
-    return arrival
+        received.begin_file(name)
+        received.add_bytes(content)
+    return received
 
 
 def test_a_file_that_no_run_has_is_refused(homes: Path) -> None:
-    arrival = Arrival(_planned(homes).spec)
+    received = ReceivedRecord(_planned(homes).spec)
     for name in ("../outside", "scorecard.json", "code/other.py", "/etc/passwd"):
         with pytest.raises(HarnessError, match="unexpected file"):
-            arrival.begin_file(name)
+            received.begin_file(name)
 
 
 def test_a_damaged_record_is_refused(homes: Path) -> None:
     planned = _planned(homes)
     spec: JobSpec = planned.spec
-    arrival = _arrived(planned, {"spec.json": spec.model_dump_json().encode(), "run.db": b"half"})
+    received = _arrived(planned, {"spec.json": spec.model_dump_json().encode(), "run.db": b"half"})
     with pytest.raises(HarnessError, match=r"run\.db did not arrive as the node sent it"):
-        arrival.store({"run.db": "0" * 64})
+        received.store({"run.db": "0" * 64})
     assert not RunFolder.of("test-draws").path.exists()
 
 
 def test_another_run_than_the_planned_one_is_refused(homes: Path) -> None:
     planned = _planned(homes)
     other = planned.spec.model_copy(update={"seed": 2})
-    arrival = _arrived(planned, {"spec.json": other.model_dump_json().encode()})
+    received = _arrived(planned, {"spec.json": other.model_dump_json().encode()})
     with pytest.raises(HarnessError, match="something else than was planned"):
-        arrival.store({})
+        received.store({})

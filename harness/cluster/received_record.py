@@ -20,7 +20,7 @@ from harness.sweeps.record import COUNTED
 _FILES = ("spec.json", "run.db", "worker.log", "supervisor.log", "tokenizer.json")
 
 
-class Arrival:
+class ReceivedRecord:
     """The files of one run, which are stored beside the runs until all of them are there."""
 
     def __init__(self, spec: AttackSpec) -> None:
