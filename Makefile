@@ -88,16 +88,16 @@ pictures: $(VENV)/.installed-dev ## draw the pictures of the screen for the READ
 
 # torch and the CUDA packages of its builds are not in the lock, because they differ between builds.
 UNLOCKED = $(shell sed -nE 's/^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==.*/\1/p' constraints.txt | grep -v '^nvidia-ml-py$$')
-COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --no-header --no-annotate --quiet
+COMPILE := uv pip compile pyproject.toml --extra torch --universal --python-version 3.11 --no-header --no-annotate --quiet
 
 lock: ## resolve the dependencies again; needs uv
 	@echo torch==$(TORCH_VERSION) > constraints.txt
-	$(COMPILE) --group build --group dev --upgrade --constraint constraints.txt --output-file constraints.txt
+	$(COMPILE) --group build --group dev --group docs --upgrade --constraint constraints.txt --output-file constraints.txt
 	$(MAKE) relock
 
 relock:
 	$(COMPILE) --generate-hashes --group build --constraint constraints.txt $(UNLOCKED:%=--no-emit-package %) --output-file requirements.lock
-	$(COMPILE) --generate-hashes --group build --group dev --constraint constraints.txt $(UNLOCKED:%=--no-emit-package %) --output-file requirements-dev.lock
+	$(COMPILE) --generate-hashes --group build --group dev --group docs --constraint constraints.txt $(UNLOCKED:%=--no-emit-package %) --output-file requirements-dev.lock
 
 clean: ## remove .venv and the caches of the tools
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
