@@ -12,6 +12,7 @@ from harness.cluster.arrival import Arrival
 from harness.cluster.node import Message, compute_run, forget_runs
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError, UsageError
+from harness.core.extras import require_extra
 from harness.jobs.attack.spec import AttackSpec
 from harness.sweeps.running import Active, Ended, PlannedRun
 
@@ -40,13 +41,9 @@ _TOKEN_FILE = Path("~/.ray/auth_token")
 
 def require_ray() -> Any:
     """Return the library. Raises HarnessError if it is not installed."""
-    try:
-        import ray
-    except ImportError:
-        raise HarnessError(
-            "a cluster needs Ray: pip install 'extraction-harness[ray]', or pip install ray. "
-            "--ray none runs one after the other on this machine."
-        ) from None
+    require_extra("ray", "a cluster", instead="use --ray none for one run after the other on this machine")
+    import ray
+
     return ray
 
 
