@@ -16,7 +16,7 @@ COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib harness attacks >/
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 FAST   = -m "not slow"
 
-.PHONY: help demo install install-dev test test-busy check lint test-all soak bench gpu pictures dockerfile results lock relock clean
+.PHONY: help demo install install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check dockerfile results lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -77,6 +77,17 @@ bench: $(VENV)/.installed-dev ## measure the numbers in the README
 gpu: $(VENV)/.installed-dev ## run the CUDA tests and measure the engine on one GPU
 	@$(BIN)/python -m tests.bench.gpu
 
+dist: $(VENV)/.installed-dev ## build the wheel and the sdist into dist/, and check their metadata
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation
+	@$(BIN)/twine check --strict dist/*
+
+# Interpreters with which wheel-check installs the wheel, such as PYTHONS="python3.11 python3.13".
+PYTHONS ?= $(PYTHON)
+
+wheel-check: $(VENV)/.installed-dev ## install the wheel into new environments and use it; PYTHONS="python3.11 python3.13"
+	@$(BIN)/python -m tests.distribution $(PYTHONS:%=--python %)
+
 dockerfile: $(VENV)/.installed-dev ## execute the Dockerfile in a fresh Debian; needs root, debootstrap and bubblewrap
 	@$(BIN)/python -m tests.dockerfile Dockerfile -- doctor
 
@@ -88,16 +99,17 @@ pictures: $(VENV)/.installed-dev ## draw the pictures of the screen for the READ
 
 # torch and the CUDA packages of its builds are not in the lock, because they differ between builds.
 UNLOCKED = $(shell sed -nE 's/^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==.*/\1/p' constraints.txt | grep -v '^nvidia-ml-py$$')
-COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --no-header --no-annotate --quiet
+UV := $(if $(wildcard $(BIN)/uv),$(BIN)/uv,uv)
+COMPILE := $(UV) pip compile pyproject.toml --extra torch --universal --python-version 3.11 --no-header --no-annotate --quiet
 
 lock: ## resolve the dependencies again; needs uv
 	@echo torch==$(TORCH_VERSION) > constraints.txt
-	$(COMPILE) --group build --group dev --upgrade --constraint constraints.txt --output-file constraints.txt
+	$(COMPILE) --group build --group dev --group docs --upgrade --constraint constraints.txt --output-file constraints.txt
 	$(MAKE) relock
 
 relock:
 	$(COMPILE) --generate-hashes --group build --constraint constraints.txt $(UNLOCKED:%=--no-emit-package %) --output-file requirements.lock
-	$(COMPILE) --generate-hashes --group build --group dev --constraint constraints.txt $(UNLOCKED:%=--no-emit-package %) --output-file requirements-dev.lock
+	$(COMPILE) --generate-hashes --group build --group dev --group docs --constraint constraints.txt $(UNLOCKED:%=--no-emit-package %) --output-file requirements-dev.lock
 
 clean: ## remove .venv and the caches of the tools
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -8,7 +8,13 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from harness import __version__
+from harness.core.extras import clash_sentence, extra_of, missing_extra
+
+try:
+    from harness import __version__
+except ImportError:
+    # The file harness/__init__.py is that of another distribution, or was removed with it.
+    sys.exit(f"harness: {clash_sentence() or 'harness/__init__.py is damaged. Install extraction-harness again.'}")
 from harness.cli import output
 from harness.cli.options import Attacks
 from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup
@@ -144,6 +150,8 @@ def _exit_code() -> int | str | None:
     except Exception as error:
         if output.is_debug:
             raise
+        if isinstance(error, ModuleNotFoundError) and error.name is not None and (extra := extra_of(error.name)):
+            error = missing_extra(error.name, extra, "this command")
         is_expected = isinstance(error, HarnessError)
         output.print_error(
             str(error) if is_expected else f"internal error. Please report it; --debug prints the traceback. {error!r}"

@@ -12,6 +12,7 @@ from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.resolving import require_device
 from harness.core.calibration import SHIPPED_MACHINES, Calibration
 from harness.core.errors import HarnessError
+from harness.core.extras import require_extra
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.text import format_number
@@ -53,8 +54,10 @@ def bench(
             raise typer.BadParameter(
                 f"cannot be used together with {option}: its workload is fixed.", param_hint="--calibrate"
             )
+        require_extra("torch", "`harness bench`")
         _calibrate(require_device(DeviceOptions(device, "auto", threads)), threads or usable_cores(), json=json)
         return
+    require_extra("torch", "`harness bench`")
     dtypes = tuple(dict.fromkeys(dtype or ()))
     for name in dtypes or ("auto",):
         device = require_device(DeviceOptions(device, name, threads))

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ from harness.cli.options import Json
 from harness.cli.output import print_json, sanitize
 from harness.core import paths
 from harness.core.errors import HarnessError
+from harness.core.extras import EXTRAS, clash_sentence, extra_of, install_command, missing_module
 from harness.core.paths import runs_home
 from harness.engine.devices import resolve_device
 from harness.runs.machine import ABSENT, hardware, versions
@@ -43,6 +45,7 @@ def doctor(json: Json = False) -> None:
     """Check this machine and print its set-up.
 
     Prints versions, device, memory, disk, directories and sandbox. Exit code 1: something that runs need is missing.
+    An extra that is not installed, such as torch, is reported and is no failure.
     """
     report = [*findings(), Finding("device", resolve_device())]
     missing = [finding.name for finding in report if finding.is_missing]
@@ -72,6 +75,8 @@ def findings() -> list[Finding]:
     }
     return [
         *(_version(name, version) for name, version in versions().items()),
+        _extras(),
+        *_clash(),
         Finding("executable", sys.executable),
         Finding("system", f"{machine['system']} {machine['machine']}"),
         Finding("processor", f"{machine['processor']}, {machine['cores']} cores usable"),
@@ -84,9 +89,30 @@ def findings() -> list[Finding]:
 
 
 def _version(name: str, version: str) -> Finding:
-    if version == ABSENT:
-        return Finding(name, version, f"{name} is not installed. Install the harness again.", is_missing=True)
-    return Finding(name, version)
+    if version != ABSENT:
+        return Finding(name, version)
+    extra = extra_of(name)
+    # An extra of which nothing is installed was left out on purpose.
+    if extra is not None and all(find_spec(module) is None for module in EXTRAS[extra]):
+        return Finding(name, version)
+    again = "Install the harness again." if extra is None else f"Install it with: {install_command(extra)}"
+    return Finding(name, version, f"{name} is not installed. {again}", is_missing=True)
+
+
+def _extras() -> Finding:
+    """Return which extras are installed. Without torch there is advice, because runs of most attacks need it."""
+    installed = [extra for extra in EXTRAS if missing_module(extra) is None]
+    value = ", ".join(installed) or "none"
+    if absent := [extra for extra in EXTRAS if extra not in installed]:
+        value += f" (not installed: {', '.join(absent)})"
+    advice = None if "torch" in installed else f"running or auditing a model needs: {install_command('torch')}"
+    return Finding("extras", value, advice)
+
+
+def _clash() -> list[Finding]:
+    """Return the other distributions that install a package `harness`, if there are any."""
+    sentence = clash_sentence()
+    return [] if sentence is None else [Finding("name clash", "found", sentence, is_missing=True)]
 
 
 def _directory(name: str, path: Path) -> Finding:

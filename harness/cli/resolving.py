@@ -11,9 +11,10 @@ import typer
 from harness.cli.options import DeviceOptions, RunOptions, budget_seconds, usage_errors
 from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError
+from harness.core.extras import require_extra
 from harness.core.rounds import PresetValue, Round, load_round
 from harness.core.settings import read_settings, setting_error
-from harness.core.spec import JobSpec, TargetRecord, cluster_device, cluster_of
+from harness.core.spec import CLUSTER, JobSpec, TargetRecord, cluster_device, cluster_of
 from harness.core.text import shorten
 from harness.engine.devices import resolve_device
 from harness.engine.resolving import (
@@ -86,6 +87,10 @@ def resolve_run(
     with usage_errors("--set"):
         settings = settings_in(options.settings or [])
     params = _resolve_params(attack, round_, settings, uses_preset=uses_preset)
+    is_on_cluster = devices is not None and devices.startswith(CLUSTER)
+    if attack.uses_target and runs_here and not is_on_cluster:
+        # Before a model is downloaded and hashed.
+        require_extra("torch", f"the attack {attack.name}")
     record = reference = None
     workers = devices_in(devices, compute)
     shards: tuple[str, ...] = ()
@@ -307,8 +312,11 @@ def model_records(
     is_first_served: the first model is behind an endpoint, and only its tokenizer is needed.
     """
     device = require_device(compute)
+    names = list(dict.fromkeys(ids))
+    if len(names) > is_first_served:
+        require_extra("torch", f"an audit of {names[-1]}")
     records = []
-    for number, id_ in enumerate(dict.fromkeys(ids)):
+    for number, id_ in enumerate(names):
         if is_first_served and number == 0:
             found = resolve_target(id_, revision, needs_weights=False)
             records.append(_record_of(found, device, compute).model_copy(update={"is_tokenizer_only": True}))

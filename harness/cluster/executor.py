@@ -12,6 +12,7 @@ from harness.cluster.node import Message, compute_run, forget_runs
 from harness.cluster.received_record import ReceivedRecord
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError, UsageError
+from harness.core.extras import require_extra
 from harness.jobs.attack.spec import AttackSpec
 from harness.sweeps.record import nodes_of_runs
 from harness.sweeps.running import Active, Ended, PlannedRun
@@ -41,13 +42,9 @@ _TOKEN_FILE = Path("~/.ray/auth_token")
 
 def require_ray() -> Any:
     """Return the library. Raises HarnessError if it is not installed."""
-    try:
-        import ray
-    except ImportError:
-        raise HarnessError(
-            "a cluster needs Ray: pip install 'extraction-harness[ray]', or pip install ray. "
-            "--ray none runs one after the other on this machine."
-        ) from None
+    require_extra("ray", "a cluster", instead="use --ray none for one run after the other on this machine")
+    import ray
+
     return ray
 
 

@@ -16,19 +16,18 @@ from harness.core.rows import Table
 
 SHIPPED_TARGETS = ("demo", "demo-small", "demo-tiny", "demo-reference")
 """Names of the models that are part of the package."""
-
-
-_CLUSTER = "ray@"
+CLUSTER = "ray@"
+"""The beginning of the name of a device on a Ray cluster."""
 
 
 def cluster_device(address: str) -> str:
     """Return the name of the device of a worker that is on a node of the Ray cluster at `address`."""
-    return _CLUSTER + address
+    return CLUSTER + address
 
 
 def cluster_of(device: str) -> str | None:
     """Return the address of the cluster whose node is the device; None for a device of this machine."""
-    return device.removeprefix(_CLUSTER) if device.startswith(_CLUSTER) else None
+    return device.removeprefix(CLUSTER) if device.startswith(CLUSTER) else None
 
 
 class Record(BaseModel):

@@ -4,7 +4,6 @@ A request is the number of tokens and the tokens. The reply is, for each shard, 
 suffixes in its table that begin with the tokens. All integers are little-endian.
 """
 
-import importlib.util
 import signal
 import struct
 import subprocess
@@ -17,6 +16,7 @@ import numpy as np
 
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
+from harness.core.extras import require_extra
 from harness.core.text import sanitize, shorten
 from harness.corpora.index_files import KINDS, IndexFiles
 from harness.corpora.occurrences import Place
@@ -30,11 +30,7 @@ _SECONDS_TO_END = 5.0
 
 def require_infini_gram() -> None:
     """Raise HarnessError if infini-gram is not installed."""
-    if importlib.util.find_spec("infini_gram") is None:
-        raise HarnessError(
-            "infini-gram is not installed, and --index needs it. Install it: pip install "
-            "'extraction-harness[infini-gram]', or pip install infini-gram."
-        )
+    require_extra("infini-gram", "--index")
 
 
 class InfiniGramIndex(ExitStack):

@@ -1,6 +1,6 @@
 """The bundled demo target: a small GPT-Neo that has memorized part of an invented corpus, and a reference model.
 
-Importing this package does not load torch. `python -m tests.demo_target` creates all of its files.
+Importing this package does not load torch. `python -m tests.demo_target` creates all of its files but one.
 """
 
 from pathlib import Path
@@ -39,5 +39,7 @@ CORPUS = _PACKAGE / "corpus.json"
 """The distinct texts of the corpus that SIZES were trained on: a list of strings."""
 UNSEEN = _PACKAGE / "unseen.npz"
 """1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""
+BASELINE_GUESSES = _PACKAGE / "baseline-guesses.csv"
+"""The submission of `baseline` on the demo round, which `python -m tests.demo_target.recording` writes."""
 SEED = 2023
 """The seed of the corpus, of the choice of examples and of the training."""

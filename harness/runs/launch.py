@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from harness.core import paths
 from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
+from harness.core.extras import require_extra
 from harness.core.files import remove_tree, sync_folder, write_atomically
 from harness.core.paths import runs_home
-from harness.core.spec import JobSpec
+from harness.core.spec import JobSpec, cluster_of
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
@@ -30,7 +31,8 @@ _RECORDED_WITHIN_SECONDS = 3.0
 def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder:
     """Create the private directory of run `run_id`, let `prepare` fill it, and start its supervisor.
 
-    Raises HarnessError if the directory cannot be written (nothing of it stays), or if the supervisor does not start.
+    Raises HarnessError if the directory cannot be written or a library is missing (nothing of it stays), or if the
+    supervisor does not start.
     """
     folder = RunFolder.of(run_id)
     try:
@@ -44,7 +46,9 @@ def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder
             f"{folder.path}: cannot be created ({error.strerror}). Set --home or HARNESS_HOME to another directory."
         ) from None
     try:
-        write_atomically(folder.spec_file, prepare(folder).model_dump_json(indent=2) + "\n")
+        spec = prepare(folder)
+        _require_libraries(spec)
+        write_atomically(folder.spec_file, spec.model_dump_json(indent=2) + "\n")
         sync_folder(runs_home())
     except OSError as error:
         remove_tree(folder.path)
@@ -59,7 +63,7 @@ def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder
 def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> None:
     """Continue a run that was stopped, crashed or lost. `weights_sha256` are the current weights of its models.
 
-    Raises HarnessError if it is alive, finished, out of time, or if an input changed.
+    Raises HarnessError if it is alive, finished, out of time, if an input changed, or if a library is missing.
     """
     spec, status = folder.spec(), run_status(folder)
     if not status.is_over:
@@ -74,8 +78,16 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
     changed = job_record(spec).changed_inputs(folder, spec, weights_sha256)
     if changed:
         raise HarnessError(f"{folder.id} cannot be resumed: changed since it began: {', '.join(changed)}.")
+    _require_libraries(spec)
     _wait_until_unlocked(folder)
     start_supervisor(folder)
+
+
+def _require_libraries(spec: JobSpec) -> None:
+    """Raise MissingExtraError if the run loads a model on this machine and torch is not installed."""
+    loads_model = any(not target.is_tokenizer_only for target in spec.targets)
+    if loads_model and not any(map(cluster_of, spec.devices)):
+        require_extra("torch", spec.id)
 
 
 def start_supervisor(folder: RunFolder) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError
+from harness.core.extras import require_extra
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameter_space import Span, every_setting, settings_of
 from harness.runs.folder import RunFolder, all_run_folders
@@ -173,12 +174,9 @@ def importances(space: Mapping[str, Span], past: Sequence[Setting], folds: Seque
 
 def require_optuna() -> Any:
     """Return the library, with its log off. Raises HarnessError if it is not installed."""
-    try:
-        import optuna
-    except ImportError:
-        raise HarnessError(
-            "tuning needs Optuna: pip install 'extraction-harness[tune]', or pip install optuna."
-        ) from None
+    require_extra("tune", "`harness tune`")
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

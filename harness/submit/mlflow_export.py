@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.core.errors import HarnessError
+from harness.core.extras import require_extra
 from harness.core.text import sanitize, shorten
 from harness.runs.status import Status
 from harness.submit.mlflow_record import ARTIFACTS, RUN_TAG, SPEC_TAG, MetricPoint, MlflowRecord
@@ -59,12 +60,9 @@ def require_mlflow() -> Any:
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    try:
-        import mlflow
-    except ImportError:
-        raise HarnessError(
-            "--mlflow needs MLflow's client: pip install 'extraction-harness[mlflow]', or pip install mlflow-skinny."
-        ) from None
+    require_extra("mlflow", "--mlflow")
+    import mlflow
+
     return mlflow
 
 

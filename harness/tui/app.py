@@ -40,6 +40,7 @@ from harness.tui.widgets.top_bar import TopBar
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
+_NOTICE_SECONDS = 20.0
 _GOOD_ENDINGS = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
@@ -70,12 +71,18 @@ class HarnessApp(OrderedKeysApp):
         Binding("f4", "change_theme", "Theme", show=False, tooltip="Change the colours"),
     ]
 
-    def __init__(self, *, watched: RunFolder | None = None, attacks_folder: Path | None = None) -> None:
-        """Open the run `watched` above the main screen if given. Raises HarnessError if the settings are not valid."""
+    def __init__(
+        self, *, watched: RunFolder | None = None, attacks_folder: Path | None = None, notice: str | None = None
+    ) -> None:
+        """Open the run `watched` above the main screen, and show the `notice`, if they are given.
+
+        Raises HarnessError if the settings are not valid.
+        """
         super().__init__()
         self.crash: Exception | None = None
         """The unexpected error that ended the application."""
         self.watched = watched
+        self._notice = notice
         self._attacks_folder = attacks_folder
         self._settings: Settings = read_settings()
         if self._settings.theme is not None and self._settings.theme not in self.available_themes:
@@ -102,6 +109,8 @@ class HarnessApp(OrderedKeysApp):
         self.push_screen(self.main)
         if self.watched is not None:
             self.push_screen(screen_for(self.watched))
+        if self._notice is not None:
+            self.notify(self._notice, markup=False, timeout=_NOTICE_SECONDS)
         self._poll()
         self._watch_attacks()
 

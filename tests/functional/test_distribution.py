@@ -1,0 +1,81 @@
+"""The wheel and the sdist: what is in them, and that they run where the repository is not."""
+
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from harness.demo import BASELINE_GUESSES
+from tests.demo_target.recording import recorded_run
+from tests.distribution import (
+    EXTRA,
+    Distribution,
+    build,
+    check_metadata,
+    demo_with_uvx,
+    install,
+    install_with_pipx,
+    run,
+    use,
+)
+
+pytestmark = pytest.mark.slow
+
+MOST_WHEEL_BYTES = 6_000_000
+MOST_SDIST_BYTES = 8_000_000
+MOST_GUESSES_BYTES = 400_000
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Distribution:
+    return build(tmp_path_factory.mktemp("dist"))
+
+
+def test_the_wheel_has_one_package_with_attacks_lock_and_types(built: Distribution) -> None:
+    names = built.wheel_names
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"harness", "extraction_harness"}
+    assert {"harness/py.typed", "harness/requirements.lock", "harness/attacks/baseline.py"} <= set(names)
+    assert built.wheel.stat().st_size < MOST_WHEEL_BYTES
+    check_metadata(built)
+
+
+def test_the_sdist_has_the_sources_and_tests_without_pictures(built: Distribution, tmp_path: Path) -> None:
+    assert built.sdist.stat().st_size < MOST_SDIST_BYTES
+    with tarfile.open(built.sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    top = {path.name for path in unpacked.iterdir()}
+    assert {"harness", "attacks", "tests", "docs", "pyproject.toml", "README.md", "LICENSE", "Makefile"} <= top
+    assert not {".pictures", ".ci", ".github", "submissions", "build"} & top
+    tests = ["tests/unit/core/test_scoring.py", "tests/unit/core/test_extras.py"]
+    run([sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], cwd=unpacked)
+
+
+def test_the_light_installation_runs_without_torch(built: Distribution, tmp_path: Path) -> None:
+    installed = install(built.wheel, tmp_path)
+    assert use(installed)["attack"] == "replay"
+    loaded = run([str(installed.programs / "python"), "-c", "import importlib.util as u; print(u.find_spec('torch'))"])
+    assert loaded.strip() == "None"
+
+
+def test_with_the_extra_the_demo_runs_the_attack(built: Distribution, tmp_path: Path) -> None:
+    assert use(install(built.wheel, tmp_path, extra=EXTRA))["attack"] == "baseline"
+
+
+def test_pipx_installs_both_names_of_the_program(built: Distribution, tmp_path: Path) -> None:
+    installed = install_with_pipx(built.wheel, tmp_path)
+    assert {path.name for path in installed.programs.iterdir()} == {"harness", "extraction-harness"}
+    versions = {installed.harness("--version", program=name).strip() for name in ("harness", "extraction-harness")}
+    assert len(versions) == 1 and "0." in versions.pop()
+    assert installed.json("demo")["status"] == "finished"
+
+
+def test_uvx_runs_the_demo_with_one_command(built: Distribution, tmp_path: Path) -> None:
+    assert "Recall@100: " in demo_with_uvx(built.wheel, tmp_path / "uvx")
+
+
+def test_the_recorded_guesses_are_those_of_the_attack(tmp_path: Path) -> None:
+    folder = recorded_run(tmp_path)
+    assert BASELINE_GUESSES.stat().st_size < MOST_GUESSES_BYTES
+    assert (folder / "submission.csv").read_bytes() == BASELINE_GUESSES.read_bytes()
