@@ -25,7 +25,8 @@ from tests.bench import (
 
 
 def main() -> None:
-    """Run all benchmarks. `--json` prints one line of JSON; `--full` measures for as long as docs/explanation/results.md states.
+    """Run all benchmarks. `--json` prints one line of JSON; `--full` measures as long as the page of results
+    states.
 
     Figures are printed as soon as they are measured. Exit code 1: a benchmark lacks its data.
     """

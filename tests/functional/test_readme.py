@@ -18,7 +18,6 @@ PAGES = [
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
 ]
-# docs/index.md is the site's start page, and the tutorials run in tests of their own.
 _BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _INLINE = re.compile(r"(?<!`)`(harness [^`]+)`")
 
@@ -81,7 +80,8 @@ def test_the_commands_of_a_page_exist(page: Path) -> None:
 
 
 def test_an_unknown_command_or_option_is_found() -> None:
-    text = "```sh\nharness runn greedy  # a comment\nharness run greedy --sets a=1 | head\n```\nand `harness package RUN --chek`."
+    block = "```sh\nharness runn greedy  # a comment\nharness run greedy --sets a=1 | head\n```\n"
+    text = f"{block}and `harness package RUN --chek`."
     assert [fault_of(command) for command in commands_in(text)] == [
         "unknown command: runn",
         "unknown option: --sets",
