@@ -1,8 +1,8 @@
 """`make results`: run the attacks on the demo and on two surrogates, 120 seconds each, and print their table.
 
 The runs are kept in .results/, so an interrupted `make results` continues where it was. An attack is run again only if
-its source, its settings or the target have changed. `--write` writes the table to docs/explanation/results.md. The second surrogate
-is trained by `python -m tests.surrogate offsets`.
+its source, its settings or the target have changed. `--write` writes the table to docs/explanation/results.md. The
+second surrogate is trained by `python -m tests.surrogate offsets`.
 """
 
 import argparse
