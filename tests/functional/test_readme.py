@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
+from harness.audits.registry import AUDITS
 from harness.cli.app import PANELS, load_command
 from harness.cli.typer_classes import GroupWithDefault
+from harness.plugins.discovery import find_attacks
 from tests.functional.machine import ROOT, Machine
 
 README = ROOT / "README.md"
@@ -40,6 +42,12 @@ def test_the_links_of_the_readme_lead_to_files() -> None:
     defined, used = set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE)), re.findall(r"\]\[([^\]]*)\]", text)
     names = {name or shown for shown, name in re.findall(r"\[([^\]\[]+)\]\[([^\]]*)\]", text)}
     assert used and {name.lower() for name in names} == defined
+
+
+def test_the_readme_counts_attacks_and_audits() -> None:
+    attacks = [one for one in find_attacks() if one.origin == "shipped" and one.uses_target and not one.control]
+    assert len(AUDITS) == 6
+    assert f"{len(attacks)} attacks, six audits" in README.read_text(encoding="utf-8")
 
 
 def commands_in(text: str) -> list[str]:
