@@ -71,7 +71,7 @@ test-all: $(VENV)/.installed-dev
 soak: $(VENV)/.installed-dev ## kill processes 500 times, fill a disk, set the clock back, mangle 10,000 submissions
 	@$(BIN)/python -m tests.soak
 
-bench: $(VENV)/.installed-dev ## measure the numbers in the README
+bench: $(VENV)/.installed-dev ## measure the figures of docs/explanation/results.md
 	@$(BIN)/python -m tests.bench
 
 gpu: $(VENV)/.installed-dev ## run the CUDA tests and measure the engine on one GPU
@@ -91,10 +91,10 @@ wheel-check: $(VENV)/.installed-dev ## install the wheel into new environments a
 dockerfile: $(VENV)/.installed-dev ## execute the Dockerfile in a fresh Debian; needs root, debootstrap and bubblewrap
 	@$(BIN)/python -m tests.dockerfile Dockerfile -- doctor
 
-results: $(VENV)/.installed-dev ## run every attack on the demo and on surrogate-dev, for the README's table
+results: $(VENV)/.installed-dev ## run every attack on the demo and on two surrogates, and write the table of results
 	@$(BIN)/python -m tests.bench.results --write
 
-pictures: $(VENV)/.installed-dev ## draw the pictures of the screen for the README
+pictures: $(VENV)/.installed-dev ## draw the pictures of the screen for the docs
 	@$(BIN)/python -m tests.pictures
 
 # torch and the CUDA packages of its builds are not in the lock, because they differ between builds.

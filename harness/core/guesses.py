@@ -1,7 +1,7 @@
 """Guesses: example id, suffix and score, many at a time.
 
 Each field of `Guesses` defines one column. The frames of a worker, the table in run.db, its queries and the inputs of a
-resumed worker follow `GUESSES`, so a new column is a new field here (docs/architecture.md).
+resumed worker follow `GUESSES`, so a new column is a new field here (docs/explanation/architecture.md).
 """
 
 from collections.abc import Sequence

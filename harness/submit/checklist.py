@@ -193,7 +193,12 @@ def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:
 
 def _team(path: Path | None) -> Check:
     if path is None:
-        return Check("team", False, "no team file", "write team.toml with [[members]], or name a file with --team")
+        return Check(
+            "team",
+            False,
+            "no team file",
+            "write team.toml with [[members]] and a `name` for each, or name a file with --team",
+        )
     try:
         team = load_team(path)
     except HarnessError as error:
@@ -202,7 +207,7 @@ def _team(path: Path | None) -> Check:
 
 
 def _description(path: Path | None) -> Check:
-    fix = "describe in Markdown what is new about the attack, and name the file with --description"
+    fix = "describe in Markdown what is new about the attack, in description.md or the file of --description"
     if path is None:
         return Check("description", False, "no description", fix)
     try:

@@ -1,4 +1,4 @@
-"""`make bench`: measure every performance figure of the README on this machine, next to its required value."""
+"""`make bench`: measure the figures of docs/explanation/results.md on this machine, next to its required value."""
 
 import json
 import sys
@@ -25,7 +25,8 @@ from tests.bench import (
 
 
 def main() -> None:
-    """Run all benchmarks. `--json` prints one line of JSON; `--full` measures for as long as the README states.
+    """Run all benchmarks. `--json` prints one line of JSON; `--full` measures as long as the page of results
+    states.
 
     Figures are printed as soon as they are measured. Exit code 1: a benchmark lacks its data.
     """

@@ -2,7 +2,7 @@
 
 The prefixes are spread over the round, with 100 trials each in float32, on the surrogate if present. Each turn measures
 every variant once on the same prefixes, so that a ratio compares measurements that are close in time.
-`python -m tests.bench.optimizations` prints the README's table.
+`python -m tests.bench.optimizations` prints the table of docs/explanation/results.md.
 """
 
 import statistics

@@ -1,8 +1,8 @@
-"""`make results`: run the attacks on the demo and on two surrogates, 120 seconds each, and print the README's table.
+"""`make results`: run the attacks on the demo and on two surrogates, 120 seconds each, and print their table.
 
 The runs are kept in .results/, so an interrupted `make results` continues where it was. An attack is run again only if
-its source, its settings or the target have changed. `--write` writes the table to README.md. The second surrogate is
-trained by `python -m tests.surrogate offsets`.
+its source, its settings or the target have changed. `--write` writes the table to docs/explanation/results.md. The
+second surrogate is trained by `python -m tests.surrogate offsets`.
 """
 
 import argparse
@@ -153,7 +153,7 @@ def _share(value: float | None) -> str:
 def main() -> None:
     """Run the attacks without an earlier run, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the table to README.md")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/explanation/results.md")
     parser.add_argument("--only", choices=list(ROUNDS), help="run the attacks on one round only")
     chosen = parser.parse_args()
     rounds = {name: where for name, where in ROUNDS.items() if chosen.only in (None, name)}
@@ -166,12 +166,12 @@ def main() -> None:
     found = list(results(rounds))
     print(table(found))
     if chosen.write:
-        readme = ROOT / "README.md"
-        before, begin, rest = readme.read_text().partition(BEGIN)
+        page = ROOT / "docs" / "explanation" / "results.md"
+        before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
         _, end, after = rest.partition(END)
         if not begin or not end:
-            sys.exit(f"{readme}: no lines {BEGIN} and {END}. Add them where the table belongs.")
-        readme.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}")
+            sys.exit(f"{page}: no lines {BEGIN} and {END}. Add them where the table belongs.")
+        page.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,11 @@ def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> 
         ((), 2, "no corpus is named. Give a directory or a file, or a round with --round."),
         (("nowhere", "--target", "demo"), 1, "no such file or directory: nowhere"),
         (("empty", "--target", "demo"), 1, "empty contains no paragraph. It is empty."),
-        (("short.txt", "--target", "demo"), 1, "none of which has more than 35 words (--prompt-length)."),
+        (
+            ("short.txt", "--target", "demo"),
+            1,
+            "none of which has more than 35 words. Use longer paragraphs or a smaller --prompt-length.",
+        ),
         (("short.txt",), 2, "no model is named"),
         (
             ("short.txt", "--endpoint", "http://localhost/v1"),

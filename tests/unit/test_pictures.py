@@ -1,13 +1,16 @@
-"""The page of the docs with the pictures of the screen."""
+"""The pictures that pages show."""
 
 import re
-from itertools import product
 
 from tests.functional.machine import ROOT
-from tests.pictures import PICTURES, SCREENS, SIZES, THEMES
+
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 
 
-def test_the_docs_show_every_screen_in_every_size_and_theme() -> None:
-    linked = set(re.findall(r"\]\(\.\./\.pictures/([\w-]+\.svg)\)", (ROOT / "docs" / "screen.md").read_text()))
-    drawn = {f"{name}-{size[0]}-{theme}.svg" for name, size, theme in product(SCREENS, SIZES, THEMES)}
-    assert linked == drawn == {file.name for file in PICTURES.glob("*.svg")}
+def test_every_picture_on_a_page_exists() -> None:
+    shown = {
+        name for page in PAGES for name in re.findall(r"/\.pictures/([\w.-]+)\)", page.read_text(encoding="utf-8"))
+    }
+    drawn = {file.name for file in (ROOT / ".pictures").iterdir()}
+    assert shown
+    assert shown <= drawn

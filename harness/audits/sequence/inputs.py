@@ -109,8 +109,9 @@ def _fail(name: str, sample: Sample, cutting: Cutting, notes: Notes) -> NoReturn
     """Raise the error for a side without a usable paragraph."""
     if number := sample.counts.paragraphs:
         length = cutting.prompt_length
-        wanted = "words on both sides of its cut" if length is None else f"more than {length} words (--prompt-length)"
-        raise HarnessError(f"{name} contains {pluralize(number, 'paragraph')}, none of which has {wanted}.")
+        wanted = "words on both sides of its cut" if length is None else f"more than {length} words"
+        advice = "Use longer paragraphs" + (" or a smaller --prompt-length" if length and length > 1 else "")
+        raise HarnessError(f"{name} contains {pluralize(number, 'paragraph')}, none of which has {wanted}. {advice}.")
     raise HarnessError(f"{name} contains no paragraph. {notes.sentences[0] if notes.sentences else 'It is empty.'}")
 
 

@@ -61,9 +61,10 @@ def test_the_backends_that_stored_records_name_exist() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
-def test_the_readme_describes_every_backend(backend: SandboxBackend) -> None:
+def test_the_docs_describe_every_backend(backend: SandboxBackend) -> None:
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "sandbox.md"
     row = f"| `{backend.name}` | {backend.description} |"
-    assert row in (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8").splitlines()
+    assert row in page.read_text(encoding="utf-8").splitlines()
     assert backend.advice or not backend.is_sandbox
 
 
