@@ -38,4 +38,3 @@ autodoc_preserve_defaults = True
 # Without the prompts of a console, and without its output.
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
-nitpicky = True

@@ -1,8 +1,9 @@
-"""Text of the reference that is generated from the code, so that it cannot be out of date.
+"""What the reference takes from the code: commands, tables of keys and parameters, and docstrings.
 
 A page has a comment such as `<!-- generated: commands -->` where the text belongs.
 """
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,9 +13,11 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 from sphinx.application import Sphinx
+from sphinx.util.typing import stringify_annotation
 
 from harness.cli.app import PANELS, app, load_command
 from harness.cli.typer_classes import HarnessGroup, summary_of
+from harness.core import arrays
 from harness.core.rounds import Round
 from harness.core.settings import Settings
 from harness.plugins.discovery import SHIPPED, AttackFile, find_attacks
@@ -135,8 +138,60 @@ def _pages_with_marks(app: Sphinx, env: Any, added: set[str], changed: set[str],
     return [env.path2doc(str(page)) for page, text in texts.items() if _MARK.search(text)]
 
 
+def _shorten_arrays(
+    app: Sphinx, what: str, name: str, documented: Any, options: Any, signature: str | None, returned: str | None
+) -> tuple[str, str] | None:
+    """Write the names of array types in a signature, as its source does."""
+    return None if signature is None else (_with_array_names(signature), _with_array_names(returned or ""))
+
+
+def _with_array_names(text: str) -> str:
+    for name in ("Tokens", "Ints", "Floats"):
+        text = text.replace(stringify_annotation(getattr(arrays, name), "smart"), name)
+        text = text.replace(stringify_annotation(getattr(arrays, name), "fully-qualified-except-typing"), name)
+    return text
+
+
+def _list_names(app: Sphinx, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
+    """Make a list of the sentences that explain parameters or fields, such as `row: [rows] int64. count: ...`."""
+    names = _names_of(documented)
+    if not names:
+        return
+    one = "|".join(sorted(names, key=len, reverse=True))
+    begin = re.compile(rf"(?:^|(?<=[.)] ))((?:{one})(?:, (?:{one}))*): ")
+    changed: list[str] = []
+    for paragraph in "\n".join(lines).split("\n\n"):
+        text = " ".join(paragraph.split())
+        first, *rest = begin.split(text)
+        changed += [first.strip()] if first.strip() else []
+        changed += [_item(*pair) for pair in zip(rest[::2], rest[1::2], strict=True)]
+    lines[:] = "\n\n".join(changed).split("\n")
+
+
+def _item(names: str, text: str) -> str:
+    # A sentence about the whole can follow the last explanation.
+    text, mark, rest = text.strip().partition(" Raises HarnessError")
+    item = f"- {', '.join(f'`{name}`' for name in names.split(', '))}: {text}"
+    return f"{item}\n\nRaises HarnessError{rest}" if mark else item
+
+
+def _names_of(documented: Any) -> set[str]:
+    """Return the names that a docstring can explain: parameters of a function, attributes of a class."""
+    if inspect.isclass(documented):
+        fields = {*getattr(documented, "__annotations__", {}), *vars(documented)}
+        own = documented.__init__ if "__init__" in vars(documented) else None
+        assigned = set() if own is None else {*own.__code__.co_names, *inspect.signature(own).parameters}
+        return {name for name in fields | assigned if not name.startswith("_")} - {"self"}
+    try:
+        return set(inspect.signature(documented).parameters) - {"self"}
+    except (TypeError, ValueError):
+        return set()
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Connect the generated texts to the build."""
+    """Connect the functions of this module to the build."""
     app.connect("source-read", _fill)
     app.connect("env-get-outdated", _pages_with_marks)
+    app.connect("autodoc-process-signature", _shorten_arrays)
+    app.connect("autodoc-process-docstring", _list_names)
     return {"parallel_read_safe": True}
