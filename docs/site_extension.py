@@ -25,7 +25,7 @@ from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
 from harness.sweeps.file import SweepFile
 
-_MARK = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
 
 
 def commands() -> Iterator[str]:
@@ -118,7 +118,7 @@ def _attack(attack: AttackFile) -> Iterator[str]:
     yield _table("parameter", parameters) if parameters else "It has no parameters."
 
 
-_TEXTS = {
+TEXTS = {
     "commands": commands,
     "settings": lambda: keys_of(Settings),
     "round": lambda: keys_of(Round, without=("source",)),
@@ -128,14 +128,14 @@ _TEXTS = {
 
 
 def _fill(app: Sphinx, page: str, content: list[str]) -> None:
-    content[0] = _MARK.sub(lambda mark: "\n\n".join(_TEXTS[mark[1]]()), content[0])
+    content[0] = MARK.sub(lambda mark: "\n\n".join(TEXTS[mark[1]]()), content[0])
 
 
 def _pages_with_marks(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
     """Return the pages that every build reads again, because the code can have changed."""
     pages = (Path(env.doc2path(page)) for page in env.found_docs)
     texts = {page: page.read_text(encoding="utf-8") for page in pages if page.suffix == ".md"}
-    return [env.path2doc(str(page)) for page, text in texts.items() if _MARK.search(text)]
+    return [env.path2doc(str(page)) for page, text in texts.items() if MARK.search(text)]
 
 
 def _shorten_arrays(
