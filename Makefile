@@ -16,7 +16,7 @@ COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib harness attacks >/
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 FAST   = -m "not slow"
 
-.PHONY: help demo install install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check dockerfile results lock relock clean
+.PHONY: help demo docs install install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check dockerfile results lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -57,7 +57,7 @@ test-busy: $(VENV)/.installed-dev ## run the fast tests while two processes keep
 	trap 'kill $$first $$second' EXIT; trap 'exit 130' INT TERM; \
 	$(PYTEST) $(FAST); exit $$?
 
-check: lint test-all ## check format, lint, types and import contracts, run all tests
+check: lint docs test-all ## check format, lint, types and import contracts, build the docs, run all tests
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -67,6 +67,9 @@ lint: $(VENV)/.installed-dev
 
 test-all: $(VENV)/.installed-dev
 	$(PYTEST)
+
+docs: $(VENV)/.installed-dev ## build the documentation into build/docs; a warning is an error
+	@$(BIN)/python -m sphinx -W --keep-going --quiet -b html docs build/docs
 
 soak: $(VENV)/.installed-dev ## kill processes 500 times, fill a disk, set the clock back, mangle 10,000 submissions
 	@$(BIN)/python -m tests.soak

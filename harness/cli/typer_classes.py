@@ -84,8 +84,8 @@ class _WithCommonOptions:
         pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
         return [piece.translate({ord("{"): "", ord("}"): ""}) for piece in pieces]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, options and common options as three sections."""
+    def help_sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+        """Return the names and the help texts of arguments, options and common options."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Common options": []}
         for parameter in self.get_params(ctx):
             type_ = parameter.type_descriptor
@@ -99,7 +99,10 @@ class _WithCommonOptions:
             else:
                 is_common = parameter.name in _COMMON_NAMES
                 sections["Common options" if is_common else "Options"].append(record)
-        _write_sections(formatter, sections)
+        return sections
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write_sections(formatter, self.help_sections(ctx))
 
 
 def _write_sections(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:

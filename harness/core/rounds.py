@@ -79,42 +79,57 @@ class Fold(BaseModel):
 
 
 class Round(BaseModel):
-    """The rules of one contest. `load_round` makes all paths absolute.
-
-    `answer_rows` selects the attacked rows of `prefix_file`, `answer_file` and `preprefix_file`, `train_rows` the rows
-    of the training files. Both are half-open ranges, and None means all rows. `preprefix_file` has the tokens before
-    each attacked prefix. It is only used to compute clusters and never reaches an attack.
-    """
+    """The rules of one contest. `load_round` makes all paths absolute."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")
-    title: str
-    prefix_file: Path
-    answer_file: Path | None = None
-    preprefix_file: Path | None = None
-    answer_rows: RowRange | None = None
-    train_prefix_file: Path | None = None
-    train_suffix_file: Path | None = None
-    train_preprefix_file: Path | None = None
-    train_rows: RowRange | None = None
-    clusters: Literal["computed", "none"] = "computed"
-    prefix_length: int = Field(50, ge=1, le=4096)
-    suffix_length: int = Field(50, ge=1, le=4096)
-    vocabulary: int = Field(50257, ge=2, le=1 << 32)
-    error_cap: int = Field(100, ge=1)
-    row_cap: int = Field(100_000, ge=1)
-    budget: Seconds = 86400.0
-    budget_machine: BudgetMachine | None = Field(
-        None, description="The machine in whose standard seconds the budget is; None for wall seconds."
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$", description="Name of the round, which runs and bundles record."
     )
-    target: str
-    revision: str = "main"
-    fold: Fold | None = None
+    title: str = Field(description="One line for lists and reports.")
+    prefix_file: Path = Field(description="Tokens of the attacked prefixes, a `.npy` array [rows, prefix_length].")
+    answer_file: Path | None = Field(
+        None, description="Their suffixes [rows, suffix_length]. Without this file the round is blind."
+    )
+    preprefix_file: Path | None = Field(
+        None,
+        description="Tokens before each attacked prefix. They are used to compute clusters and never reach an attack.",
+    )
+    answer_rows: RowRange | None = Field(
+        None,
+        description="Attacked rows of the three files above, as first row and row after the last. All by default.",
+    )
+    train_prefix_file: Path | None = Field(None, description="Prefixes of the training examples that attacks get.")
+    train_suffix_file: Path | None = Field(None, description="Their suffixes. Both files are given, or none.")
+    train_preprefix_file: Path | None = Field(None, description="Tokens before each prefix of a training example.")
+    train_rows: RowRange | None = Field(None, description="Rows of the training files, as in `answer_rows`.")
+    clusters: Literal["computed", "none"] = Field(
+        "computed",
+        description="`computed` joins examples that share 32 tokens, and intervals draw whole clusters. "
+        "`none` takes every example as independent.",
+    )
+    prefix_length: int = Field(50, ge=1, le=4096, description="Tokens of a prefix.")
+    suffix_length: int = Field(50, ge=1, le=4096, description="Tokens of a suffix.")
+    vocabulary: int = Field(
+        50257, ge=2, le=1 << 32, description="Number of token ids. The target must predict as many."
+    )
+    error_cap: int = Field(100, ge=1, description="Wrong rows at which scoring stops.")
+    row_cap: int = Field(100_000, ge=1, description="Rows that a submission may have.")
+    budget: Seconds = Field(86400.0, description="Time that a run may take, such as `10m` or `24h`.")
+    budget_machine: BudgetMachine | None = Field(
+        None,
+        description="Machine in whose standard seconds the budget is: `p100`, or the output of "
+        "`harness bench --calibrate --json`. Wall clock by default.",
+    )
+    target: str = Field(description="Model under attack: hub id, directory, `demo` or one of its sizes.")
+    revision: str = Field("main", description="Revision of a target on the hub.")
+    fold: Fold | None = Field(
+        None, description="Fold of the training rows that is attacked. The name of a derived round sets it."
+    )
     presets: Presets = Field(
         {},
         exclude=True,
-        description="Values of parameters with which an attack fits into the budget, by the name of the attack. "
+        description="A table `[presets.ATTACK]` has values of parameters with which the attack fits into the budget. "
         "They are no rules: neither records nor comparisons of rounds contain them.",
     )
     source: Path | None = Field(None, description="The file that the round was read from; not a field of that file.")

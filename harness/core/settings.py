@@ -4,7 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core import paths
 from harness.core.errors import HarnessError
@@ -13,19 +13,18 @@ from harness.core.text import shorten
 
 
 class Settings(BaseModel):
-    """The content of config.toml. Each value has a default.
-
-    theme: the name of a Textual theme. round: the default of `--round`, and the round that Home selects. device: the
-    device that `auto` stands for. on_finish: a command, as a list of arguments, that the screen starts when a run
-    ends; its environment has HARNESS_RUN and HARNESS_STATUS.
-    """
+    """The content of config.toml. Each value has a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    theme: str | None = None
-    round: str = "demo"
-    device: str = "auto"
-    on_finish: list[str] = []
+    theme: str | None = Field(None, description="Name of a Textual theme. NO_COLOR turns all colours off.")
+    round: str = Field("demo", description="Default of `--round`, and the round that the screen selects at its start.")
+    device: str = Field("auto", description="Device that `--device auto` stands for.")
+    on_finish: list[str] = Field(
+        [],
+        description="Command, as a list of arguments, that the screen starts when a run ends. Its environment has "
+        "HARNESS_RUN and HARNESS_STATUS.",
+    )
 
 
 def settings_file() -> Path:

@@ -50,24 +50,28 @@ Seed = Annotated[int, Field(ge=0)]
 
 
 class SweepFile(BaseModel):
-    """The content of a sweep file.
-
-    name: part of the sweep's id, the name of the file by default. baseline: the setting that others are compared with,
-    as `SweptRun.setting` names it. budget, limit: as the options of `harness run`. params: for an attack, each
-    parameter with one value or a list of values. Every combination becomes a run.
-    """
+    """The content of a sweep file. Every combination of its values becomes a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=_NAME)
-    attacks: tuple[str, ...] = Field(min_length=1)
-    rounds: tuple[str, ...] = Field(("demo",), min_length=1)
-    targets: tuple[str, ...] = ()
-    seeds: tuple[Seed, ...] = Field((0,), min_length=1)
-    baseline: str | None = None
-    budget: Annotated[str | None, BeforeValidator(_duration)] = None
-    limit: int | None = Field(None, ge=1)
-    params: dict[str, dict[str, Values]] = {}
+    name: str = Field(pattern=_NAME, description="Part of the sweep's id. The default is the name of the file.")
+    attacks: tuple[str, ...] = Field(min_length=1, description="Names of attacks.")
+    rounds: tuple[str, ...] = Field(("demo",), min_length=1, description="Names of rounds, or their TOML files.")
+    targets: tuple[str, ...] = Field(
+        (), description="Hub ids or directories. By default each round has its own target."
+    )
+    seeds: tuple[Seed, ...] = Field((0,), min_length=1, description="Seeds of the draws.")
+    baseline: str | None = Field(
+        None, description="Setting that the others are compared with, such as `baseline trials=4` or `greedy`."
+    )
+    budget: Annotated[str | None, BeforeValidator(_duration)] = Field(
+        None, description="Budget of each run, such as `30m`. The default is that of the round."
+    )
+    limit: int | None = Field(None, ge=1, description="Attack only the first examples, as many as this.")
+    params: dict[str, dict[str, Values]] = Field(
+        {},
+        description="A table `[params.ATTACK]` has one value, or a list of values, for each parameter that it names.",
+    )
 
 
 class SweptRun(BaseModel):

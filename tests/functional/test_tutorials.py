@@ -1,14 +1,11 @@
-"""The commands of the tutorials run, one after the other, as a reader types them."""
+"""The tutorials do what they say: their blocks run in order, and the commands print what the pages show."""
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.functional.machine import ROOT, Machine
+from tests.functional.machine import ROOT, kill_processes_that_name
+from tests.functional.walkthrough import require_output, steps_in, walk_through
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 
@@ -16,14 +13,49 @@ TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_the_commands_of_a_tutorial(machine: Machine, page: Path) -> None:
+def test_a_tutorial(tmp_path: Path, page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    environment = machine.env()
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    command = ["bash", "-euo", "pipefail", "-c", "\n".join(blocks)]
-    done = subprocess.run(command, cwd=machine.folder, env=environment, capture_output=True, text=True, timeout=600)
-    assert blocks and done.returncode == 0, done.stderr
-    # What a page shows as output is what the commands print.
-    for part in re.findall(r"(?:^    .*\n)+", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE):
-        assert re.sub(r"^    ", "", part, flags=re.MULTILINE) in done.stdout, done.stdout
+    try:
+        printed = walk_through(text, tmp_path)
+    finally:
+        kill_processes_that_name(str(tmp_path))
+    for step, output in zip(steps_in(text), printed, strict=True):
+        for shown in step.outputs:
+            require_output(shown, output.replace(str(tmp_path), "~"))
+
+
+PAGE = """
+```toml
+# sub/team.toml
+name = "x"
+```
+
+```sh
+cat sub/team.toml
+echo 'abcd-greedy took 0:07' 'recall 0.301, 12 % more'
+```
+
+```text
+name = "x"
+efgh-greedy took 1:15 recall 0.310, 11.5 % ...
+```
+"""
+
+
+OUTPUT = """# sub/team.toml
+name = "x"
+abcd-greedy took 0:07 recall 0.301, 12 % more
+"""
+
+
+def test_the_runner_compares_what_a_page_shows(tmp_path: Path) -> None:
+    file, commands = steps_in(PAGE)
+    assert walk_through(PAGE, tmp_path) == ["", OUTPUT]
+    assert file.outputs == ()
+    (shown,) = commands.outputs
+    require_output(shown, OUTPUT)
+    for wrong in (shown.replace("took", "needed"), shown.replace("0.310", "0.350"), shown.replace("11.5", "20")):
+        with pytest.raises(AssertionError, match=r"the page shows|on the page, .* printed"):
+            require_output(wrong, OUTPUT)
+    with pytest.raises(AssertionError, match="No such file"):
+        walk_through("```sh\ncat absent\n```\n", tmp_path / "other")
