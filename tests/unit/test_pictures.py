@@ -1,13 +1,27 @@
-"""The page of the docs with the pictures of the screen."""
+"""The gallery and the files of its pictures."""
 
 import re
-from itertools import product
 
 from tests.functional.machine import ROOT
-from tests.pictures import PICTURES, SCREENS, SIZES, THEMES
+from tests.pictures import PICTURES
+from tests.pictures.pages import PAGES
+from tests.pictures.recording import RECORDING
+from tests.pictures.screens import SCREENS, file_name, variants
+
+GALLERY = ROOT / "docs" / "gallery.md"
+BYTES = 4_000_000
 
 
-def test_the_docs_show_every_screen_in_every_size_and_theme() -> None:
-    linked = set(re.findall(r"\]\(\.\./\.pictures/([\w-]+\.svg)\)", (ROOT / "docs" / "screen.md").read_text()))
-    drawn = {f"{name}-{size[0]}-{theme}.svg" for name, size, theme in product(SCREENS, SIZES, THEMES)}
-    assert linked == drawn == {file.name for file in PICTURES.glob("*.svg")}
+def test_the_gallery_shows_every_picture_and_no_other() -> None:
+    linked = set(re.findall(r"\]\(pictures/([\w.-]+)\)", GALLERY.read_text(encoding="utf-8")))
+    screens = {file_name(name, size, theme) for name in SCREENS for size, theme in variants(name)}
+    drawn = screens | {f"{name}.png" for name in PAGES} | {f"{RECORDING}.svg"}
+    assert linked == drawn == {file.name for file in PICTURES.iterdir()}
+
+
+def test_pictures_are_small_and_load_nothing() -> None:
+    files = list(PICTURES.iterdir())
+    assert sum(file.stat().st_size for file in files) < BYTES
+    assert all(file.stat().st_size < 150_000 for file in files if file.suffix == ".png")
+    for file in PICTURES.glob("*.svg"):
+        assert not re.search(r"<script|@import|url\(\"?http", file.read_text(encoding="utf-8")), file
