@@ -97,7 +97,7 @@ dockerfile: $(VENV)/.installed-dev ## execute the Dockerfile in a fresh Debian; 
 results: $(VENV)/.installed-dev ## run every attack on the demo and on two surrogates, and write the table of results
 	@$(BIN)/python -m tests.bench.results --write
 
-pictures: $(VENV)/.installed-dev ## draw the pictures of the screen for the docs
+pictures: $(VENV)/.installed-dev ## draw every screen and page of the gallery, and record a first run
 	@$(BIN)/python -m tests.pictures
 
 # torch and the CUDA packages of its builds are not in the lock, because they differ between builds.

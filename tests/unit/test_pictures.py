@@ -1,16 +1,33 @@
-"""The pictures that pages show."""
+"""The gallery and the files of its pictures."""
 
 import re
 
 from tests.functional.machine import ROOT
+from tests.pictures import PICTURES
+from tests.pictures.pages import PAGES
+from tests.pictures.recording import RECORDING
+from tests.pictures.screens import SCREENS, file_name, variants
 
-PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+GALLERY = ROOT / "docs" / "gallery.md"
+BYTES = 4_000_000
+
+
+def test_the_gallery_shows_every_picture_and_no_other() -> None:
+    linked = set(re.findall(r"\]\(pictures/([\w.-]+)\)", GALLERY.read_text(encoding="utf-8")))
+    screens = {file_name(name, size, theme) for name in SCREENS for size, theme in variants(name)}
+    drawn = screens | {f"{name}.png" for name in PAGES} | {f"{RECORDING}.svg"}
+    assert linked == drawn == {file.name for file in PICTURES.iterdir()}
 
 
 def test_every_picture_on_a_page_exists() -> None:
-    shown = {
-        name for page in PAGES for name in re.findall(r"/\.pictures/([\w.-]+)\)", page.read_text(encoding="utf-8"))
-    }
-    drawn = {file.name for file in (ROOT / ".pictures").iterdir()}
-    assert shown
-    assert shown <= drawn
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    names = {name for page in pages for name in re.findall(r"pictures/([\w.-]+)\)", page.read_text(encoding="utf-8"))}
+    assert names <= {file.name for file in PICTURES.iterdir()}
+
+
+def test_pictures_are_small_and_load_nothing() -> None:
+    files = list(PICTURES.iterdir())
+    assert sum(file.stat().st_size for file in files) < BYTES
+    assert all(file.stat().st_size < 150_000 for file in files if file.suffix == ".png")
+    for file in PICTURES.glob("*.svg"):
+        assert not re.search(r"<script|@import|url\(\"?http", file.read_text(encoding="utf-8")), file

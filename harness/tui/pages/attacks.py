@@ -152,7 +152,9 @@ class AttacksPage(Vertical):
         if key != self._described:
             return
         panel = self.query_one("#source", Panel)
-        panel.set_title(f"{attack.path} · {pluralize(source.count(chr(10)), 'line')}")
+        # A path below the current directory is shown as one would type it.
+        path = attack.path.relative_to(Path.cwd()) if attack.path.is_relative_to(Path.cwd()) else attack.path
+        panel.set_title(f"{path} · {pluralize(source.count(chr(10)), 'line')}")
         self.query_one("#source-text", Static).update(highlight(source, language="python"))
         self.query_one("#source-scroll").scroll_home(animate=False)
 

@@ -1,0 +1,111 @@
+"""CONTRIBUTING, the templates and the workflows: valid, and true of this repository."""
+
+import re
+import subprocess
+import sys
+from datetime import date
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness import __version__
+from tests.functional.machine import ROOT
+
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+FORMS = sorted(set((GITHUB / "ISSUE_TEMPLATE").glob("*.yml")) - {GITHUB / "ISSUE_TEMPLATE" / "config.yml"})
+PAGES = ("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CHANGELOG.md", "docs/gallery.md")
+BIN = Path(sys.executable).parent
+
+
+def run(program: str, *arguments: str | Path) -> None:
+    """Run a program of the test tools. It must find nothing."""
+    done = subprocess.run([BIN / program, *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def used_targets(text: str) -> set[str]:
+    """Return the targets in commands such as `make TORCH=cpu install-dev`."""
+    commands = re.findall(r"(?:^ *|run: |`|entry: )make ([^`\n]*)", text, re.MULTILINE)
+    words = [word for command in commands for word in takewhile(lambda word: word != "#", command.split())]
+    return {word for word in words if re.fullmatch(r"[a-z-]+", word)}
+
+
+def test_workflows_have_no_errors() -> None:
+    assert WORKFLOWS
+    run("actionlint", *WORKFLOWS)
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("github-workflows", WORKFLOWS),
+        ("github-issue-forms", FORMS),
+        ("github-issue-config", [GITHUB / "ISSUE_TEMPLATE" / "config.yml"]),
+        ("dependabot", [GITHUB / "dependabot.yml"]),
+        ("citation-file-format", [ROOT / "CITATION.cff"]),
+    ],
+)
+def test_files_follow_their_schema(schema: str, files: list[Path]) -> None:
+    assert files
+    run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_have_small_permissions_and_pinned_actions(workflow: Path) -> None:
+    content = yaml.safe_load(workflow.read_text())
+    assert content["permissions"] == {"contents": "read"}
+    allowed = {
+        "docs": {"publish": {"pages": "write", "id-token": "write"}},
+        "release": {"publish": {"id-token": "write"}},
+    }
+    further = {name: job["permissions"] for name, job in content["jobs"].items() if "permissions" in job}
+    assert further == allowed.get(workflow.stem, {})
+    assert all("timeout-minutes" in job for job in content["jobs"].values())
+    used = [step["uses"] for job in content["jobs"].values() for step in job["steps"] if "uses" in step]
+    assert used and all(re.fullmatch(r"[\w./-]+@v\d[\d.]*", action) for action in used)
+
+
+@pytest.mark.parametrize("file", ["CONTRIBUTING.md", *WORKFLOWS, ".pre-commit-config.yaml"], ids=str)
+def test_named_make_targets_exist(file: str | Path) -> None:
+    assert used_targets((ROOT / file).read_text(encoding="utf-8")) <= make_targets()
+
+
+def test_targets_are_found_in_text() -> None:
+    text = "make TORCH=cpu install-dev # make it\n`make lint` - run: make docs A=b\n  entry: make check\nto make a round"
+    assert used_targets(text) == {"install-dev", "lint", "docs", "check"}
+
+
+def test_the_workflow_tests_every_supported_python() -> None:
+    classifiers = re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text())
+    content = yaml.safe_load((GITHUB / "workflows" / "test.yml").read_text())
+    assert classifiers == content["jobs"]["fast"]["strategy"]["matrix"]["python"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_to_files_and_paths_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    missing = [link for link in links if not ((ROOT / page).parent / link).exists()]
+    invented = ("harness/audits/surprise/", "harness/cli/audit_surprise.py", "harness/cli/hello.py")
+    paths = re.findall(r"`((?:attacks|harness|tests|docs)/[\w./-]*)`", text)
+    missing += [
+        path for path in paths if not path.startswith((*invented, "attacks/mine")) and not (ROOT / path).exists()
+    ]
+    assert not missing
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == __version__
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## \[([^\]]+)\](?: - (\S+))?$", changelog, re.MULTILINE)
+    assert versions[0] == ("Unreleased", "")
+    assert all(date.fromisoformat(day) for _, day in versions[1:])
+    assert __version__ in changelog
