@@ -1,6 +1,6 @@
 """Record the guesses of `baseline` on the demo round, which `harness demo` replays where torch is not installed.
 
-    python -m tests.demo_target.recording
+python -m tests.demo_target.recording
 """
 
 import json

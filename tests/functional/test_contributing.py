@@ -69,7 +69,7 @@ def test_an_attack_is_written_run_and_passes_the_contract(clone: Clone) -> None:
     assert summary["status"] == "finished" and summary["recall_at_cap"] > 0
     file = clone.folder / "attacks" / "mine.py"
     source = re.sub(r'\A""".*', '"""Sample at a low temperature.', file.read_text(encoding="utf-8"))
-    source, count = re.subn(r'^    reference = ".*"$', '    reference = "new here"', source, flags=re.MULTILINE)
+    source, count = re.subn(r'^    reference = "".*$', '    reference = "new here"', source, flags=re.MULTILINE)
     assert count == 1
     file.write_text(source, encoding="utf-8")
     assert " passed" in clone.run("pytest", "tests/contract", "-q", "-k", "mine", "-p", "no:cacheprovider")

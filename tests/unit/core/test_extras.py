@@ -63,9 +63,7 @@ def other_distribution(site: Path) -> Path:
     return site
 
 
-def test_another_distribution_with_a_package_harness_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_distribution_with_a_package_harness_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert clash_sentence() is None
     monkeypatch.syspath_prepend(other_distribution(tmp_path))
     sentence = clash_sentence()
