@@ -21,6 +21,7 @@ _SAME_KIND = (
     "This assumes that the control is text of the same kind, which the model has not seen. Otherwise the difference "
     "may show how predictable the two texts are."
 )
+_NO_ROOM = "did not fit into the model's context (use a smaller --prompt-length and --longest-suffix)"
 _NOT_ABSENT = "This does not show that the corpus was not in the training data."
 
 
@@ -73,7 +74,7 @@ def _why_untested(dataset: Dataset, results: Results) -> str:
         states = Counter(state for state, is_one in zip(results.states, is_side, strict=True) if is_one)
         if states and not states[State.COMPLETED]:
             (state, number), *_ = states.most_common()
-            why = "did not fit into the model's context" if state is State.NO_ROOM else "got no answer"
+            why = _NO_ROOM if state is State.NO_ROOM else "got no answer"
             return f"no paragraph of the {side} was completed: {number:,} {why}"
     return "its completions are too short to be compared with a control, or all share text with it"
 

@@ -69,7 +69,11 @@ def test_a_single_paragraph_concludes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "why"), [(State.NO_ROOM, "did not fit into the model's context"), (State.UNANSWERED, "got no answer")]
+    ("state", "why"),
+    [
+        (State.NO_ROOM, "did not fit into the model's context (use a smaller --prompt-length and --longest-suffix)"),
+        (State.UNANSWERED, "got no answer"),
+    ],
 )
 def test_an_audit_whose_control_was_not_completed_says_why(state: State, why: str) -> None:
     data = dataset([False] * 3 + [True] * 2)
