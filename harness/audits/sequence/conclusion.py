@@ -76,6 +76,8 @@ def _why_untested(dataset: Dataset, results: Results) -> str:
             (state, number), *_ = states.most_common()
             why = _NO_ROOM if state is State.NO_ROOM else "got no answer"
             return f"no paragraph of the {side} was completed: {number:,} {why}"
+    if len(dataset) == 1:
+        return "a single paragraph has no other one to be compared with (use more text or --control)"
     return "its completions are too short to be compared with a control, or all share text with it"
 
 

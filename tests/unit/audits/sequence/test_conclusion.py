@@ -65,7 +65,8 @@ def test_without_an_unseen_control_the_answer_is_at_most_possibly() -> None:
 
 def test_a_single_paragraph_concludes_nothing() -> None:
     conclusion = against_chance([1], [TOO_SHORT])
-    assert conclusion.answer == "Cannot be concluded" and "too short" in conclusion.evidence
+    assert conclusion.answer == "Cannot be concluded" and "(use more text or --control)" in conclusion.evidence
+    assert "too short" in against_chance([1, 1], [TOO_SHORT] * 2).evidence
 
 
 @pytest.mark.parametrize(
