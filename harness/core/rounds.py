@@ -115,7 +115,9 @@ class Round(BaseModel):
     )
     error_cap: int = Field(100, ge=1, description="Wrong rows at which scoring stops.")
     row_cap: int = Field(100_000, ge=1, description="Rows that a submission may have.")
-    budget: Seconds = Field(86400.0, description="Time that a run may take, such as `10m` or `24h`.")
+    budget: Seconds = Field(
+        86400.0, description="Time that a run may take, such as `10m` or `24h`; a number is in seconds."
+    )
     budget_machine: BudgetMachine | None = Field(
         None,
         description="Machine in whose standard seconds the budget is: `p100`, or the output of "
