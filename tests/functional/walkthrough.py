@@ -2,8 +2,8 @@
 
 A block of `sh` is run. A block of any language whose first line is a comment with a path, such as `# attacks/probe.py`,
 becomes that file. A block of `text` is output of the block of `sh` before it: `...` stands for any text, and the ids of
-runs, the times and the widths of columns may differ. Numbers with three decimals may differ by TOLERANCE, and percentages by as much, because
-other machines round differently.
+runs, the times and the widths of columns may differ. Numbers with three decimals may differ by TOLERANCE, and
+percentages by as much, because other machines round differently.
 """
 
 import os
