@@ -2,7 +2,7 @@
 
 A block of `sh` is run. A block of any language whose first line is a comment with a path, such as `# attacks/probe.py`,
 becomes that file. A block of `text` is output of the block of `sh` before it: `...` stands for any text, and the ids of
-runs, the times and the widths of columns may differ. Numbers with three decimals may differ by TOLERANCE, and
+runs, the times and the widths of columns may differ. Numbers with three decimals or more may differ by TOLERANCE, and
 percentages by as much, because other machines round differently.
 """
 
@@ -21,14 +21,14 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
 _VARYING = re.compile(
     r"(?P<any>\.\.\.)|(?P<run>\b[a-z0-9]{4}-(?=[a-z]))|(?P<time>\b\d+:\d\d\b)|(?P<percent>\b\d+\.?\d*(?= %))"
-    r"|(?P<number>\b\d\.\d{3}\b)"
+    r"|(?P<number>\b\d\.\d{3,}\b)"
 )
 _PATTERNS = {
     "any": ".*?",
     "run": "[a-z0-9]{4}-",
     "time": r"\d+:\d\d",
     "percent": r"(\d+\.?\d*)",
-    "number": r"(\d\.\d{3})",
+    "number": r"(\d\.\d{3,})",
 }
 _END = "__end_of_block_{}__"
 
