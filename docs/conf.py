@@ -30,6 +30,8 @@ nb_execution_mode = "auto"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 
+# Dashes of options are no typographic dashes.
+smartquotes = False
 # A docstring has names of code in single backticks.
 default_role = "code"
 autodoc_member_order = "bysource"

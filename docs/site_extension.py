@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel
 from sphinx.application import Sphinx
 from sphinx.util.typing import stringify_annotation
@@ -75,19 +76,23 @@ def _escaped(text: str) -> str:
 
 def keys_of(model: type[BaseModel], *, without: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the table of the keys of a TOML file, from the model that checks it."""
-    # TOML has no null: a key without a value is left out.
-    parameters = (
-        replace(one, type=one.type.removesuffix(" or none"), default="") if one.default == "none" else one
-        for one in parameters_in(model.model_json_schema())
-        if one.name not in without
-    )
+    parameters = (_in_toml(one) for one in parameters_in(model.model_json_schema()) if one.name not in without)
     yield _table("key", parameters)
+
+
+def _in_toml(key: Parameter) -> Parameter:
+    """Return a key as it is written in TOML, which has tables and no null. Patterns of names say nothing to people."""
+    is_optional = key.default == "none"
+    type_ = key.type.removesuffix(" or none") if is_optional else key.type
+    bounds = tuple(bound for bound in key.bounds if not bound.startswith("matching "))
+    default = "" if is_optional else key.default
+    return replace(key, type=type_.replace("object", "table"), default=default, bounds=bounds)
 
 
 def _table(what: str, parameters: Iterable[Parameter]) -> str:
     rows = [f"| {what} | value | default | meaning |", "|---|---|---|---|"]
     for one in parameters:
-        value = ", ".join((one.type, *(re.sub("^matching (.*)", r"matching `\1`", bound) for bound in one.bounds)))
+        value = ", ".join((one.type, *one.bounds))
         default = "required" if one.default is None else f"`{one.default}`" if one.default else ""
         cells = (_cell(f"`{one.name}`"), _cell(_escaped(value)), _cell(default), _cell(one.description))
         rows.append("| " + " | ".join(cells) + " |")
@@ -142,14 +147,24 @@ def _shorten_arrays(
     app: Sphinx, what: str, name: str, documented: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str, str] | None:
     """Write the names of array types in a signature, as its source does."""
+    if getattr(documented, "_is_protocol", False):
+        return "", ""
     return None if signature is None else (_with_array_names(signature), _with_array_names(returned or ""))
 
 
 def _with_array_names(text: str) -> str:
-    for name in ("Tokens", "Ints", "Floats"):
-        text = text.replace(stringify_annotation(getattr(arrays, name), "smart"), name)
-        text = text.replace(stringify_annotation(getattr(arrays, name), "fully-qualified-except-typing"), name)
+    for name, type_ in _ARRAYS.items():
+        text = text.replace(stringify_annotation(type_, "smart"), name)
     return text
+
+
+_ARRAYS = {
+    "Tokens": arrays.Tokens,
+    "Ints": arrays.Ints,
+    "Floats": arrays.Floats,
+    "NDArray": NDArray[Any],
+    "ArrayLike": ArrayLike,
+}
 
 
 def _list_names(app: Sphinx, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:

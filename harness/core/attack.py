@@ -143,12 +143,13 @@ class Context(Protocol):
 class Attack(ABC, Generic[ParamsType]):
     """A plugin that turns prefixes into guesses.
 
-    Class attributes: `name` is used on the command line. `reference` is the publication of the method. `control` is
-    true for an attack that measures something else and may not be submitted. `uses_target` is false if no model is
-    needed. `reference_model` is the hub id or directory of the reference model if `--reference` names no other one ("":
-    none). `guesses_per_example` is the number of suffixes per example in the submission (0: any number). `requires`
-    lists distributions that must be installed besides those of the harness. `models` lists the models that are loaded
-    besides the target, which a submission names.
+    Class attributes, whose values are literals, because the source is read without running it:
+
+    name: the name on the command line. reference: the publication of the method. control: true for an attack that
+    measures something else and may not be submitted. uses_target: false if no model is needed. reference_model: the hub
+    id or directory of the reference model if `--reference` names no other one, empty for none. guesses_per_example: the
+    number of suffixes per example in the submission, 0 for any number. requires: distributions that must be installed
+    besides those of the harness. models: models that are loaded besides the target, which a submission names.
     """
 
     name: ClassVar[str]

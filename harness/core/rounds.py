@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
 from harness.core import paths
 from harness.core.calibration import BudgetMachine, machine_named
@@ -58,7 +58,7 @@ def _presets(value: Any) -> dict[str, dict[str, PresetValue]]:
     return {attack: preset for attack, preset in value.items() if preset}
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds)]
+Seconds = Annotated[float, BeforeValidator(_seconds), WithJsonSchema({"type": "string"})]
 Presets = Annotated[dict[str, dict[str, PresetValue]], BeforeValidator(_presets)]
 RowRange = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
@@ -115,7 +115,9 @@ class Round(BaseModel):
     )
     error_cap: int = Field(100, ge=1, description="Wrong rows at which scoring stops.")
     row_cap: int = Field(100_000, ge=1, description="Rows that a submission may have.")
-    budget: Seconds = Field(86400.0, description="Time that a run may take, such as `10m` or `24h`.")
+    budget: Seconds = Field(
+        86400.0, description="Time that a run may take, such as `10m` or `24h`; a number is in seconds."
+    )
     budget_machine: BudgetMachine | None = Field(
         None,
         description="Machine in whose standard seconds the budget is: `p100`, or the output of "

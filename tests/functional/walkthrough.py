@@ -2,8 +2,8 @@
 
 A block of `sh` is run. A block of any language whose first line is a comment with a path, such as `# attacks/probe.py`,
 becomes that file. A block of `text` is output of the block of `sh` before it: `...` stands for any text, and the ids of
-runs and the times may differ. Numbers with three decimals may differ by TOLERANCE, and percentages by as much, because
-other machines round differently.
+runs, the times and the widths of columns may differ. Numbers with three decimals or more may differ by TOLERANCE, and
+percentages by as much, because other machines round differently.
 """
 
 import os
@@ -21,14 +21,14 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
 _VARYING = re.compile(
     r"(?P<any>\.\.\.)|(?P<run>\b[a-z0-9]{4}-(?=[a-z]))|(?P<time>\b\d+:\d\d\b)|(?P<percent>\b\d+\.?\d*(?= %))"
-    r"|(?P<number>\b\d\.\d{3}\b)"
+    r"|(?P<number>\b\d\.\d{3,}\b)"
 )
 _PATTERNS = {
     "any": ".*?",
     "run": "[a-z0-9]{4}-",
     "time": r"\d+:\d\d",
     "percent": r"(\d+\.?\d*)",
-    "number": r"(\d\.\d{3})",
+    "number": r"(\d\.\d{3,})",
 }
 _END = "__end_of_block_{}__"
 
@@ -92,11 +92,16 @@ def require_output(shown: str, printed: str) -> None:
     """Raise AssertionError unless `printed` contains the output that a page shows."""
     pattern, numbers, end = "", [], 0
     for found in _VARYING.finditer(shown):
-        pattern += re.escape(shown[end : found.start()]) + _PATTERNS[str(found.lastgroup)]
+        pattern += _literal(shown[end : found.start()]) + _PATTERNS[str(found.lastgroup)]
         if found.lastgroup in ("number", "percent"):
             numbers.append((float(found[0]), TOLERANCE * (100 if found.lastgroup == "percent" else 1)))
         end = found.end()
-    match = re.search(pattern + re.escape(shown[end:]), printed, re.DOTALL)
+    match = re.search(pattern + _literal(shown[end:]), printed, re.DOTALL)
     assert match is not None, f"the page shows\n{shown}\nbut the commands print\n{printed}"
     for (number, tolerance), other in zip(numbers, map(float, match.groups()), strict=True):
         assert abs(number - other) <= tolerance, f"{number} on the page, {other} printed:\n{printed}"
+
+
+def _literal(text: str) -> str:
+    """Return the pattern of a text in which the columns of a table may be wider or narrower."""
+    return "  +".join(map(re.escape, re.split(" {2,}", text)))
