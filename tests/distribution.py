@@ -192,7 +192,7 @@ def use(installed: Installation) -> dict[str, Any]:
     installed.harness("report", summary["id"], "--out", "report.html")
     assert summary["id"] in (installed.folder / "report.html").read_text(encoding="utf-8")
     assert summary["id"] in installed.harness("runs", program="extraction-harness")
-    installed.first_paint(summary["id"])
+    installed.first_paint(summary["id"].partition("-")[0])  # The list of runs abbreviates their ids.
     return summary
 
 
