@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.submit.environment import _torch_folders
+from harness.submit.environment import torch_folders
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRA = "[torch]"
@@ -149,12 +149,27 @@ def install(wheel: Path, folder: Path, *, python: str = sys.executable, extra: s
     programs = folder / "env" / "bin"
     if extra:
         (packages,) = (folder / "env" / "lib").glob("python*/site-packages")
-        for path in _torch_folders():
-            if not (packages / path.name).exists():
-                (packages / path.name).symlink_to(path)
+        for path in torch_folders():
+            _copy(path, packages / path.name)
     pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run([*pip, "--only-binary", ":all:", *sources(), "-c", str(ROOT / "constraints.txt"), f"{wheel}{extra}"])
     return Installation(programs, folder / "work")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file or a directory, as hard links where that is possible. What exists stays."""
+    if source.is_dir():
+        shutil.copytree(source, target, copy_function=_link_or_copy, dirs_exist_ok=True)
+    else:
+        _link_or_copy(str(source), str(target))
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    if not Path(target).exists():
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
 
 
 def install_with_pipx(wheel: Path, folder: Path) -> Installation:
@@ -192,7 +207,7 @@ def use(installed: Installation) -> dict[str, Any]:
     installed.harness("report", summary["id"], "--out", "report.html")
     assert summary["id"] in (installed.folder / "report.html").read_text(encoding="utf-8")
     assert summary["id"] in installed.harness("runs", program="extraction-harness")
-    installed.first_paint(summary["id"])
+    installed.first_paint(summary["id"].partition("-")[0])  # The list of runs abbreviates their ids.
     return summary
 
 

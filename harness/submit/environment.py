@@ -140,7 +140,7 @@ class _NewEnvironment:
             arguments = [*self._source, *torch_install_arguments(version).split()]
             self._pip(arguments, f"installing torch {version}", network=self._may_use_network)
             return f"torch {version} from PyTorch's index", ()
-        folders = tuple(_torch_folders())
+        folders = tuple(torch_folders())
         for folder in folders:
             # A file that the lock installed has precedence.
             if not (self._packages / folder.name).exists():
@@ -173,7 +173,7 @@ class _NewEnvironment:
             raise HarnessError(f"{step} failed: {result.ending} ({shorten(result.last_line, 300)}).")
 
 
-def _torch_folders() -> Iterator[Path]:
+def torch_folders() -> Iterator[Path]:
     """Yield the files and folders in site-packages of torch and of what comes with it."""
     for distribution in importlib.metadata.distributions():
         if not comes_with_torch(canonicalize_name(distribution.name)):

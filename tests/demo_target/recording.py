@@ -9,28 +9,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
+from harness.core.extras import require_extra
 from harness.core.paths import environment_with_package
 from harness.demo import BASELINE_GUESSES
 
 
-def recorded_run(home: Path) -> Path:
-    """Run the demo with torch in the state directory `home`, and return the directory of its run."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "harness", "demo", "--json"],
-        env=environment_with_package() | {"HARNESS_HOME": str(home)},
-        cwd=os.sep,
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return home / "runs" / json.loads(done.stdout)["id"]
-
-
 def main() -> None:
-    """Replace the file in the package with the submission of a new run."""
+    """Run the demo with torch, and replace the file in the package with its submission."""
+    require_extra("torch", "a recording")
     with tempfile.TemporaryDirectory(prefix="recording-") as home:
-        shutil.copyfile(recorded_run(Path(home)) / "submission.csv", BASELINE_GUESSES)
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "harness", "demo", "--json"],
+            env=environment_with_package() | {"HARNESS_HOME": home},
+            cwd=os.sep,
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        shutil.copyfile(json.loads(done.stdout)["submission"], BASELINE_GUESSES)
     print(f"wrote {BASELINE_GUESSES}, {BASELINE_GUESSES.stat().st_size:,} bytes")
 
 

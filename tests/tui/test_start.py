@@ -10,7 +10,7 @@ from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.summary import run_summary
 from harness.tui.form_history import save_values
 from harness.tui.run_list import HEADING
-from tests.functional.machine import OVER, PLUGINS, wait_until
+from tests.functional.machine import OVER, PLUGINS, ROOT, wait_until
 from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, text_of, typed, written
 from tests.tui.piloting import play_screen, until
 from tests.tui.stub_command import StubCommand
@@ -67,6 +67,23 @@ def test_a_missing_value_starts_nothing(plugins: Path) -> None:
 
     play_screen(screen_of("some", plugins), scenario)
     assert all_run_folders() == []
+
+
+def test_without_torch_the_form_says_what_to_install(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hiding = place / "hiding"
+    hiding.mkdir(exist_ok=True)
+    (hiding / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(hiding))
+    before = all_run_folders()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await form(pilot)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "torch is not installed" in text_of(pilot, "#message"))
+        assert "pip install 'extraction-harness[torch]'" in text_of(pilot, "#message")
+
+    play_screen(screen_of("greedy", ROOT / "attacks"), scenario)
+    assert all_run_folders() == before
 
 
 def test_several_values_show_and_start_a_command_each(
