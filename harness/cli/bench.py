@@ -12,8 +12,8 @@ from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.resolving import require_device
 from harness.core.calibration import SHIPPED_MACHINES, Calibration
 from harness.core.errors import HarnessError
-from harness.core.extras import require_extra
 from harness.core.examples import load_prefixes
+from harness.core.extras import require_extra
 from harness.core.rounds import load_round
 from harness.core.text import format_number
 from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
