@@ -39,7 +39,10 @@ def prepare(folder: Path) -> None:
     """Write all records and pages into `folder`, which is the current directory. Takes some minutes."""
     _audits(folder)
     _harness("run", "baseline", "--round", "demo", "--set", "trials=1", "--seed", "7")
-    _harness("tune", "sampling", "--round", "demo", "--set", "trials=2", "--limit", "200", "--runs", "16")
+    varied = ("--vary", "temperature=0.3..1.5", "--vary", "top_p=0.5..1")
+    fixed = ("trials=2", "ranker=mean_loss", "typical_p=1", "repetition_penalty=1")
+    settings = (*varied, *(part for value in fixed for part in ("--set", value)))
+    _harness("tune", "sampling", "--round", "demo", *settings, "--limit", "200", "--runs", "16")
     (folder / "sweep.toml").write_text(_SWEEP)
     _harness("sweep", "sweep.toml", "--ray", "none")
     _harness("sweep", "show", "--report", "sweep.html")

@@ -9,7 +9,7 @@ from tests.pictures.recording import RECORDING
 from tests.pictures.screens import SCREENS, file_name, variants
 
 GALLERY = ROOT / "docs" / "gallery.md"
-BYTES = 4_000_000
+BYTES = 5_000_000
 
 
 def test_the_gallery_shows_every_picture_and_no_other() -> None:
