@@ -18,6 +18,7 @@ from harness.core.text import shorten
 PROGRAM = (sys.executable, "-P", "-m", "harness")
 _ANSWER_BYTES = 1 << 20
 _PROGRESS_BYTES = 4096
+_LINE_CHARACTERS = 500
 _ERRORS = ("harness: ", "Error: ")
 _POLL_SECONDS = 0.05
 _INTERRUPT_SECONDS = 5.0
@@ -58,9 +59,11 @@ def run_subcommand(
                     return None
                 if is_abandoned():
                     return None
-                if (line := _last_line(stderr)) != progress:
+                line = _lines(stderr)[-1]
+                # An error is raised below.
+                if line != progress and not line.startswith(_ERRORS):
                     progress = line
-                    on_progress(line)
+                    on_progress(shorten(line, _LINE_CHARACTERS))
                 time.sleep(_POLL_SECONDS)
         except KeyboardInterrupt:
             _interrupt(process)
@@ -89,10 +92,6 @@ def _interrupt(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _last_line(stderr: IO[bytes]) -> str:
-    return _plain(_lines(stderr)[-1])
-
-
 def _last_error(stderr: IO[bytes]) -> str:
     """Return the last line that is marked as an error, or else the last line."""
     lines = _lines(stderr)
@@ -107,7 +106,7 @@ def _lines(stderr: IO[bytes]) -> list[str]:
 def _plain(line: str) -> str:
     for prefix in _ERRORS:
         line = line.removeprefix(prefix)
-    return shorten(line, 500)
+    return shorten(line, _LINE_CHARACTERS)
 
 
 def _tail(file: IO[bytes], limit: int) -> bytes:
