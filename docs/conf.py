@@ -1,5 +1,6 @@
 """The configuration of the documentation site. `make docs` builds it."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -8,12 +9,15 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from harness import __version__  # noqa: E402
 
+# The runs of notebooks do not appear among those of the person who builds the pages.
+os.environ["HARNESS_HOME"] = str(HERE.parent / "build" / "docs-runs")
+
 project = "extraction-harness"
 author = "The extraction-harness authors"
 project_copyright = author
 version = release = __version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "site_extension"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "site_extension"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = "harness"
@@ -34,6 +38,7 @@ nb_execution_timeout = 300
 smartquotes = False
 # A docstring has names of code in single backticks.
 default_role = "code"
+napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True

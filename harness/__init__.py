@@ -1,4 +1,4 @@
-"""A terminal harness for targeted training-data extraction: what an attack author imports."""
+"""A terminal harness for targeted training-data extraction: what attack authors and notebooks import."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from harness.core.policy import Policy as Policy
     from harness.core.view import Combination as Combination
     from harness.core.view import PrefixView as PrefixView
+    from harness.notebook.comparisons import Comparison as Comparison
+    from harness.notebook.comparisons import compare as compare
+    from harness.notebook.runs import Run as Run
+    from harness.notebook.runs import RunList as RunList
+    from harness.notebook.runs import list_runs as list_runs
+    from harness.notebook.runs import open_run as open_run
+    from harness.notebook.scores import Score as Score
+    from harness.notebook.scores import score as score
+    from harness.notebook.starting import run as run
 
 __version__ = "0.1.0"
 
@@ -28,6 +37,16 @@ _HOMES = {
     "Params": "harness.core.attack",
     "Policy": "harness.core.policy",
     "PrefixView": "harness.core.view",
+    # For notebooks and scripts. No name may be that of a module in this package, which would replace it when imported.
+    "Comparison": "harness.notebook.comparisons",
+    "Run": "harness.notebook.runs",
+    "RunList": "harness.notebook.runs",
+    "Score": "harness.notebook.scores",
+    "compare": "harness.notebook.comparisons",
+    "list_runs": "harness.notebook.runs",
+    "open_run": "harness.notebook.runs",
+    "run": "harness.notebook.starting",
+    "score": "harness.notebook.scores",
 }
 # Copies of attacks in the runs of earlier versions import these names.
 _FORMER_NAMES = {
@@ -42,3 +61,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,7 +8,6 @@ from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.records import noun_of_parent
-from harness.cli.watching import score_text
 from harness.core.calibration import duration_in
 from harness.core.spec import JobSpec
 from harness.core.text import format_number, format_score
@@ -19,6 +18,7 @@ from harness.plugins.parameters import settings_from
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
+from harness.runs.summary_text import score_text
 from harness.sandbox import backend_named
 from harness.sandbox.applied import AppliedSandbox
 from harness.sandbox.refusals import Refusal, describe_refusals

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.analysis.decoded_text import tokenizer_of_run
-from harness.cli.options import is_file_name
 from harness.cli.output import sanitize, say
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers, load_prefixes
-from harness.core.paths import expand_home
+from harness.core.paths import expand_home, is_file_name
 from harness.core.rounds import Round, load_round
 from harness.core.scoring import correct_rows
 from harness.core.submission_reader import SubmissionRules, read_submission

@@ -19,11 +19,6 @@ def round_option(help: str) -> Any:
     return typer.Option("--round", "-r", metavar="ROUND", help=help, autocompletion=round_names, show_default=False)
 
 
-def is_file_name(source: str, suffixes: tuple[str, ...]) -> bool:
-    """Return True if `source`, which names a run or a file, is a file: it exists, or looks like a path."""
-    return Path(source).exists() or "/" in source or source.endswith(suffixes)
-
-
 RUN_HELP = "A run's id, an unambiguous beginning of it, or `latest`."
 
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]

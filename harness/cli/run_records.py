@@ -1,7 +1,6 @@
 """Commands that list, show, annotate, queue and delete recorded runs; `harness runs` is their group."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -27,10 +26,11 @@ from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.text import format_score
 from harness.core.times import date_and_time, format_duration
-from harness.runs.folder import RunFolder, all_run_folders, remove_run, run_folder
+from harness.runs.folder import RunFolder, remove_run, run_folder
 from harness.runs.launch import is_over, stop_run
+from harness.runs.listing import matching_summaries
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, run_summary
+from harness.runs.summary import RunSummary
 from harness.runs.tags import add_tags, remove_tags, tags_of
 from harness.runs.tuning import Tuning
 
@@ -67,14 +67,8 @@ def list_runs(
     for name in status or ():
         if name not in list(Status):
             raise typer.BadParameter(f"{sanitize(name)!r} is none of {', '.join(Status)}.", param_hint="--status")
-    matching = (
-        summary
-        for summary in _summaries()
-        if (not status or summary.status in status)
-        and attack in (None, summary.attack)
-        and round_ in (None, summary.round)
-        and set(tag or ()) <= set(summary.tags)
-        and group in (None, summary.parent)
+    matching = matching_summaries(
+        on_error=print_error, statuses=status, attack=attack, round_=round_, tags=tag, parent=group
     )
     summaries = list(itertools.islice(matching, limit))
     if json:
@@ -85,15 +79,6 @@ def list_runs(
         say("no run matches.")
     else:
         say("no runs yet. `harness run ATTACK --round ROUND` starts one.")
-
-
-def _summaries() -> Iterator[RunSummary]:
-    """Yield the summaries of all runs, newest first. A run that cannot be read is reported and left out."""
-    for folder in all_run_folders():
-        try:
-            yield run_summary(folder)
-        except HarnessError as error:
-            print_error(f"{folder.id}: {error}")
 
 
 def _table(summaries: list[RunSummary]) -> str:

@@ -15,7 +15,7 @@ from harness.cli.progress import StatusLine
 from harness.cli.resolving import ResolvedRun, resolve_run
 from harness.cli.sweep_show import list_, show
 from harness.cli.typer_classes import CommandLine, GroupWithDefault, is_given
-from harness.cli.watching import EXIT_INCOMPLETE, score_text
+from harness.cli.watching import EXIT_INCOMPLETE
 from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import try_lock
@@ -25,6 +25,7 @@ from harness.plugins.discovery import attack_named
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
+from harness.runs.summary_text import score_text
 from harness.sweeps.baseline import setting_named
 from harness.sweeps.estimates import estimate, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file

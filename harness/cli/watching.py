@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import typer
 
-from harness.cli.output import pluralize, print_json, sanitize, say
+from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
 from harness.core.errors import HarnessError
-from harness.core.text import format_number, format_score
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_status, run_summary
+from harness.runs.summary_text import score_text, status_line
 
 EXIT_INCOMPLETE = 3
 """Exit code of a run that ran out of time or was stopped, and of a verification that differs."""
@@ -22,7 +22,6 @@ _REFRESH_SECONDS = 0.5
 _FIRST_REFRESH_SECONDS = 0.1
 _FIRST_SECONDS = 3.0
 _SECONDS_BETWEEN_LINES = 30.0
-_FIGURES_IN_A_LINE = 2
 
 
 def follow(folder: RunFolder, *, json: bool) -> None:
@@ -79,38 +78,6 @@ def _wait_for_end(folder: RunFolder) -> RunSummary:
     except KeyboardInterrupt:
         say(f"{folder.id} continues. `harness watch {folder.id}` shows it, `harness stop {folder.id}` stops it.")
         raise typer.Exit(130) from None
-
-
-def status_line(summary: RunSummary) -> str:
-    """Return the run in one line: status, time spent of the budget, progress, ETA, guesses, recall at the error cap."""
-    parts = [
-        summary.id,
-        f"queued ({sanitize(summary.reason.rstrip('.'))})" if summary.status is Status.QUEUED else summary.status.words,
-        summary.time_text,
-    ]
-    if summary.progress is not None:
-        parts.append(f"{summary.progress:.0%}")
-    if summary.eta_s is not None:
-        parts.append(summary.eta_text)
-    if summary.has_score:
-        parts += [f"{summary.guesses:,} guesses", score_text(summary)]
-    else:
-        parts.append(pluralize(summary.guesses, "row"))
-        figures = [(name, value) for name, value in summary.figures.items() if value is not None]
-        parts += [
-            f"{sanitize(name.replace('_', ' '))} {format_number(value)}" for name, value in figures[:_FIGURES_IN_A_LINE]
-        ]
-    return " · ".join(parts)
-
-
-def score_text(summary: RunSummary) -> str:
-    """Return, for example, `Recall@100: 0.301 [0.256, 0.357]`, or why there is no score."""
-    if summary.is_blind:
-        return "blind round"
-    if summary.recall_at_cap is None:
-        return "no score yet"
-    part = " (a part of the round)" if summary.is_partial else ""
-    return f"Recall@{summary.error_cap:,}: {format_score(summary.recall_at_cap)}{summary.interval_text}{part}"
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:

@@ -55,6 +55,11 @@ def expand_home(text: str) -> Path:
         raise HarnessError(f"{shorten(text, 120)}: unknown user. Write the complete path.") from None
 
 
+def is_file_name(source: str, suffixes: tuple[str, ...]) -> bool:
+    """Return True if `source`, which names a run or a file, is a file: it exists, or looks like a path."""
+    return Path(source).exists() or "/" in source or source.endswith(suffixes)
+
+
 def model_name(id_: str) -> str:
     """Return the name of a model: its hub id, or the name of its directory, '' for the directory `.`."""
     return Path(id_).name if id_.startswith(("/", ".", "~")) else id_

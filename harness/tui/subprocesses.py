@@ -1,29 +1,12 @@
-"""Commands of `harness` in processes that outlive the screen: their progress lines and their JSON answers."""
+"""Commands of `harness` in processes that outlive the screen."""
 
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from threading import Event
-from typing import IO, Any
+from typing import Any
 
 from textual.worker import get_current_worker
 
-from harness.core import paths
-from harness.core.errors import HarnessError
-from harness.core.text import shorten
-
-PROGRAM = (sys.executable, "-P", "-m", "harness")
-_ANSWER_BYTES = 1 << 20
-_PROGRESS_BYTES = 4096
-_ERRORS = ("harness: ", "Error: ")
-_POLL_SECONDS = 0.05
-_INTERRUPT_SECONDS = 5.0
+from harness.runs.subcommand import run_subcommand
 
 
 def run_command(
@@ -31,82 +14,13 @@ def run_command(
 ) -> dict[str, Any] | None:
     """Run `harness COMMAND --json` in a thread worker and return the object that it prints.
 
-    `on_progress` gets each new line of the command's stderr. Returns None once `cancelled` is set, which interrupts
-    the process, or the worker is cancelled, which leaves it running. Raises HarnessError with the last error on
-    stderr if the command fails.
+    Returns None once `cancelled` is set, which interrupts the process, or the worker is cancelled, which leaves it
+    running. `on_progress` and the errors are those of `run_subcommand`.
     """
     worker = get_current_worker()
-    # Files, not pipes: a process that writes to a closed pipe would die once the screen is gone.
-    with contextlib.ExitStack() as files:
-        try:
-            stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-            process = subprocess.Popen(
-                [*PROGRAM, *command, "--json"],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                env=paths.environment_with_package(),
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise HarnessError(f"harness {command[0]} cannot be started ({error}).") from None
-        progress = ""
-        while process.poll() is None:
-            if cancelled is not None and cancelled.is_set():
-                _interrupt(process)
-                return None
-            if worker.is_cancelled:
-                return None
-            if (line := _last_line(stderr)) != progress:
-                progress = line
-                on_progress(line)
-            time.sleep(_POLL_SECONDS)
-        if process.returncode != 0:
-            raise HarnessError(
-                _last_error(stderr)
-                or f"harness {command[0]} failed without a message (exit code {process.returncode})."
-            )
-        try:
-            answer = json.loads(_tail(stdout, _ANSWER_BYTES))
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise HarnessError(f"harness {command[0]} --json did not print a JSON object.")
-        return answer
-
-
-def _interrupt(process: "subprocess.Popen[bytes]") -> None:
-    # SIGINT as from Ctrl-C, so that the command removes its temporary files.
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(_INTERRUPT_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _last_line(stderr: IO[bytes]) -> str:
-    return _plain(_lines(stderr)[-1])
-
-
-def _last_error(stderr: IO[bytes]) -> str:
-    """Return the last line that is marked as an error, or else the last line."""
-    lines = _lines(stderr)
-    return _plain(next((line for line in reversed(lines) if line.startswith(_ERRORS)), lines[-1]))
-
-
-def _lines(stderr: IO[bytes]) -> list[str]:
-    text = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip()
-    return [line.rpartition("\r")[2] for line in text.split("\n")]
-
-
-def _plain(line: str) -> str:
-    for prefix in _ERRORS:
-        line = line.removeprefix(prefix)
-    return shorten(line, 500)
-
-
-def _tail(file: IO[bytes], limit: int) -> bytes:
-    # pread: a seek would also move the position at which the process writes.
-    size = os.fstat(file.fileno()).st_size
-    return os.pread(file.fileno(), limit, max(0, size - limit))
+    return run_subcommand(
+        command,
+        on_progress=on_progress,
+        is_cancelled=lambda: cancelled is not None and cancelled.is_set(),
+        is_abandoned=lambda: worker.is_cancelled,
+    )

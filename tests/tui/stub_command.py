@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.tui import subprocesses
+from harness.runs import subcommand
 
 _SOURCE = """
 import json, pathlib, signal, sys, time
@@ -31,7 +31,7 @@ class StubCommand:
         folder.mkdir()
         script = folder / "stub.py"
         script.write_text(_SOURCE)
-        monkeypatch.setattr(subprocesses, "PROGRAM", (sys.executable, str(script), str(folder)))
+        monkeypatch.setattr(subcommand, "PROGRAM", (sys.executable, str(script), str(folder)))
 
     def release(self) -> None:
         """Let the command finish."""

@@ -1,0 +1,116 @@
+"""A submission, from a file or from a run, with the answers to score it against."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.core.arrays import Ints, Tokens, mapped_array, token_rows
+from harness.core.errors import HarnessError, UsageError
+from harness.core.examples import error_cap_of, load_answers, load_clusters
+from harness.core.paths import is_file_name
+from harness.core.rounds import load_round
+from harness.core.scoring import Score, correct_rows, score_rows
+from harness.core.submission_reader import SubmissionRules, read_submission, vocabulary_of
+from harness.jobs.attack.results import submission_now
+from harness.runs.folder import RunFolder, run_folder
+
+DEFAULT_CAP = 100
+
+
+class AnsweredSubmission(NamedTuple):
+    """A submission and the answers to score it against.
+
+    ids: [rows]. suffixes: [rows, suffix length]. answers: [examples, suffix length]. clusters: [examples] or None.
+    """
+
+    name: str
+    ids: Ints
+    suffixes: Tokens
+    answers: Tokens
+    clusters: Ints | None
+    cap: int
+
+    def score(self) -> Score:
+        """Return the score."""
+        return score_rows(
+            correct_rows(self.ids, self.suffixes, self.answers),
+            self.ids,
+            cap=self.cap,
+            examples=len(self.answers),
+            clusters=self.clusters,
+        )
+
+
+def find_submission(
+    source: str, *, answers: Path | None, last: int | None, cap: int | None, round_name: str | None
+) -> AnsweredSubmission:
+    """Return the submission that `source`, a CSV file or a run, names, with the answers that the options name.
+
+    answers: a file with one row per example, of which only the last `last` count. round_name: the round whose answers
+    and rules are used. cap: wrong rows at which scoring stops, None for the round's. Raises UsageError if the options
+    contradict each other, and HarnessError if something is missing or does not fit.
+    """
+    if answers is not None and round_name is not None:
+        raise UsageError("--answers and --round exclude each other. Use one of them.")
+    if last is not None and answers is None:
+        raise UsageError("--last needs --answers, because a round defines its own rows.")
+    if not is_file_name(source, (".csv",)):
+        if round_name is not None:
+            raise UsageError("a run is scored on the round that it attacked. Remove --round.")
+        return submission_of_run(run_folder(source), answers, last, cap)
+    if answers is not None:
+        return _from_answers(Path(source), answers, last, cap)
+    if round_name is not None:
+        return _from_round(Path(source), round_name, cap)
+    raise UsageError("a CSV file needs --answers NPY or --round ROUND.")
+
+
+def submission_of_run(
+    folder: RunFolder, answers: Path | None = None, last: int | None = None, cap: int | None = None
+) -> AnsweredSubmission:
+    """Return a run's submission, made from its record. `answers` are for a round that was blind when it ran."""
+    spec = folder.attack_spec()
+    known = load_answers(spec.round) if answers is None else _read_answers(answers, last)
+    if known is None:
+        raise HarnessError(f"round {spec.round.name} is blind. Score {folder.id} with --answers NPY.")
+    if known.shape != (spec.round_examples, spec.round.suffix_length):
+        raise HarnessError(
+            f"{answers}: answers of shape {list(known.shape)}, but {folder.id} attacked {spec.round_examples} examples "
+            f"with suffixes of {spec.round.suffix_length} tokens. --last selects rows."
+        )
+    clusters = load_clusters(spec.round, known)
+    submission = submission_now(folder)
+    attacked = slice(0, spec.examples)
+    clusters = None if clusters is None else clusters[attacked]
+    return AnsweredSubmission(
+        folder.id, submission.ids, submission.suffixes, known[attacked], clusters, cap or spec.error_cap
+    )
+
+
+def _from_answers(path: Path, answers: Path, last: int | None, cap: int | None) -> AnsweredSubmission:
+    known = _read_answers(answers, last)
+    rules = SubmissionRules(examples=len(known), suffix_length=known.shape[1], vocabulary=vocabulary_of(known))
+    submission = read_submission(path, rules)
+    return AnsweredSubmission(path.name, submission.ids, submission.suffixes, known, None, cap or DEFAULT_CAP)
+
+
+def _from_round(path: Path, name: str, cap: int | None) -> AnsweredSubmission:
+    round_ = load_round(name)
+    answers = load_answers(round_)
+    if answers is None:
+        raise HarnessError(f"round {round_.name} is blind: it has no answers to score against. Use --answers NPY.")
+    rules = SubmissionRules(len(answers), round_.suffix_length, round_.vocabulary, round_.row_cap)
+    submission = read_submission(path, rules)
+    clusters = load_clusters(round_)
+    return AnsweredSubmission(
+        path.name, submission.ids, submission.suffixes, answers, clusters, cap or error_cap_of(round_)
+    )
+
+
+def _read_answers(path: Path, last: int | None) -> Tokens:
+    """Return the last rows (None: all rows) of an answers file, [examples, suffix length]."""
+    array = mapped_array(path)
+    if array.ndim != 2 or 0 in array.shape:
+        raise HarnessError(f"{path}: expected answers of shape [examples, tokens], found {list(array.shape)}.")
+    if last is not None and last > len(array):
+        raise HarnessError(f"{path} has {len(array)} rows. Lower --last {last}.")
+    return token_rows(path, length=None, vocabulary=1 << 32, rows=(len(array) - (last or len(array)), len(array)))

@@ -1,0 +1,329 @@
+"""Recorded runs, as objects that a notebook shows."""
+
+import json
+import time
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from harness.analysis.submissions import submission_of_run
+from harness.core.errors import HarnessError
+from harness.core.spec import JobSpec
+from harness.core.text import format_score, sanitize
+from harness.core.times import date_and_time
+from harness.jobs.attack.spec import AttackSpec
+from harness.notebook.html import FIGURE_SIZE, html_figure, html_table
+from harness.notebook.progress import ProgressLine, say
+from harness.notebook.scores import Score
+from harness.runs.folder import RunFolder, run_folder
+from harness.runs.launch import stop_run
+from harness.runs.listing import matching_summaries
+from harness.runs.status import Status
+from harness.runs.subcommand import run_subcommand
+from harness.runs.summary import RunSummary, run_status, run_summary
+from harness.runs.summary_text import score_text, status_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_REFRESH_SECONDS = 0.25
+_LISTED = ("status", "attack", "round", "recall", "elapsed_s", "guesses", "created_at", "tags", "note")
+
+
+class Run:
+    """A recorded run, which may still be running. `harness.open_run` and `harness.run` return it.
+
+    Every attribute and every method reads the record as it is at that moment. A notebook shows the run as a table with
+    the curve of recall vs. errors.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Take the run in this directory. `harness.open_run` finds it by its id."""
+        self._folder = RunFolder(directory)
+
+    @property
+    def id(self) -> str:
+        """The id."""
+        return self._folder.id
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the record. `worker.log` in it is the output of the attack."""
+        return self._folder.path
+
+    @property
+    def status(self) -> Status:
+        """The status: `queued`, `starting`, `running`, `finishing`, `finished`, `out_of_time`, `stopped`, `crashed` or
+        `lost`. It is text, and `status.is_over` is True for the last five.
+        """
+        return run_status(self._folder)
+
+    @property
+    def spec(self) -> JobSpec:
+        """The content of spec.json: everything that was resolved before the run began."""
+        return self._folder.spec()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of the attack, defaults included."""
+        return self.spec.params
+
+    @property
+    def summary(self) -> RunSummary:
+        """The figures that `harness show --json` prints, such as `guesses`, `elapsed_s` and `recall_at_cap`."""
+        return run_summary(self._folder)
+
+    @property
+    def scorecard(self) -> dict[str, Any]:
+        """The content of scorecard.json. Raises HarnessError before the run is over."""
+        try:
+            content: dict[str, Any] = json.loads(self._folder.scorecard.read_bytes())
+        except FileNotFoundError:
+            raise HarnessError(
+                f"{self.id} has no scorecard: it is {self.status.words}. A run gets one when it is over."
+            ) from None
+        except (OSError, ValueError):
+            raise HarnessError(f"{self._folder.scorecard}: cannot be read.") from None
+        return content
+
+    def score(self) -> Score:
+        """Return the score of the current submission. Raises HarnessError if the round is blind."""
+        return Score(self.id, submission_of_run(self._folder).score())
+
+    def guesses(self) -> "pd.DataFrame":
+        """Return all guesses, in the order of their arrival.
+
+        Columns: `example` (id), `score` (the last one that the attack gave), `seconds` (of the budget spent when the
+        guess was stored, to about one second), `correct` (missing in a blind round), `suffix` (list of token ids) and
+        `text` (None without a tokenizer). An (example, suffix) that was guessed several times is one row.
+        """
+        from harness.notebook.tables import guess_table
+
+        return guess_table(self._folder)
+
+    def submission(self) -> "pd.DataFrame":
+        """Return the rows that are submitted, the most confident first; the index `row` counts from 1.
+
+        The columns are those of `guesses` without `seconds`. If the attack gave a final order, `score` is minus the
+        place of the row.
+        """
+        from harness.notebook.tables import submission_table
+
+        return submission_table(self._folder)
+
+    def examples(self) -> "pd.DataFrame":
+        """Return the attacked examples; the index `example` is their id.
+
+        Columns: `solved` (within the error cap; missing in a blind round), `prefix` and `answer` (lists of token ids),
+        `prefix_text` and `answer_text`. What is not known is None.
+        """
+        from harness.notebook.tables import example_table
+
+        return example_table(self._folder)
+
+    def curve(self) -> "pd.DataFrame":
+        """Return recall vs. errors of the current submission: columns `errors` and `recall`.
+
+        Raises HarnessError if the round is blind.
+        """
+        from harness.notebook.tables import curve_of_run
+
+        return curve_of_run(self._folder)
+
+    def history(self) -> "pd.DataFrame":
+        """Return the course of the run: `seconds` of the budget spent, `guesses`, `rows` of the submission, `recall`.
+
+        `recall` is at the error cap, and missing in a blind round.
+        """
+        from harness.notebook.tables import history_table
+
+        return history_table(self._folder)
+
+    def wait(self, *, progress: bool = True) -> "Run":
+        """Wait until the run is over, and return it.
+
+        Args:
+            progress: Show a status line on stderr.
+
+        Raises:
+            HarnessError: The run crashed, or its supervisor died.
+            KeyboardInterrupt: The wait was interrupted. The run continues.
+        """
+        try:
+            with ProgressLine(is_shown=progress) as line:
+                while not (summary := self.summary).status.is_over:
+                    line.show(sanitize(status_line(summary)))
+                    time.sleep(_REFRESH_SECONDS)
+                line.show(sanitize(status_line(summary)))
+        except KeyboardInterrupt:
+            say(f'{self.id} continues. harness.open_run("{self.id}") opens it, and its stop() stops it.')
+            raise
+        if summary.status in (Status.CRASHED, Status.LOST):
+            raise HarnessError(f"{self.id} {summary.status}: {summary.reason}")
+        return self
+
+    def stop(self) -> "Run":
+        """Stop the run, and return it. Its guesses are kept, and `resume` continues it.
+
+        A run that is over stays as it is. Raises HarnessError if it does not end.
+        """
+        stop_run(self._folder)
+        return self
+
+    def resume(self, *, wait: bool = True, progress: bool = True) -> "Run":
+        """Continue a run that was stopped, crashed or lost, within what is left of its budget, and return it.
+
+        Args:
+            wait: Return when the run is over, as `wait()` does. Otherwise, return when it has started.
+            progress: Show a status line on stderr.
+
+        Raises:
+            HarnessError: There is nothing to continue, an input has changed, or, with `wait`, the run crashed.
+        """
+        with ProgressLine(is_shown=progress) as line:
+            run_subcommand(
+                ["resume", "--detach", f"--home={self.directory.parent.parent}", self.id], on_progress=line.show
+            )
+        return self.wait(progress=progress) if wait else self
+
+    def __repr__(self) -> str:
+        return sanitize(status_line(self.summary))
+
+    def _repr_html_(self) -> str:
+        summary = self.summary
+        rows = [
+            ("run", summary.id),
+            ("status", " · ".join(filter(None, (summary.status.words, summary.reason)))),
+            ("attack", summary.labelled_attack),
+            ("round", summary.round),
+            ("time", summary.time_text),
+            ("guesses", f"{summary.guesses:,}"),
+        ]
+        if summary.has_score:
+            rows.append(("score", score_text(summary)))
+        return html_table(rows) + self._figure(summary)
+
+    def _figure(self, summary: RunSummary) -> str:
+        """Return the curve, if there is one."""
+        if summary.known_recall is None or not isinstance(self.spec, AttackSpec):
+            return ""
+        from harness.figures.curves import recall_panel
+
+        svg = recall_panel([("", self.score().details)], size=FIGURE_SIZE)
+        return html_figure(svg, f"Recall vs. errors of {summary.id}")
+
+
+class RunList(Sequence[Run]):
+    """Recorded runs, newest first. A notebook shows them as a table."""
+
+    def __init__(self, summaries: Sequence[RunSummary]) -> None:
+        self._summaries = tuple(summaries)
+
+    @overload
+    def __getitem__(self, place: int) -> Run: ...
+    @overload
+    def __getitem__(self, place: slice) -> "RunList": ...
+    def __getitem__(self, place: int | slice) -> "Run | RunList":
+        """Return the run at this place, or the runs of a slice."""
+        if isinstance(place, slice):
+            return RunList(self._summaries[place])
+        return Run(Path(self._summaries[place].directory))
+
+    def __len__(self) -> int:
+        return len(self._summaries)
+
+    def __iter__(self) -> Iterator[Run]:
+        return (self[place] for place in range(len(self)))
+
+    def table(self) -> "pd.DataFrame":
+        """Return the runs as they were when they were listed, one row each; the index `run` is the id.
+
+        Columns: `status`, `attack`, `round`, `recall` at the error cap (missing without a score), `elapsed_s`,
+        `guesses`, `created_at` (in UTC), `tags` and `note`.
+        """
+        import pandas as pd
+
+        rows = [
+            (
+                str(one.status),
+                one.attack,
+                one.round,
+                one.recall_at_cap,
+                one.elapsed_s,
+                one.guesses,
+                pd.Timestamp(one.created_at, unit="s", tz="UTC"),
+                one.tags,
+                one.note,
+            )
+            for one in self._summaries
+        ]
+        index = pd.Index([one.id for one in self._summaries], name="run")
+        return pd.DataFrame(rows, columns=list(_LISTED), index=index)
+
+    def __repr__(self) -> str:
+        return "\n".join(sanitize(status_line(one)) for one in self._summaries) or "no runs"
+
+    def _repr_html_(self) -> str:
+        header = ("run", "status", "attack", "round", "recall", "started")
+        rows = [
+            (
+                one.id,
+                one.status.words,
+                one.labelled_attack,
+                one.round,
+                "blind" if one.is_blind else format_score(one.recall_at_cap) + one.interval_text,
+                date_and_time(one.created_at),
+            )
+            for one in self._summaries
+        ]
+        return html_table(rows, header=header)
+
+
+def open_run(run: str | Path = "latest") -> Run:
+    """Open a recorded run.
+
+    Args:
+        run: The id, an unambiguous beginning of it, `latest`, or the directory of a run.
+
+    Raises:
+        HarnessError: There is no such run, or more than one.
+    """
+    if isinstance(run, Path) or "/" in run:
+        directory = Path(run)
+        if not RunFolder(directory).spec_file.is_file():
+            raise HarnessError(f"{directory}: not the directory of a run. harness.list_runs() lists them.")
+        return Run(directory.resolve())
+    return Run(run_folder(run).path)
+
+
+def list_runs(
+    *,
+    status: str | Collection[str] | None = None,
+    attack: str | None = None,
+    round: str | None = None,
+    tags: Collection[str] = (),
+    group: str | None = None,
+    limit: int | None = None,
+) -> RunList:
+    """List the recorded runs that meet every given condition, newest first.
+
+    Args:
+        status: One status, or several of which one has to match.
+        attack: Name of the attack.
+        round: Name of the round.
+        tags: Tags that a run must have.
+        group: Name of a group, or the id of a tuning or a sweep.
+        limit: The most runs to list.
+
+    A run that cannot be read is left out, and a message on stderr says why.
+    """
+    matching = matching_summaries(
+        on_error=say,
+        statuses=[status] if isinstance(status, str) else status,
+        attack=attack,
+        round_=round,
+        tags=tags,
+        parent=group,
+    )
+    return RunList(list(islice(matching, limit)))

@@ -1,0 +1,121 @@
+"""The score of a submission, as an object that a notebook shows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.analysis.submissions import find_submission
+from harness.core import scoring
+from harness.core.intervals import Interval
+from harness.core.text import format_interval, format_score, pluralize
+from harness.notebook.html import FIGURE_SIZE, html_figure, html_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class Score:
+    """The score of a submission. A notebook shows it as a table with the curve of recall vs. errors.
+
+    name: of the file or the run. details: everything that was counted.
+    """
+
+    name: str
+    details: scoring.Score
+
+    @property
+    def recall(self) -> float:
+        """Recall at the error cap, in [0, 1]."""
+        return self.details.recall_at_cap
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval of `recall`: low, high, and the unit that the bootstrap draws."""
+        return self.details.interval
+
+    @property
+    def precision(self) -> float:
+        """The share of solved examples among solved examples and wrong rows, at the error cap."""
+        return self.details.precision_at_cap
+
+    @property
+    def error_cap(self) -> int:
+        """The wrong rows at which scoring stops."""
+        return self.details.cap
+
+    @property
+    def examples(self) -> int:
+        """The number of examples."""
+        return self.details.examples
+
+    @property
+    def solved(self) -> int:
+        """The examples that are solved before the error cap is reached."""
+        return self.details.solved
+
+    @property
+    def rows(self) -> int:
+        """The rows of the submission."""
+        return self.details.rows
+
+    def curve(self) -> "pd.DataFrame":
+        """Return recall vs. errors: columns `errors` (from 1 to wrong rows + 1) and `recall` (in [0, 1])."""
+        from harness.notebook.tables import curve_table
+
+        return curve_table(self.details.curve, self.examples)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `harness score --json` prints."""
+        return self.details.as_json()
+
+    def __repr__(self) -> str:
+        return f"{self._headline}: solved {self.solved:,} of {pluralize(self.examples, 'example')} ({self.name})"
+
+    def _repr_html_(self) -> str:
+        from harness.figures.curves import recall_panel
+
+        found, score = self.details, self._headline.partition(": ")
+        rows = [
+            (score[0], score[2]),
+            ("solved", f"{self.solved:,} of {pluralize(self.examples, 'example')}"),
+            ("precision", format_score(self.precision)),
+            ("rows read", f"{found.rows_read:,} of {found.rows:,}, {found.wrong_rows_read:,} of them wrong"),
+        ]
+        figure = recall_panel([("", found)], size=FIGURE_SIZE)
+        return html_table([("submission", self.name), *rows]) + html_figure(figure, f"Recall vs. errors of {self.name}")
+
+    @property
+    def _headline(self) -> str:
+        low, high, unit = self.interval
+        return f"Recall@{self.error_cap:,}: {format_score(self.recall)} {format_interval(low, high)} ({unit})"
+
+
+def score(
+    submission: str | Path,
+    round: str | Path | None = None,
+    *,
+    answers: str | Path | None = None,
+    last: int | None = None,
+    cap: int | None = None,
+) -> Score:
+    """Score a submission, as `harness score` does.
+
+    Args:
+        submission: A CSV file, or a run by its id, by the beginning of its id, or as `latest`.
+        round: Name or TOML file of the round whose answers and rules are used. A run is scored on its own round.
+        answers: Instead of a round, a .npy file of answers, [examples, suffix length].
+        last: With `answers`, use only the last `last` rows of the file.
+        cap: Wrong rows at which scoring stops. The default is the round's, or else 100.
+
+    Raises:
+        HarnessError: The submission is not valid, the answers are not known, or a file is missing.
+    """
+    found = find_submission(
+        str(submission),
+        answers=None if answers is None else Path(answers),
+        last=last,
+        cap=cap,
+        round_name=None if round is None else str(round),
+    )
+    return Score(found.name, found.score())

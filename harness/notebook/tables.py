@@ -1,0 +1,123 @@
+"""The record of a run as tables of pandas."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.analysis.decoded_text import TokenText, tokenizer_of_run
+from harness.analysis.submissions import submission_of_run
+from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.examples import load_answers, load_prefixes
+from harness.core.scoring import correct_rows, solved_curve
+from harness.core.submission import current_rows
+from harness.core.walk import solutions
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.results import submission_with_scores
+from harness.jobs.attack.spec import AttackSpec
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+
+
+def curve_table(solved: Ints, examples: int) -> pd.DataFrame:
+    """Return recall vs. errors from the number of solved examples at each number of wrong rows, [wrong rows + 1]."""
+    return pd.DataFrame({"errors": np.arange(1, len(solved) + 1), "recall": solved / examples})
+
+
+def curve_of_run(folder: RunFolder) -> pd.DataFrame:
+    """Return recall vs. errors of the run's current submission. Raises HarnessError if the answers are not known."""
+    found = submission_of_run(folder)
+    is_correct = correct_rows(found.ids, found.suffixes, found.answers)
+    return curve_table(solved_curve(is_correct, found.ids), len(found.answers))
+
+
+def guess_table(folder: RunFolder) -> pd.DataFrame:
+    """Return the valid guesses of a run in the order of their arrival; each (example, suffix) has its last score."""
+    spec = folder.attack_spec()
+    with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
+        arrived = reader.arrivals(limit=-1)
+        valid = arrived.valid_rows(reader.repeated_batches())
+        guesses = arrived.guesses.part(valid)
+        last = current_rows(guesses.ids, guesses.suffixes)
+        seconds = _spent_at(reader, arrived.at[valid][last])
+    guesses = guesses.part(last)
+    columns = {"example": guesses.ids, "score": guesses.score, "seconds": seconds}
+    return pd.DataFrame(columns | _suffix_columns(folder, spec, guesses.ids, guesses.suffixes))
+
+
+def submission_table(folder: RunFolder) -> pd.DataFrame:
+    """Return the rows of the current submission of a run, first row first."""
+    spec = folder.attack_spec()
+    with as_harness_error(folder.path):
+        submission, score = submission_with_scores(folder)
+    columns = {"example": submission.ids, "score": score}
+    table = pd.DataFrame(columns | _suffix_columns(folder, spec, submission.ids, submission.suffixes))
+    table.index = pd.RangeIndex(1, len(table) + 1, name="row")
+    return table
+
+
+def example_table(folder: RunFolder) -> pd.DataFrame:
+    """Return the attacked examples of a run with their prefixes, and with their answers where they are known."""
+    spec = folder.attack_spec()
+    with as_harness_error(folder.path):
+        prefixes, answers = load_prefixes(spec.round)[: spec.examples], _known_answers(spec)
+        is_solved: Any = pd.NA
+        if answers is not None:
+            found = submission_of_run(folder)
+            walked = solutions(correct_rows(found.ids, found.suffixes, found.answers), found.ids)
+            is_solved = np.isin(np.arange(len(prefixes)), walked.within(found.cap))
+    columns: dict[str, Any] = {
+        "solved": pd.array(np.broadcast_to(is_solved, len(prefixes)), dtype="boolean"),
+        "prefix": prefixes.tolist(),
+        "prefix_text": _texts(folder, spec, prefixes),
+        "answer": None if answers is None else answers.tolist(),
+        "answer_text": None if answers is None else _texts(folder, spec, answers),
+    }
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(prefixes), name="example"))
+
+
+def history_table(folder: RunFolder) -> pd.DataFrame:
+    """Return the running curve of a run."""
+    with as_harness_error(folder.path), RunReader(folder.store) as reader:
+        points = reader.points()
+    columns = {
+        "seconds": [point.spent for point in points],
+        "guesses": [point.guesses for point in points],
+        "rows": [point.rows for point in points],
+        "recall": pd.array([point.recall for point in points], dtype="Float64"),
+    }
+    return pd.DataFrame(columns)
+
+
+def _suffix_columns(folder: RunFolder, spec: AttackSpec, ids: Ints, suffixes: Tokens) -> dict[str, Any]:
+    """Return the columns `suffix`, `text` and `correct`: token ids, text or None, True, False or missing."""
+    answers = _known_answers(spec)
+    is_correct: Any = [pd.NA] * len(ids) if answers is None else correct_rows(ids, suffixes, answers)
+    return {
+        "correct": pd.array(is_correct, dtype="boolean"),
+        "suffix": suffixes.tolist(),
+        "text": _texts(folder, spec, suffixes),
+    }
+
+
+def _known_answers(spec: AttackSpec) -> Tokens | None:
+    answers = load_answers(spec.round)
+    return None if answers is None else answers[: spec.examples]
+
+
+def _texts(folder: RunFolder, spec: AttackSpec, tokens: Tokens) -> list[str] | None:
+    """Return the text of each row, or None if the run's tokenizer is not known."""
+    file: Path = tokenizer_of_run(folder, spec)
+    return TokenText(file).texts(tokens) if file.is_file() else None
+
+
+def _spent_at(reader: GuessReader, at: Floats) -> Floats:
+    """Return the seconds of the budget that were spent at these times, interpolated between entries of the ledger."""
+    known = sorted([(entry.at, entry.spent) for entry in reader.ledger()])
+    if not known:
+        return np.zeros(len(at))
+    times, spent = np.array(known, np.float64).T
+    # The clock can be set back, but spent time never becomes less.
+    return np.asarray(np.interp(at, times, np.maximum.accumulate(spent)), np.float64)

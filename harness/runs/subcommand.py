@@ -1,0 +1,115 @@
+"""Run a command of `harness` in a process of its own, as a shell would, and read its answer."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import IO, Any
+
+from harness.core import paths
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
+
+PROGRAM = (sys.executable, "-P", "-m", "harness")
+_ANSWER_BYTES = 1 << 20
+_PROGRESS_BYTES = 4096
+_LINE_CHARACTERS = 500
+_ERRORS = ("harness: ", "Error: ")
+_POLL_SECONDS = 0.05
+_INTERRUPT_SECONDS = 5.0
+
+
+def run_subcommand(
+    command: Sequence[str],
+    *,
+    on_progress: Callable[[str], object],
+    is_cancelled: Callable[[], bool] = lambda: False,
+    is_abandoned: Callable[[], bool] = lambda: False,
+) -> dict[str, Any] | None:
+    """Run `harness COMMAND --json` and return the object that it prints.
+
+    `on_progress` gets each new line of the command's stderr. Returns None once `is_cancelled`, which interrupts the
+    process, or `is_abandoned`, which leaves it running. Raises HarnessError with the last error on stderr if the
+    command fails. A KeyboardInterrupt interrupts the process too.
+    """
+    # Files, not pipes: a process that writes to a closed pipe would die once its reader is gone.
+    with contextlib.ExitStack() as files:
+        try:
+            stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+            process = subprocess.Popen(
+                [*PROGRAM, *command, "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env=paths.environment_with_package(),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise HarnessError(f"harness {command[0]} cannot be started ({error}).") from None
+        progress = ""
+        try:
+            while process.poll() is None:
+                if is_cancelled():
+                    _interrupt(process)
+                    return None
+                if is_abandoned():
+                    return None
+                line = _lines(stderr)[-1]
+                # An error is raised below.
+                if line != progress and not line.startswith(_ERRORS):
+                    progress = line
+                    on_progress(shorten(line, _LINE_CHARACTERS))
+                time.sleep(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            _interrupt(process)
+            raise
+        if process.returncode != 0:
+            raise HarnessError(
+                _last_error(stderr)
+                or f"harness {command[0]} failed without a message (exit code {process.returncode})."
+            )
+        try:
+            answer = json.loads(_tail(stdout, _ANSWER_BYTES))
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise HarnessError(f"harness {command[0]} --json did not print a JSON object.")
+        return answer
+
+
+def _interrupt(process: "subprocess.Popen[bytes]") -> None:
+    # SIGINT as from Ctrl-C, so that the command removes its temporary files.
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(_INTERRUPT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _last_error(stderr: IO[bytes]) -> str:
+    """Return the last line that is marked as an error, or else the last line."""
+    lines = _lines(stderr)
+    return _plain(next((line for line in reversed(lines) if line.startswith(_ERRORS)), lines[-1]))
+
+
+def _lines(stderr: IO[bytes]) -> list[str]:
+    text = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip()
+    return [line.rpartition("\r")[2] for line in text.split("\n")]
+
+
+def _plain(line: str) -> str:
+    for prefix in _ERRORS:
+        line = line.removeprefix(prefix)
+    return shorten(line, _LINE_CHARACTERS)
+
+
+def _tail(file: IO[bytes], limit: int) -> bytes:
+    # pread: a seek would also move the position at which the process writes.
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), limit, max(0, size - limit))

@@ -1,0 +1,39 @@
+"""A run on one line: how a terminal and a notebook show it."""
+
+from harness.core.text import format_number, format_score, pluralize, sanitize
+from harness.runs.status import Status
+from harness.runs.summary import RunSummary
+
+_FIGURES_IN_A_LINE = 2
+
+
+def status_line(summary: RunSummary) -> str:
+    """Return the run in one line: status, time spent of the budget, progress, ETA, guesses, recall at the error cap."""
+    parts = [
+        summary.id,
+        f"queued ({sanitize(summary.reason.rstrip('.'))})" if summary.status is Status.QUEUED else summary.status.words,
+        summary.time_text,
+    ]
+    if summary.progress is not None:
+        parts.append(f"{summary.progress:.0%}")
+    if summary.eta_s is not None:
+        parts.append(summary.eta_text)
+    if summary.has_score:
+        parts += [f"{summary.guesses:,} guesses", score_text(summary)]
+    else:
+        parts.append(pluralize(summary.guesses, "row"))
+        figures = [(name, value) for name, value in summary.figures.items() if value is not None]
+        parts += [
+            f"{sanitize(name.replace('_', ' '))} {format_number(value)}" for name, value in figures[:_FIGURES_IN_A_LINE]
+        ]
+    return " · ".join(parts)
+
+
+def score_text(summary: RunSummary) -> str:
+    """Return, for example, `Recall@100: 0.301 [0.256, 0.357]`, or why there is no score."""
+    if summary.is_blind:
+        return "blind round"
+    if summary.recall_at_cap is None:
+        return "no score yet"
+    part = " (a part of the round)" if summary.is_partial else ""
+    return f"Recall@{summary.error_cap:,}: {format_score(summary.recall_at_cap)}{summary.interval_text}{part}"
