@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from docutils import nodes
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.typing import stringify_annotation
 
@@ -152,9 +154,18 @@ def _shorten_arrays(
     return None if signature is None else (_with_array_names(signature), _with_array_names(returned or ""))
 
 
+def _shorten_properties(app: Sphinx, page: nodes.document) -> None:
+    """Write the names of array types in the types of properties, for which autodoc has no event."""
+    for node in page.findall(addnodes.desc_annotation):
+        shown = node.astext()
+        if (short := _with_array_names(shown)) != shown:
+            node.children = [nodes.Text(short)]
+
+
 def _with_array_names(text: str) -> str:
     for name, type_ in _ARRAYS.items():
-        text = text.replace(stringify_annotation(type_, "smart"), name)
+        marked = stringify_annotation(type_, "smart")
+        text = text.replace(marked, name).replace(re.sub(r"~[\w.]+\.", "", marked), name)
     return text
 
 
@@ -208,5 +219,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", _fill)
     app.connect("env-get-outdated", _pages_with_marks)
     app.connect("autodoc-process-signature", _shorten_arrays)
+    app.connect("doctree-read", _shorten_properties)
     app.connect("autodoc-process-docstring", _list_names)
     return {"parallel_read_safe": True}
