@@ -32,7 +32,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "installing into $(VENV) …" >&2
+	@echo "installing into $(VENV), which takes a few minutes …" >&2
 	@$(PIP) install --no-compile --require-hashes --no-deps -r requirements.lock
 	@$(PIP) install --no-compile torch==$(TORCH_VERSION) $(TORCH_INDEX)
 	@$(PIP) install --no-deps --no-build-isolation --editable .

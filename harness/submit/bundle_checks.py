@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from harness import __version__
 from harness.core.arrays import tokens_sha256
 from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
@@ -11,6 +12,7 @@ from harness.core.files import file_sha256
 from harness.core.rounds import Round
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import read_submission
+from harness.core.text import shorten
 from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
@@ -113,7 +115,7 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
         f"{SPEC} and {REQUIREMENTS} match the manifest",
         f"{SPEC} or {REQUIREMENTS} does not match the manifest",
     )
-    _note_harness_version(code, log)
+    _note_harness_version(code, manifest.harness, log)
     if round_ is None:
         rules = rules.model_copy(update=_CHALLENGE_CAPS)
         caps = f"{rules.error_cap:,} errors, {rules.row_cap:,} rows"
@@ -184,9 +186,16 @@ def error_in_bundle(error: HarnessError, folder: Path) -> str:
     return str(error).replace(f"{folder}/", "").rstrip(".")
 
 
-def _note_harness_version(code: Path, log: FindingLog) -> None:
+def _note_harness_version(code: Path, version: str, log: FindingLog) -> None:
     """Note whether the bundle's harness is the one that verifies. A team may have changed its copy."""
     name, content = harness_wheel()
     wheel = code / name
     is_same = wheel.is_file() and wheel.stat().st_size == len(content) and wheel.read_bytes() == content
-    log.note("harness", f"the bundle's harness {'equals' if is_same else 'differs from'} the one that verifies")
+    if is_same:
+        log.note("harness", "the bundle's harness is the one that verifies")
+        return
+    log.note(
+        "harness",
+        f"the bundle's harness ({shorten(version)}) is another build than the one that verifies ({__version__}), which "
+        "scores the result; this does no harm if the submission is reproduced",
+    )

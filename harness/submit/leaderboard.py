@@ -126,7 +126,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
             raise HarnessError(f"{error_in_bundle(error, folder)}.") from None
     verdict = load_verdict(path, file_sha256(path))
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
-        raise HarnessError(f"verification refused it: {verdict.sentence}")
+        raise HarnessError(f"verification refused the bundle of {team}: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, judging.submission_rules)
