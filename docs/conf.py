@@ -17,7 +17,7 @@ author = "The extraction-harness authors"
 project_copyright = author
 version = release = __version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "site_extension"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "site_extension"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = "harness"
@@ -38,7 +38,6 @@ nb_execution_timeout = 300
 smartquotes = False
 # A docstring has names of code in single backticks.
 default_role = "code"
-napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True

@@ -31,18 +31,16 @@ def check_attack(
     The attack has to be found without an error, have a docstring and a description of each parameter, run to its end
     within the budget, guess something, and give the same submission both times, unless it reads the clock.
 
-    Args:
-        attack: Name of the attack.
-        home: Directory of the runs, such as pytest's `tmp_path`.
-        round: Name or TOML file of the round.
-        target: Hub id or directory of the target. The default is the round's.
-        params: Parameters by name. The others have their defaults.
-        examples: Number of examples.
-        attacks: Directory of the attack, if it is neither installed nor in ./attacks.
+    attack: Name of the attack.
+    home: Directory of the runs, such as pytest's `tmp_path`.
+    round: Name or TOML file of the round.
+    target: Hub id or directory of the target. The default is the round's.
+    params: Parameters by name. The others have their defaults.
+    examples: Number of examples.
+    attacks: Directory of the attack, if it is neither installed nor in ./attacks.
 
-    Raises:
-        AssertionError: The attack breaks a rule. The message says which.
-        HarnessError: The attack cannot be found, or a run crashed.
+    Raises AssertionError, which says what is wrong, if the attack breaks a rule, and HarnessError if it cannot be found
+    or a run crashed.
     """
     found = attack_named(attack, None if attacks is None else Path(attacks))
     _check_description(found)

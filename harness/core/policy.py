@@ -16,8 +16,9 @@ class Policy(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    temperature: float = Field(1.0, gt=0, description="Divides the logits; values below 1 sharpen.")
-    top_k: int | None = Field(None, ge=1, description="Tokens kept at each step, the most likely ones.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Probability mass of the most likely tokens kept.")
-    typical_p: float = Field(1.0, gt=0, le=1, description="Probability mass of the most typical tokens kept.")
-    repetition_penalty: float = Field(1.0, gt=0, description="Divides the positive logits of earlier tokens.")
+    # `default=`: type checkers without pydantic's plugin, which authors of attacks use, see no default otherwise.
+    temperature: float = Field(default=1.0, gt=0, description="Divides the logits; values below 1 sharpen.")
+    top_k: int | None = Field(default=None, ge=1, description="Tokens kept at each step, the most likely ones.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Probability mass of the most likely tokens kept.")
+    typical_p: float = Field(default=1.0, gt=0, le=1, description="Probability mass of the most typical tokens kept.")
+    repetition_penalty: float = Field(default=1.0, gt=0, description="Divides the positive logits of earlier tokens.")

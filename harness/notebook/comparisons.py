@@ -85,11 +85,9 @@ def sanitize_lines(texts: list[str]) -> str:
 def compare(*runs: Run | str | Path) -> Comparison:
     """Compare two or more runs of one round, as `harness compare` does.
 
-    Args:
-        runs: Runs, or what `open_run` accepts. Two runs are also compared example by example.
+    runs: Runs, or what `open_run` accepts. Two runs are also compared example by example.
 
-    Raises:
-        HarnessError: There are fewer than two runs, they attacked different examples, or their round is blind.
+    Raises HarnessError if there are fewer than two runs, they attacked different examples, or their round is blind.
     """
     opened = [one if isinstance(one, Run) else open_run(one) for one in runs]
     return Comparison(comparison.compare_runs([RunFolder(one.directory) for one in opened]))

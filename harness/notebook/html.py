@@ -8,10 +8,11 @@ import base64
 from collections.abc import Sequence
 from html import escape
 
-from harness.core.text import sanitize
+from harness.core.text import sanitize, shorten_middle
 
 FIGURE_SIZE = (5.2, 3.0)
 """Width and height of a figure in inches."""
+_CELL_CHARACTERS = 44
 _CELL = "text-align:left;padding:2px 12px 2px 0"
 
 
@@ -21,7 +22,7 @@ def html_text(text: str) -> str:
 
 
 def html_table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = ()) -> str:
-    """Return a table of texts. Without a header, the first cell of each row is its heading."""
+    """Return a table of texts, of which long ones are shortened. Without a header, each row begins with its heading."""
     head = f"<tr>{''.join(_cell('th', cell) for cell in header)}</tr>" if header else ""
     first = "td" if header else "th"
     body = [
@@ -41,4 +42,4 @@ def html_figure(svg: str, description: str) -> str:
 
 
 def _cell(tag: str, text: str) -> str:
-    return f'<{tag} style="{_CELL}">{html_text(text)}</{tag}>'
+    return f'<{tag} style="{_CELL}">{html_text(shorten_middle(text, _CELL_CHARACTERS))}</{tag}>'

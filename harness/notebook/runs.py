@@ -54,8 +54,8 @@ class Run:
 
     @property
     def status(self) -> Status:
-        """The status: `queued`, `starting`, `running`, `finishing`, `finished`, `out_of_time`, `stopped`, `crashed` or
-        `lost`. It is text, and `status.is_over` is True for the last five.
+        """The status now, as text: `queued`, `starting`, `running`, `finishing`, `finished`, `out_of_time`, `stopped`,
+        `crashed` or `lost`. Its `is_over` is True for the last five.
         """
         return run_status(self._folder)
 
@@ -143,12 +143,9 @@ class Run:
     def wait(self, *, progress: bool = True) -> "Run":
         """Wait until the run is over, and return it.
 
-        Args:
-            progress: Show a status line on stderr.
+        progress: Show a status line on stderr.
 
-        Raises:
-            HarnessError: The run crashed, or its supervisor died.
-            KeyboardInterrupt: The wait was interrupted. The run continues.
+        Raises HarnessError if the run crashed or its supervisor died. An interrupt ends the wait; the run continues.
         """
         try:
             with ProgressLine(is_shown=progress) as line:
@@ -174,18 +171,22 @@ class Run:
     def resume(self, *, wait: bool = True, progress: bool = True) -> "Run":
         """Continue a run that was stopped, crashed or lost, within what is left of its budget, and return it.
 
-        Args:
-            wait: Return when the run is over, as `wait()` does. Otherwise, return when it has started.
-            progress: Show a status line on stderr.
+        wait: Return when the run is over, as `wait()` does. Otherwise, return when it has started.
+        progress: Show a status line on stderr.
 
-        Raises:
-            HarnessError: There is nothing to continue, an input has changed, or, with `wait`, the run crashed.
+        Raises HarnessError if there is nothing to continue, an input has changed, or, with `wait`, the run crashed.
         """
         with ProgressLine(is_shown=progress) as line:
             run_subcommand(
                 ["resume", "--detach", f"--home={self.directory.parent.parent}", self.id], on_progress=line.show
             )
         return self.wait(progress=progress) if wait else self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and self._folder == other._folder
+
+    def __hash__(self) -> int:
+        return hash(self._folder)
 
     def __repr__(self) -> str:
         return sanitize(status_line(self.summary))
@@ -283,11 +284,9 @@ class RunList(Sequence[Run]):
 def open_run(run: str | Path = "latest") -> Run:
     """Open a recorded run.
 
-    Args:
-        run: The id, an unambiguous beginning of it, `latest`, or the directory of a run.
+    run: The id, an unambiguous beginning of it, `latest`, or the directory of a run.
 
-    Raises:
-        HarnessError: There is no such run, or more than one.
+    Raises HarnessError if there is no such run, or more than one.
     """
     if isinstance(run, Path) or "/" in run:
         directory = Path(run)
@@ -308,13 +307,12 @@ def list_runs(
 ) -> RunList:
     """List the recorded runs that meet every given condition, newest first.
 
-    Args:
-        status: One status, or several of which one has to match.
-        attack: Name of the attack.
-        round: Name of the round.
-        tags: Tags that a run must have.
-        group: Name of a group, or the id of a tuning or a sweep.
-        limit: The most runs to list.
+    status: One status, or several of which one has to match.
+    attack: Name of the attack.
+    round: Name of the round.
+    tags: Tags that a run must have.
+    group: Name of a group, or the id of a tuning or a sweep.
+    limit: The most runs to list.
 
     A run that cannot be read is left out, and a message on stderr says why.
     """

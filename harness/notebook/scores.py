@@ -101,15 +101,13 @@ def score(
 ) -> Score:
     """Score a submission, as `harness score` does.
 
-    Args:
-        submission: A CSV file, or a run by its id, by the beginning of its id, or as `latest`.
-        round: Name or TOML file of the round whose answers and rules are used. A run is scored on its own round.
-        answers: Instead of a round, a .npy file of answers, [examples, suffix length].
-        last: With `answers`, use only the last `last` rows of the file.
-        cap: Wrong rows at which scoring stops. The default is the round's, or else 100.
+    submission: A CSV file, or a run by its id, by the beginning of its id, or as `latest`.
+    round: Name or TOML file of the round whose answers and rules are used. A run is scored on its own round.
+    answers: Instead of a round, a .npy file of answers, [examples, suffix length].
+    last: With `answers`, use only the last `last` rows of the file.
+    cap: Wrong rows at which scoring stops. The default is the round's, or else 100.
 
-    Raises:
-        HarnessError: The submission is not valid, the answers are not known, or a file is missing.
+    Raises HarnessError if the submission is not valid, the answers are not known, or a file is missing.
     """
     found = find_submission(
         str(submission),

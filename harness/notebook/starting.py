@@ -36,28 +36,26 @@ def run(
 
     The run has a supervisor of its own: it continues if this process ends, and the screen and every command show it.
 
-    Args:
-        attack: Name of the attack.
-        round: Name or TOML file of the round. The default is `round` in config.toml, or else `demo`.
-        target: Hub id or directory of the target. The default is the round's.
-        params: Parameters of the attack by name. The others have their defaults.
-        budget: A duration such as `"10m"`, or seconds, in the round's unit. The default is the round's.
-        seed: Seed of every draw.
-        limit: Attack only the first `limit` examples.
-        preset: Use the round's preset for the attack. `params` take precedence.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        dtype: `auto`, `float32`, `float16` or `bfloat16`.
-        threads: CPU threads. The default is all usable cores.
-        revision: Revision of a hub target.
-        reference: Reference model: hub id or directory. The default is the attack's.
-        attacks: Directory of attacks, searched first.
-        group: Name of the group that the run belongs to.
-        wait: Return when the run is over. Otherwise, return when it has started.
-        progress: Show a status line on stderr.
+    attack: Name of the attack.
+    round: Name or TOML file of the round. The default is `round` in config.toml, or else `demo`.
+    target: Hub id or directory of the target. The default is the round's.
+    params: Parameters of the attack by name. The others have their defaults.
+    budget: A duration such as `"10m"`, or seconds, in the round's unit. The default is the round's.
+    seed: Seed of every draw.
+    limit: Attack only the first `limit` examples.
+    preset: Use the round's preset for the attack. `params` take precedence.
+    device: `auto`, `cpu`, `cuda` or `cuda:N`.
+    dtype: `auto`, `float32`, `float16` or `bfloat16`.
+    threads: CPU threads. The default is all usable cores.
+    revision: Revision of a hub target.
+    reference: Reference model: hub id or directory. The default is the attack's.
+    attacks: Directory of attacks, searched first.
+    group: Name of the group that the run belongs to.
+    wait: Return when the run is over. Otherwise, return when it has started.
+    progress: Show a status line on stderr.
 
-    Raises:
-        HarnessError: Something is missing or does not fit, and nothing was started; or, with `wait`, the run crashed.
-        KeyboardInterrupt: The wait was interrupted. The run continues.
+    Raises HarnessError if something is missing or does not fit (nothing was started then), or, with `wait`, if the run
+    crashed. An interrupt ends the wait, and the run continues.
     """
     # An unknown name is an error at once, and cannot be taken for an option.
     attack_named(attack, None if attacks is None else Path(attacks))

@@ -18,6 +18,10 @@ def modules_loaded_by(statement: str) -> set[str]:
     ("module", "forbidden"),
     [
         ("harness", HEAVY | {"pydantic", "numpy"}),
+        (
+            "harness.notebook.starting, harness.notebook.comparisons, harness.testing",
+            HEAVY | {"rich", "scipy", "typer", "harness.supervisor"},
+        ),
         ("harness.cli.app", HEAVY | {"pydantic", "numpy", "infini_gram"}),
         (
             "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
