@@ -32,7 +32,7 @@ def membership(
     *,
     members: Annotated[
         Path | None,
-        typer.Argument(metavar="MEMBERS", help="Documents of the training data: files as for `audit sequence`."),
+        typer.Argument(metavar="MEMBERS", help="Documents of the training data, one per text file or JSONL row."),
     ] = None,
     round_: Round = None,
     non_members: Annotated[

@@ -153,7 +153,8 @@ class RunFolder:
         if not isinstance(spec, spec_type):
             expected = spec_type.model_fields["kind"].default
             raise HarnessError(
-                f"{self.id}: expected a run of kind {expected}, found kind {spec.kind}. Use harness show {self.id}."
+                f"{self.id}: expected a run of kind {expected}, found kind {spec.kind}. "
+                f"Use harness {'audit show' if spec.kind == 'audit' else 'show'} {self.id}."
             )
         return spec
 

@@ -26,7 +26,9 @@ class SequenceAudit(Audit[SequenceParams]):
 
     name = "sequence"
     title = "Sequence extraction"
-    reference = "Black-box sequence extraction: four word-level thresholds on completions of 35-word prompts"
+    reference = (
+        "Black-box sequence extraction: four word-level thresholds on completions of prompts of 35 words (by default)"
+    )
     tables = (COMPLETIONS, COMPARISONS)
 
     def run(self, context: AuditContext) -> None:
