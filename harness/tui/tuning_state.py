@@ -57,7 +57,8 @@ def _view(tuning: Tuning) -> TuningView:
         shown = tuple(format_score(recalls[fold]) if fold in recalls else "" for fold in tuning.folds)
         pruned = is_pruned(space, past[:number], tuning.folds)
         settings.append(SettingView(number, tried.params, tried.recall, shown, pruned))
-    settings.sort(key=lambda one: -1.0 if one.recall is None else one.recall, reverse=True)
+    # As `harness tune` chooses: a setting with more folds comes first, because one fold may be an easy one.
+    settings.sort(key=lambda one: (sum(map(bool, one.recalls)), -1.0 if one.recall is None else one.recall), reverse=True)
     best = settings[0].recall if settings else None
     return TuningView(
         tuning.id,

@@ -15,6 +15,7 @@ from tests.functional.machine import ROOT, Machine
 
 README = ROOT / "README.md"
 REPOSITORY = "https://github.com/extraction-harness/extraction-harness"
+SITE = "https://extraction-harness.github.io/extraction-harness"
 PAGES = [
     README,
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
@@ -32,6 +33,7 @@ def test_the_links_of_the_readme_lead_to_files() -> None:
     # Links are absolute, because the package index shows the README too.
     text = README.read_text(encoding="utf-8")
     inside = re.findall(re.escape(REPOSITORY) + r"/blob/main/([^\s)#]+)", text)
+    inside += [f"docs/{page}.md" for page in re.findall(re.escape(SITE) + r"/([^\s)#]+)\.html", text)]
     pictures = re.findall(
         r"https://raw\.githubusercontent\.com/extraction-harness/extraction-harness/main/([^\s)]+)", text
     )
