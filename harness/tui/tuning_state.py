@@ -58,7 +58,9 @@ def _view(tuning: Tuning) -> TuningView:
         pruned = is_pruned(space, past[:number], tuning.folds)
         settings.append(SettingView(number, tried.params, tried.recall, shown, pruned))
     # As `harness tune` chooses: a setting with more folds comes first, because one fold may be an easy one.
-    settings.sort(key=lambda one: (sum(map(bool, one.recalls)), -1.0 if one.recall is None else one.recall), reverse=True)
+    settings.sort(
+        key=lambda one: (sum(map(bool, one.recalls)), -1.0 if one.recall is None else one.recall), reverse=True
+    )
     best = settings[0].recall if settings else None
     return TuningView(
         tuning.id,
