@@ -12,7 +12,7 @@ def say(message: str) -> None:
 class ProgressLine:
     """A line that is repainted in a terminal and in a notebook. Elsewhere only its first and its last text is printed.
 
-    The line ends with the `with` block.
+    The line ends with the `with` block, and an error erases it.
     """
 
     def __init__(self, *, is_shown: bool) -> None:
@@ -36,10 +36,17 @@ class ProgressLine:
             self._printed = text
         self._text = text
 
+    def show_briefly(self, text: str) -> None:
+        """Replace the text where the line is repainted; elsewhere print nothing."""
+        if self._is_repainted:
+            self.show(text)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._text and self._is_repainted:
-            print(file=sys.stderr, flush=True)
+            # Progress may have become the message of the error, which follows.
+            end = "\n" if error is None else f"\r{' ' * len(self._text)}\r"
+            print(end=end, file=sys.stderr, flush=True)
         elif self._text != self._printed:
             say(self._text)

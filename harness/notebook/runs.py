@@ -178,7 +178,7 @@ class Run:
         """
         with ProgressLine(is_shown=progress) as line:
             run_subcommand(
-                ["resume", "--detach", f"--home={self.directory.parent.parent}", self.id], on_progress=line.show
+                ["resume", "--detach", f"--home={self.directory.parent.parent}", self.id], on_progress=line.show_briefly
             )
         return self.wait(progress=progress) if wait else self
 

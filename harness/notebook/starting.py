@@ -81,7 +81,7 @@ def run(
     except TypeError as error:
         raise HarnessError(f"params: {error}. Use text, numbers, booleans, None, paths, and lists of them.") from None
     with ProgressLine(is_shown=progress) as line:
-        started = run_subcommand(command, on_progress=line.show)
+        started = run_subcommand(command, on_progress=line.show_briefly)
     assert started is not None
     found = Run(Path(started["directory"]))
     return found.wait(progress=progress) if wait else found

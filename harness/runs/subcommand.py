@@ -18,7 +18,6 @@ from harness.core.text import shorten
 PROGRAM = (sys.executable, "-P", "-m", "harness")
 _ANSWER_BYTES = 1 << 20
 _PROGRESS_BYTES = 4096
-_LINE_CHARACTERS = 500
 _ERRORS = ("harness: ", "Error: ")
 _POLL_SECONDS = 0.05
 _INTERRUPT_SECONDS = 5.0
@@ -59,11 +58,9 @@ def run_subcommand(
                     return None
                 if is_abandoned():
                     return None
-                line = _lines(stderr)[-1]
-                # An error is raised below.
-                if line != progress and not line.startswith(_ERRORS):
+                if (line := _plain(_lines(stderr)[-1])) != progress:
                     progress = line
-                    on_progress(shorten(line, _LINE_CHARACTERS))
+                    on_progress(line)
                 time.sleep(_POLL_SECONDS)
         except KeyboardInterrupt:
             _interrupt(process)
@@ -106,7 +103,7 @@ def _lines(stderr: IO[bytes]) -> list[str]:
 def _plain(line: str) -> str:
     for prefix in _ERRORS:
         line = line.removeprefix(prefix)
-    return shorten(line, _LINE_CHARACTERS)
+    return shorten(line, 500)
 
 
 def _tail(file: IO[bytes], limit: int) -> bytes:

@@ -51,7 +51,7 @@ def test_a_run_can_be_left_stopped_and_resumed(machine: Machine) -> None:
     run.stop()
 
 
-def test_errors_are_the_sentences_of_the_command_line(machine: Machine) -> None:
+def test_errors_are_the_sentences_of_the_command_line(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [
         ({"attack": "absent"}, "unknown attack 'absent'"),
         ({"attack": "--help"}, "unknown attack '--help'"),
@@ -64,7 +64,11 @@ def test_errors_are_the_sentences_of_the_command_line(machine: Machine) -> None:
     for changed, sentence in cases:
         with pytest.raises(harness.HarnessError, match=sentence):
             harness.run(**({"attack": "draws", **options(machine)} | changed))
+    with pytest.raises(harness.HarnessError, match="'soon' is not"):
+        harness.run("draws", **{**options(machine), "budget": "soon", "progress": True})
     assert machine.folders() == []
+    # The error is the exception alone.
+    assert capsys.readouterr().err == ""
 
 
 def test_a_run_can_be_started_from_a_thread(machine: Machine) -> None:

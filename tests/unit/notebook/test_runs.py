@@ -10,6 +10,7 @@ import pytest
 
 import harness
 from harness.notebook import runs as module
+from harness.notebook.progress import ProgressLine
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 
 
@@ -174,3 +175,17 @@ def test_a_log_gets_the_first_and_the_last_status(
     assert "running" in first and "finished" in last
     harness.open_run().wait(progress=False)
     assert capsys.readouterr().err == ""
+
+
+def test_a_repainted_line_leaves_no_rest_and_an_error_erases_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with ProgressLine(is_shown=True) as line:
+        for text in ("longer", "short", "short"):
+            line.show_briefly(text)
+    assert capsys.readouterr().err == "\rlonger\rshort \n"
+    with pytest.raises(ValueError), ProgressLine(is_shown=True) as line:
+        line.show("any")
+        raise ValueError
+    assert capsys.readouterr().err == "\rany\r   \r"
