@@ -114,5 +114,5 @@ relock:
 	$(COMPILE) --generate-hashes --group build --constraint constraints.txt $(UNLOCKED:%=--no-emit-package %) --output-file requirements.lock
 	$(COMPILE) --generate-hashes --group build --group dev --group docs --constraint constraints.txt $(UNLOCKED:%=--no-emit-package %) --output-file requirements-dev.lock
 
-clean: ## remove .venv and the caches of the tools
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## remove .venv, what was built and the caches of the tools
+	rm -rf $(VENV) build dist .wheels .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

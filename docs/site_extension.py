@@ -1,6 +1,7 @@
-"""What the reference takes from the code: commands, tables of keys and parameters, and docstrings.
+"""Sphinx extension that generates parts of the reference from the code.
 
-A page has a comment such as `<!-- generated: commands -->` where the text belongs.
+These are commands, tables of keys and parameters, and docstrings. A page has a comment such as
+`<!-- generated: commands -->` where the text belongs.
 """
 
 import inspect

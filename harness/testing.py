@@ -1,4 +1,4 @@
-"""What the tests of an attack call: `check_attack` checks that it keeps the rules of attacks."""
+"""The checks that the tests of an attack call: `check_attack` checks that it keeps the rules of attacks."""
 
 import os
 from collections.abc import Iterator, Mapping

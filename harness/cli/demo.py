@@ -20,7 +20,7 @@ def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
     if missing is not None:
         notice = (
             f"{missing} is not installed, so this run replays recorded guesses of baseline. To run the attack itself: "
-            f"{install_command('torch')}"
+            f"{install_command('torch')} (with uv: uvx 'extraction-harness[torch]' demo)"
         )
         say(notice)
     if not plain and not json and is_terminal():

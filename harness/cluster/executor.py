@@ -307,7 +307,7 @@ class _Task:
 
 
 class _Journal:
-    """Which node was given which run: a line for each, appended. A lost line only costs the work of a run."""
+    """The nodes that were given each run: a line for each, appended. A lost line only costs the work of a run."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

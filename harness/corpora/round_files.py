@@ -25,7 +25,7 @@ _COLUMNS = ("split", "row", "document", "token", "copies", "context", "cluster")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a round comes from, for its data card.
+    """The source of a round, for its data card.
 
     name: of the round. corpus: the name of its file or directory. target: the id of the model. vocabulary: the number
     of ids of the tokenizer. budget: the wall clock of a run. contexts: the numbers of tokens from which the target was

@@ -88,7 +88,7 @@ class Run:
         return content
 
     def score(self) -> Score:
-        """Return the score of the current submission. Raises HarnessError if the round is blind."""
+        """Return the score of the current submission. Raises HarnessError in a blind round, and for an audit."""
         return Score(self.id, submission_of_run(self._folder).score())
 
     def guesses(self) -> "pd.DataFrame":

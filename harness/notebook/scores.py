@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Score:
     """The score of a submission. A notebook shows it as a table with the curve of recall vs. errors.
 
-    name: of the file or the run. details: everything that was counted.
+    name: Name of the file or the run. details: Everything that was counted.
     """
 
     name: str

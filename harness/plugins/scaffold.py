@@ -7,6 +7,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.files import remove_tree, write_export
 from harness.core.text import shorten
 from harness.plugins.declarations import NAME
+from harness.plugins.discovery import find_attacks
 
 _SOURCE = '''"""Sample at a low temperature and rank likely suffixes first. (Describe your attack here, in one line.)
 
@@ -76,6 +77,10 @@ def new_package(name: str, folder: Path) -> Path:
     _require_name(name)
     if keyword.iskeyword(name):
         raise UsageError(f"{name!r} is a keyword of Python, so no module can have this name. Choose another one.")
+    if any(one.name == name and one.origin == "shipped" for one in find_attacks()):
+        raise UsageError(
+            f"{name!r} is an attack of the harness, which comes before installed ones. Choose another name."
+        )
     module = f"harness_attack_{name}"
     names = {"@NAME@": name, "@MODULE@": module, "@DISTRIBUTION@": module.replace("_", "-")}
     project = folder / names["@DISTRIBUTION@"]

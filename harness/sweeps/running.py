@@ -40,7 +40,7 @@ class Ended(NamedTuple):
 
 
 class Executor(Protocol):
-    """Where the runs of a sweep are computed. Their records end up in the store of this machine."""
+    """A place that computes the runs of a sweep. Their records end up in the store of this machine."""
 
     @property
     def has_room(self) -> bool:

@@ -59,7 +59,7 @@ class Compared:
 
     @property
     def solved(self) -> Bools:
-        """Which examples of the part each run solves within the cap, [runs, examples]."""
+        """The examples of the part that each run solves within the cap, [runs, examples]."""
         return np.array([self.part.solved(run.submission) for run in self.comparison.runs])
 
 

@@ -34,7 +34,7 @@ class GuessLine:
 
 
 class Verdict(StrEnum):
-    """Which guesses the table shows."""
+    """The filter of the table of guesses."""
 
     ALL = "all"
     RIGHT = "right"

@@ -8,9 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from harness.corpora.occurrences import Place, Span
+
+pytest.importorskip("infini_gram", reason="infini-gram has no wheel for this version of Python or this machine")
 
 Shards = Sequence[Sequence[ArrayLike]]
 

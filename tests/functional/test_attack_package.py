@@ -59,7 +59,12 @@ def test_the_command_writes_a_project_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("My-Idea", "is not a valid name"), ("../out", "is not a valid name"), ("class", "is a keyword of Python")],
+    [
+        ("My-Idea", "is not a valid name"),
+        ("../out", "is not a valid name"),
+        ("class", "is a keyword of Python"),
+        ("window", "is an attack of the harness"),
+    ],
 )
 def test_an_invalid_name_writes_nothing(tmp_path: Path, name: str, sentence: str) -> None:
     done = Machine(tmp_path).run("attacks", "new", name, "--package", code=2)

@@ -33,7 +33,7 @@ Row = tuple[tuple[str, Style], ...]
 
 @dataclass(frozen=True)
 class Frame:
-    """What the terminal shows from a moment on, in seconds after the start."""
+    """The content of the terminal from a moment on, in seconds after the start."""
 
     time: float
     rows: tuple[Row, ...]

@@ -152,7 +152,7 @@ def test_colon_goes_to_an_example_by_its_id(pair: tuple[RunFolder, RunFolder]) -
         await until(pilot, lambda: "expected an id from 0 to 63" in screen_text(pilot.app))
         burst(pilot, "end", "ctrl+u", *"30", "enter")
         await until(pilot, lambda: text_of(pilot, "#which") == "Example 30 · not in the list")
-        await until(pilot, lambda: "solved at row 31, after 0 errors" in text_of(pilot, "#standing"))
+        await until(pilot, lambda: "solved at row 31, after 0 errors" in text_of(pilot, "#right-guess"))
 
     play_screen(ExampleScreen(pair, [1, 2], 1), scenario)
 

@@ -116,7 +116,7 @@ def test_markup_in_an_example_stays_text(hostile: tuple[RunFolder, RunFolder]) -
         right, wrong = (rows[f"{folder.id} 1"] for folder in hostile)
         assert right[1] == "✓" and right[-1] == MARKUP
         assert wrong[1] == "✗ 1" and wrong[-1] == f"{MARKUP[:-1]}["
-        assert all(folder.id in text_of(pilot, "#standing") or folder is hostile[1] for folder in hostile)
+        assert all(folder.id in text_of(pilot, "#right-guess") or folder is hostile[1] for folder in hostile)
 
     play_screen(ExampleScreen(hostile, range(EXAMPLES), 7), scenario, size=(80, 24))
 

@@ -57,6 +57,11 @@ def test_files_follow_their_schema(schema: str, files: list[Path]) -> None:
     run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files)
 
 
+def test_dependabot_names_directories_that_exist() -> None:
+    named = re.findall(r"directory: /(\S*)", (GITHUB / "dependabot.yml").read_text(encoding="utf-8"))
+    assert named and all((ROOT / name).is_dir() for name in named)
+
+
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_have_small_permissions_and_pinned_actions(workflow: Path) -> None:
     content = yaml.safe_load(workflow.read_text())

@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from harness.analysis.candidates import VERDICTS, Candidate, Example, load_example
-from harness.analysis.counting_rows import Standing, standing_of
+from harness.analysis.counting_rows import RightGuess, right_guess_of
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
@@ -55,7 +55,7 @@ class InRun:
         self.run_id = folder.id
         self.example: Example = load_example(folder, id_)
         self.text: TokenText = text_of_run(folder, folder.attack_spec())
-        self.standing: Standing = standing_of(folder, self.example)
+        self.right_guess: RightGuess = right_guess_of(folder, self.example)
 
 
 class ExampleScreen(Screen[None]):
@@ -66,7 +66,7 @@ class ExampleScreen(Screen[None]):
         #which { height: 1; text-style: bold; padding: 0 1; }
         #texts { height: auto; max-height: 45%; padding: 0 1; }
         #example-text { height: auto; }
-        #standing { height: auto; max-height: 4; padding: 0 1; }
+        #right-guess { height: auto; max-height: 4; padding: 0 1; }
         #candidates { height: auto; max-height: 1fr; }
         #chosen { height: auto; max-height: 40%; padding: 1 1 0 1; }
     }
@@ -98,14 +98,14 @@ class ExampleScreen(Screen[None]):
         yield Static("", id="which")
         with VerticalScroll(id="texts", can_focus=False):
             yield Static("reading …", id="example-text")
-        yield Static("", id="standing")
+        yield Static("", id="right-guess")
         with Vertical():
             yield ListTable(id="candidates")
             yield Static("", id="chosen")
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one("#standing").display = False
+        self.query_one("#right-guess").display = False
         self.set_focus(self.query_one(ListTable))
         self._go_to(self._example_id)
 
@@ -115,7 +115,7 @@ class ExampleScreen(Screen[None]):
 
     def action_jump(self) -> None:
         def problem(text: str) -> str | None:
-            examples = self._shown[0].standing.examples if self._shown else 0
+            examples = self._shown[0].right_guess.examples if self._shown else 0
             is_id = text.isascii() and text.isdigit() and int(text) < examples
             return None if is_id else f"expected an id from 0 to {examples - 1:,}"
 
@@ -148,15 +148,15 @@ class ExampleScreen(Screen[None]):
             self.query_one("#example-text", Static).update(text)
             words = [
                 Content.styled(
-                    sanitize(f"{one.run_id}: {one.standing.words}"),
-                    "$text-success" if one.standing.counts else "$text-warning",
+                    sanitize(f"{one.run_id}: {one.right_guess.words}"),
+                    "$text-success" if one.right_guess.counts else "$text-warning",
                 )
                 for one in found
-                if one.standing.words
+                if one.right_guess.words
             ]
-            standing = self.query_one("#standing", Static)
-            standing.update(Content("\n").join(words))
-            standing.display = bool(words)
+            place = self.query_one("#right-guess", Static)
+            place.update(Content("\n").join(words))
+            place.display = bool(words)
             rows = [row for one in found for row in candidate_rows(one, self._heat.get(one.run_id))]
             table = self.query_one(ListTable)
             is_new = table.key_under_cursor is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.candidates import load_example
-from harness.analysis.counting_rows import standing_of
+from harness.analysis.counting_rows import right_guess_of
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import Recorded, recorded_run
 
@@ -19,7 +19,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
 
 
 def words(run: Recorded, example: int) -> str:
-    return standing_of(run.folder, load_example(run.folder, example)).words
+    return right_guess_of(run.folder, load_example(run.folder, example)).words
 
 
 def test_a_right_guess_before_the_cap_is_solved_at_its_row(run: Recorded) -> None:

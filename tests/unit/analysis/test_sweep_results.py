@@ -1,4 +1,4 @@
-"""What a sweep has found, from recorded runs with known answers, finished or not."""
+"""The results of a sweep, from recorded runs with known answers, finished or not."""
 
 from pathlib import Path
 

@@ -18,11 +18,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def test_the_extras_install_what_their_modules_need() -> None:
-    declared = {
-        extra: {Requirement(line).name for line in lines} for extra, lines in PROJECT["optional-dependencies"].items()
-    }
     owners = importlib.metadata.packages_distributions()
-    assert {extra: {owners[module][0] for module in modules} for extra, modules in EXTRAS.items()} == declared
+    assert EXTRAS.keys() == PROJECT["optional-dependencies"].keys()
+    for extra, lines in PROJECT["optional-dependencies"].items():
+        declared = [Requirement(line) for line in lines]
+        # infini-gram has no wheels for some machines.
+        if all(one.marker is None or one.marker.evaluate() for one in declared):
+            assert {owners[module][0] for module in EXTRAS[extra]} == {one.name for one in declared}
 
 
 def test_no_dependency_of_the_light_installation_needs_torch() -> None:

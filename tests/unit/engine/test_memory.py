@@ -1,4 +1,4 @@
-"""How much memory sequences are expected to take, and a process that really runs out of it."""
+"""The memory that sequences are expected to take, and a process that really runs out of it."""
 
 import subprocess
 import sys
