@@ -88,8 +88,8 @@ def pinned_requirements(lock: str, requires: tuple[str, ...]) -> str:
     without_hash: dict[str, str] = {}
     for name, texts in entries.items():
         version = installed_version(name)
-        # A distribution that is not installed here is for another platform.
-        if version is None or version == locked.get(name):
+        # A distribution that is not installed here, or whose pins do not apply here, is for another platform.
+        if version is None or version == locked.get(name, version):
             pinned[name] = "\n".join(texts)
         else:
             without_hash[name] = version

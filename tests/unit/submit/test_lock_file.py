@@ -81,6 +81,11 @@ def test_markers_select_the_version_and_all_lines_are_kept(
     assert pinned_requirements(BY_PYTHON, ()) == BY_PYTHON
 
 
+def test_a_pin_for_another_platform_is_kept_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    _installed(monkeypatch, alpha="2.0", **{"beta-b": "3.1"}, gamma="5")
+    assert "gamma==4 ; sys_platform == 'no such platform'" in pinned_requirements(BY_PYTHON, ())
+
+
 def test_an_unlocked_version_needs_the_package_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
