@@ -1,0 +1,12 @@
+"""Hostile input is tried with every sandbox backend of this machine."""
+
+from tests.functional.conftest import (
+    bundler,
+    each_sandbox,
+    machine,
+    machine_per_backend,
+    sandboxed_machine,
+    use_backend,
+)
+
+__all__ = ["bundler", "each_sandbox", "machine", "machine_per_backend", "sandboxed_machine", "use_backend"]
