@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes, load_training
 from harness.core.files import file_sha256
+from harness.core.inputs import files_in
 from harness.core.spec import TargetRecord
 from harness.jobs.attack.request import write_inputs
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
-from harness.runs.inputs import files_in
 from harness.sweeps.running import PlannedRun
 
 CHUNK_BYTES = 32 << 20

@@ -80,7 +80,7 @@ class WorkerHost:
             }
         )
         write_request(inputs, bound)
-        policy = SandboxPolicy(readable=(self._shared,), linked=tuple(here.values()), writable=(self._scratch,))
+        policy = SandboxPolicy(readable=(self._shared, *here.values()), writable=(self._scratch,))
         self._process = WorkerProcess(self._scratch, policy, environment=_gpu_environment())
         return f"worker {request.worker} is on {socket.gethostname()}, {device}, sandbox {detect_backend().name}\n"
 

@@ -9,6 +9,9 @@ from harness.core.text import shorten
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SHIPPED_ROUNDS = PACKAGE / "rounds"
+SHIPPED_CORPUS = PACKAGE / "demo" / "corpus.json"
+SHIPPED_ANSWERS = (SHIPPED_ROUNDS, SHIPPED_CORPUS, PACKAGE / "demo" / "baseline-guesses.csv")
+"""The files and directories of the package that contain answers of the shipped rounds."""
 
 
 def data_home() -> Path:

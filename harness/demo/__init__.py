@@ -6,7 +6,7 @@ Importing this package does not load torch. `python -m tests.demo_target` create
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.paths import SHIPPED_ROUNDS
+from harness.core.paths import SHIPPED_CORPUS, SHIPPED_ROUNDS
 
 
 class Size(NamedTuple):
@@ -35,7 +35,7 @@ WEIGHTS = SIZES[0].weights
 """The folder of the demo target itself."""
 ROUND_ARRAYS = SHIPPED_ROUNDS / "demo"
 """The folder of the demo round's prefixes, suffixes and repetition counts."""
-CORPUS = _PACKAGE / "corpus.json"
+CORPUS = SHIPPED_CORPUS
 """The distinct texts of the corpus that SIZES were trained on: a list of strings."""
 UNSEEN = _PACKAGE / "unseen.npz"
 """1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.files import CHUNK_BYTES, write_atomically
+from harness.core.inputs import files_in
 from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
 from harness.core.text import shorten
@@ -129,7 +130,8 @@ def resolve_target(
     The shipped targets are `demo`, its smaller sizes `demo-small` and `demo-tiny`, and the reference model
     `demo-reference`. The hub's cache is searched first. offline: use nothing else, by default the value of
     HF_HUB_OFFLINE. needs_weights: False if the tokenizer and the configuration are enough; weights are then neither
-    downloaded nor hashed. Raises HarnessError if the target is neither here nor available for download.
+    downloaded nor hashed. Raises HarnessError if the target is neither here nor available for download, or if its
+    directory contains something that `files_in` refuses.
     """
     commit = None
     shipped = {size.name: size.weights for size in (*DEMO_SIZES, DEMO_REFERENCE)}
@@ -143,10 +145,11 @@ def resolve_target(
     else:
         path = _hub_folder(id_, revision, offline, needs_weights=needs_weights)
         commit = path.name
-    others = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
     weights = weight_files(path) if needs_weights else []
-    if not weights and not (path / "tokenizer.json").is_file():
+    if not weights and not (path / "tokenizer.json").exists():
         raise HarnessError(f"no tokenizer.json in {path}. Name a directory or a hub id that has one.")
+    files_in(path)  # refuses links that leave the directory, and what is not a file
+    others = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
     files = sorted([*weights, *others], key=lambda file: file.name)
     sha256 = _combined_sha256(files, on_progress or (lambda done, total: None))
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AliasChoices, Field, TypeAdapter
+from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,18 @@ class Limit:
 
 @dataclass(frozen=True)
 class AppliedSandbox:
-    """The name of the backend, the mechanisms that its launcher applied, and the limits (None for none)."""
+    """The name of the backend, the mechanisms that its launcher applied, and the limits (None for none).
 
-    backend: Annotated[str, Field(validation_alias=AliasChoices("backend", "means"))]  # `means` in earlier versions
+    readable: what the process could read besides the system and this installation.
+    """
+
+    backend: str
     applied: tuple[str, ...]
     memory: Limit | None
     processes: Limit | None
     file_bytes: Limit | None
     open_files: Limit | None
+    readable: tuple[str, ...]
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields, ready for JSON."""

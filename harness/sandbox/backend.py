@@ -13,11 +13,13 @@ FileRule = tuple[str, str]
 class LauncherSetup:
     """The restrictions that the launcher applies to itself inside the backend, besides limits and system call filter.
 
-    creates_namespaces: create the namespaces that the kernel allows. file_rules: allow only these accesses to files,
-    enforced by landlock; None for no rules.
+    creates_namespaces: create the namespaces that the kernel allows. makes_files_read_only: mount everything read-only
+    except for the writable paths, if the process is in a mount namespace of its own. file_rules: allow only these
+    accesses to files, enforced by landlock; None for no rules.
     """
 
     creates_namespaces: bool = False
+    makes_files_read_only: bool = False
     file_rules: list[FileRule] | None = None
 
 

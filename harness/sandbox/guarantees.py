@@ -71,6 +71,7 @@ def _tests() -> Iterator[list[_Test]]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-outside-")))
         answers, path, mark = directory / "answers.npy", directory / "socket", f"orphan-of-{directory.name}"
         answers.write_bytes(b"answers")
+        unchanged = answers.stat().st_ctime_ns
         port = stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
         for address in (str(path), f"\0{path}"):
             server = stack.enter_context(socket.socket(socket.AF_UNIX))
@@ -86,6 +87,13 @@ def _tests() -> Iterator[list[_Test]]:
             _Test("answers unreadable", probe.read, (answers, *paths.SHIPPED_ROUNDS.rglob("*.npy")), "{files}"),
             _Test("home, data, runs, other models unreadable", probe.read, (answers, *_private_files()), "{files}"),
             _Test("writes only to scratch", probe.write, written, "{files}"),
+            _Test(
+                "no changes of permissions, owners and times",
+                probe.change_metadata,
+                (answers,),
+                "{metadata}",
+                is_violated=lambda: answers.stat().st_ctime_ns != unchanged,
+            ),
             _Test("no network", probe.connect, (port, path), "seccomp, {network}"),
             _Test("no secrets in its environment", probe.read_variable, secrets, "an allow-list"),
             _Test(
@@ -143,6 +151,9 @@ def _mechanisms(applied: AppliedSandbox) -> dict[str, str]:
     files = next((name for name in applied.applied if name.startswith("landlock ")), backend.name)
     return {
         "files": files,
+        "metadata": "read-only mounts"
+        if "read-only files" in applied.applied or "mount" in backend.namespaces
+        else "seccomp",
         "network": "a net namespace" if "net" in namespaces else files,
         "processes": "a pid namespace" if "pid" in namespaces else files,
         "cleanup": "a pid namespace" if "pid" in namespaces else "the reaper",

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.syscall.restype = ctypes.c_long
 _SECCOMP = 317 if os.uname().machine == "x86_64" else 277
-_CREATE_RULESET, _ADD_RULE, _RESTRICT = 444, 445, 446
+_MOUNT_SETATTR, _CREATE_RULESET, _ADD_RULE, _RESTRICT = 442, 444, 445, 446
 
 _NEWNS, _NEWUSER, _NEWPID, _NEWNET, _NEWIPC = 0x00020000, 0x10000000, 0x20000000, 0x40000000, 0x08000000
 _NAMESPACES = {_NEWUSER: "user", _NEWPID: "pid", _NEWNS: "mount", _NEWIPC: "ipc", _NEWNET: "net"}
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+_AT_FDCWD, _AT_RECURSIVE, _READ_ONLY = -100, 0x8000, 1
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 4, 24, 38, 47
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 (the sandbox's own)
 _CAP_AMBIENT_CLEAR_ALL, _LAST_CAPABILITY, _CAPABILITY_VERSION_3 = 4, 63, 0x20080522
 
 # Access rights (linux/landlock.h).
@@ -81,7 +83,11 @@ def main() -> None:
 def _restrict(config: "dict[str, Any]") -> tuple[list[str], int | None]:
     """Apply all restrictions. Return their names, and the descriptor of the seccomp listener if there is one."""
     rules, network = config["file_rules"], config["network"]
-    applied = _enter_namespaces(config["shared_memory"], network=network) if config["creates_namespaces"] else []
+    applied = _enter_namespaces(config) if config["creates_namespaces"] else []
+    if config["makes_files_read_only"] and ("mount" in applied or config["has_own_root"]):
+        has_memory = "shm" in applied or (config["has_own_root"] and os.path.ismount(_SHARED_MEMORY))
+        if _make_files_read_only([*config["writable"], *([_SHARED_MEMORY] if has_memory else [])]):
+            applied.append("read-only files")
     _set_limits(config["limits"])
     if config["processes"] and ("user" in applied or config["has_user_namespace"]) and os.getuid() != 0:
         # Inside its own user namespace the limit counts no other process of the user. It does not bind root.
@@ -92,11 +98,13 @@ def _restrict(config: "dict[str, Any]") -> tuple[list[str], int | None]:
     if rules is not None:
         rules = [*rules, *((path, "read") for path in (("/proc",) if "proc" in applied else _PROC_PATHS))]
         if "shm" in applied:
-            rules.append(("/dev/shm", "write"))  # noqa: S108 (the sandbox's own)
+            rules.append((_SHARED_MEMORY, "write"))
         applied.append(f"landlock {_apply_landlock(rules, network=network)}")
     if not config["filters"]:
         return applied, None
-    listener = _install_filter(config["filters"])
+    _open_own_streams()
+    has_read_only_files = "read-only files" in applied or config["has_own_root"]
+    listener = _install_filter(config["filters" if has_read_only_files else "filters_for_writable_files"])
     return [*applied, "seccomp" if listener is None else "seccomp with a listener"], listener
 
 
@@ -107,12 +115,12 @@ def _set_limits(limits: list[tuple[int, int]]) -> None:
         resource.setrlimit(which, (value, value))
 
 
-def _enter_namespaces(shared_memory: int, *, network: bool) -> list[str]:
+def _enter_namespaces(config: "dict[str, Any]") -> list[str]:
     """Continue in new namespaces if the kernel allows it. Return the names of what was created.
 
     This returns in the second process of the new PID namespace; the first one reaps orphans and ends with the second.
     """
-    own, uid, gid = _NEWNS | _NEWPID | _NEWIPC | (0 if network else _NEWNET), os.getuid(), os.getgid()
+    own, uid, gid = _NEWNS | _NEWPID | _NEWIPC | (0 if config["network"] else _NEWNET), os.getuid(), os.getgid()
     for flags in (own, own | _NEWUSER):
         if _LIBC.unshare(flags) == 0:
             break
@@ -130,13 +138,48 @@ def _enter_namespaces(shared_memory: int, *, network: bool) -> list[str]:
         flags = _MS_NOSUID | _MS_NODEV
         if _mount(b"proc", b"/proc", b"proc", flags | _MS_NOEXEC):
             applied.append("proc")
-        if _mount(b"tmpfs", b"/dev/shm", b"tmpfs", flags, f"size={shared_memory},mode=1777".encode()):
+        size = f"size={config['shared_memory']},mode=1777".encode()
+        if _mount(b"tmpfs", _SHARED_MEMORY.encode(), b"tmpfs", flags, size):
             applied.append("shm")
     if (second := os.fork()) != 0:
         _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         _wait_for(second)
     os.setsid()
     return applied
+
+
+def _make_files_read_only(exceptions: list[str]) -> bool:
+    """Make every mount read-only except for these directories. Return False if the kernel refuses.
+
+    Landlock restricts neither permissions nor owners, times and attributes, which the owner of a file could change.
+    """
+    for path in map(os.fsencode, exceptions):
+        if not _mount(path, path, None, _MS_BIND):
+            return False
+    if not _set_read_only(b"/", _AT_RECURSIVE, is_on=True):
+        return False
+    for path in map(os.fsencode, exceptions):
+        if not _set_read_only(path, 0, is_on=False):
+            raise _Unavailable(f"the kernel refuses to make {os.fsdecode(path)} writable")
+    # The current directory is still the one below the mount.
+    os.chdir(os.getcwd())  # noqa: PTH109
+    return True
+
+
+def _set_read_only(path: bytes, flags: int, *, is_on: bool) -> bool:
+    # struct mount_attr: attributes to set, attributes to clear, propagation, user namespace.
+    attributes = (ctypes.c_uint64 * 4)(_READ_ONLY if is_on else 0, 0 if is_on else _READ_ONLY, 0, 0)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    return bool(_LIBC.syscall(_MOUNT_SETATTR, _AT_FDCWD, path, ctypes.c_uint(flags), attributes, size) == 0)
+
+
+def _open_own_streams() -> None:
+    """Open /dev/null again where it is a standard stream: through the inherited one, its permissions can be changed."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        if os.fstat(stream).st_rdev == os.fstat(null).st_rdev:
+            os.dup2(null, stream)
+    os.close(null)
 
 
 def _mount(source: bytes, path: bytes, kind: bytes | None, flags: int, options: bytes | None = None) -> bool:

@@ -29,19 +29,24 @@ def launcher_command(
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, OPEN_FILES)]
     if policy.file_bytes is not None:
         limits.append((resource.RLIMIT_FSIZE, policy.file_bytes))
-    filters = [
-        filter_program(network=policy.network, notifies=notifies) for notifies in (True, False) if backend.is_sandbox
-    ]
-    content = {
+    content: dict[str, object] = {
         "limits": limits,
         "processes": policy.processes,
         "has_user_namespace": "user" in backend.namespaces,
+        "has_own_root": "mount" in backend.namespaces,
         "creates_namespaces": setup.creates_namespaces,
+        "makes_files_read_only": setup.makes_files_read_only,
         "shared_memory": SHARED_MEMORY_BYTES,
         "file_rules": setup.file_rules,
         "network": policy.network,
-        "filters": filters,
+        "writable": [str(path.resolve()) for path in policy.writable],
     }
+    for name, has_read_only_files in (("filters", True), ("filters_for_writable_files", False)):
+        content[name] = [
+            filter_program(network=policy.network, notifies=notifies, has_read_only_files=has_read_only_files)
+            for notifies in (True, False)
+            if backend.is_sandbox
+        ]
     config = os.memfd_create("launcher-config")
     try:
         os.write(config, marshal.dumps(content))

@@ -20,16 +20,15 @@ def default_memory() -> int:
 class SandboxPolicy:
     """The paths, the network access and the resources of one process.
 
-    readable, writable: paths shown in addition to the system and the interpreter. hidden: paths not shown, except for
-    readable or writable paths inside them. linked: like `readable`, but symbolic links inside that lead to files make
-    these files readable too, as a model cache needs. Never list a directory there that untrusted code can write to.
+    readable, writable: paths shown in addition to the system and the interpreter. A symbolic link inside a readable
+    directory shows nothing outside of it, except for a snapshot in the cache of the Hugging Face hub, whose links lead
+    to the files of the same model. hidden: paths that are not shown, whatever the others say.
 
     network: Internet sockets are allowed. memory: bytes used by all processes together. processes: number of processes
     and threads. file_bytes: size of one file. None sets no limit.
     """
 
     readable: tuple[Path, ...] = ()
-    linked: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     network: bool = False

@@ -19,6 +19,7 @@ from harness.sandbox.launching import launcher_command
 from harness.sandbox.notifier import SeccompNotifier
 from harness.sandbox.policy import OPEN_FILES, SandboxPolicy
 from harness.sandbox.refusals import Refusal
+from harness.sandbox.view import shown_files
 
 _WAIT_SECONDS = 10.0
 Stream = int | Any
@@ -97,6 +98,7 @@ class SandboxedProcess:
             processes=_limit(self._policy.processes, mechanisms.get("pids")),
             file_bytes=_limit(self._policy.file_bytes, "RLIMIT_FSIZE"),
             open_files=_limit(OPEN_FILES, "RLIMIT_NOFILE"),
+            readable=tuple(map(str, shown_files(self._policy))),
         )
 
     def refusals(self) -> dict[Refusal, int]:

@@ -3,6 +3,10 @@
 System calls that no attack needs are refused: by the notifier, so that they are counted, or with an error by the kernel
 if there is no notifier. Calls that common libraries try and can do without fail with an error and are not counted.
 Most calls of an administrator would fail without capabilities, which the launcher drops; they are listed to be counted.
+
+Where files outside of the scratch directory are not read-only, no permission, owner, time or attribute of any file can
+be changed: landlock does not restrict that. Archives and copies set permissions and times, so these calls then succeed
+without an effect. Setting a path's time to now fails instead: Path.touch() creates a missing file after that error.
 """
 
 import errno
@@ -68,6 +72,40 @@ _REFUSED: dict[Refusal, dict[str, tuple[int, int]]] = {
         "setdomainname": (171, 162),
     },
 }
+_WITHOUT_EFFECT: dict[str, tuple[int, int | None]] = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+}
+_UNSUPPORTED: dict[str, tuple[int, int | None]] = {
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+    "truncate": (76, 45),  # by path, which landlock restricts since its version 3
+}
+_UTIMENSAT, _IOCTL = (280, 88), (16, 29)
+_ATTRIBUTE_REQUESTS = (
+    0x40086602,  # FS_IOC_SETFLAGS
+    0x40046602,  # FS_IOC32_SETFLAGS
+    0x40087602,  # FS_IOC_SETVERSION
+    0x401C5820,  # FS_IOC_FSSETXATTR
+    0x40806685,  # FS_IOC_ENABLE_VERITY
+    0x800C6613,  # FS_IOC_SET_ENCRYPTION_POLICY
+)
 _SOCKET, _SOCKETPAIR, _CLONE, _CLONE3, _UNSHARE = (41, 198), (53, 199), (56, 220), (435, 435), (272, 97)
 _REFUSED_BY_ARGUMENTS = {
     _SOCKET: Refusal.NETWORK,
@@ -101,10 +139,11 @@ def refusals_by_number() -> dict[int, Refusal]:
     return {numbers[column]: refusal for numbers, refusal in [*calls, *_REFUSED_BY_ARGUMENTS.items()]}
 
 
-def filter_program(*, network: bool, notifies: bool) -> bytes:
+def filter_program(*, network: bool, notifies: bool, has_read_only_files: bool) -> bytes:
     """Return the filter as struct sock_filter[].
 
     network: allow Internet sockets. notifies: refused calls go to the notifier; otherwise they fail in the kernel.
+    has_read_only_files: the files outside of the scratch directory are on read-only mounts.
     """
     column, architecture = _ARCHITECTURES[platform.machine()]
     refuse = (_RETURN, 0, 0, _NOTIFY if notifies else _FAIL | errno.EPERM)
@@ -120,10 +159,11 @@ def filter_program(*, network: bool, notifies: bool) -> bytes:
     if platform.machine() == "x86_64":
         program += [(_AT_LEAST, 0, 1, _X32), unknown]
 
-    def add(numbers: tuple[int, int], body: Sequence[Instruction]) -> None:
-        program.extend([(_EQUAL, 0, len(body), numbers[column]), *body])
+    def add(numbers: tuple[int | None, int | None], body: Sequence[Instruction]) -> None:
+        if (number := numbers[column]) is not None:
+            program.extend([(_EQUAL, 0, len(body), number), *body])
 
-    first_argument = (_LOAD, 0, 0, _AT_ARGUMENTS)
+    first_argument, second_argument, third_argument = ((_LOAD, 0, 0, _AT_ARGUMENTS + 8 * place) for place in range(3))
     families = (_AF_INET, _AF_INET6, _AF_NETLINK) if network else ()
     allowed = [step for family in families for step in ((_EQUAL, 0, 1, family), allow)]
     # The C library asks the name service cache over AF_UNIX, and libraries list interfaces over AF_NETLINK.
@@ -136,7 +176,7 @@ def filter_program(*, network: bool, notifies: bool) -> bytes:
             first_argument,
             (_EQUAL, 1, 0, _AF_UNIX),
             refuse,
-            (_LOAD, 0, 0, _AT_ARGUMENTS + 8),
+            second_argument,
             (_AND, 0, 0, 0xF),
             (_EQUAL, 1, 0, _SOCK_STREAM),
             (_EQUAL, 0, 1, _SOCK_SEQPACKET),
@@ -144,12 +184,22 @@ def filter_program(*, network: bool, notifies: bool) -> bytes:
             denied,
         ],
     )
-    for numbers, flags in ((_CLONE, _NAMESPACE_FLAGS), (_UNSHARE, _NAMESPACE_FLAGS | _NEWTIME)):
-        add(numbers, [first_argument, (_ANY_BIT, 0, 1, flags), refuse, allow])
+    for call, flags in ((_CLONE, _NAMESPACE_FLAGS), (_UNSHARE, _NAMESPACE_FLAGS | _NEWTIME)):
+        add(call, [first_argument, (_ANY_BIT, 0, 1, flags), refuse, allow])
     # The flags of clone3 are in memory, which no filter can read. After ENOSYS, libraries fall back to clone.
     add(_CLONE3, [unknown])
     for table in _REFUSED.values():
         for call in table.values():
             add(call, [refuse])
+    if not has_read_only_files:
+        unsupported, success = (_RETURN, 0, 0, _FAIL | errno.EOPNOTSUPP), (_RETURN, 0, 0, _FAIL)
+        for numbers in _WITHOUT_EFFECT.values():
+            add(numbers, [success])
+        # The path, and the times: NULL is now.
+        add(_UTIMENSAT, [second_argument, (_EQUAL, 2, 0, 0), third_argument, (_EQUAL, 1, 0, 0), success, unsupported])
+        for numbers in _UNSUPPORTED.values():
+            add(numbers, [unsupported])
+        requests = [step for request in _ATTRIBUTE_REQUESTS for step in ((_EQUAL, 0, 1, request), unsupported)]
+        add(_IOCTL, [second_argument, *requests, allow])
     program.append(allow)
     return b"".join(struct.pack("=HBBI", *step) for step in program)

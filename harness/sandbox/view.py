@@ -1,7 +1,8 @@
 """The files that a sandboxed process may see, as an allow-list of paths for every backend.
 
 It shows the system without its secrets, the interpreter, this package without the answers that it ships, and the paths
-of the policy. Home, data, runs, caches and other models are visible only if one of these paths lies inside them.
+of the policy. Home, data, runs, caches and other models are visible only if one of these paths lies inside them. What
+the policy hides stays hidden, whatever else it shows.
 """
 
 import contextlib
@@ -11,10 +12,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
 from pathlib import Path
 
 from harness.core import paths
+from harness.core.inputs import cached_files
 from harness.sandbox.policy import SandboxPolicy
 
 _SYSTEM = (
@@ -31,9 +32,9 @@ _SETTINGS = (
 )
 """Names in /etc that programs read. None of them contains a password or a private key."""
 _PRIVATE_KEYS = (Path("/etc/ssl/private"), Path("/etc/pki/tls/private"), Path("/etc/nvidia/private"))
+PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
 _DEVICES = ("nvidia*", "dri", "kfd", "dxg")
 _INTERPRETER_PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "ssl", "pyvenv.cfg")
-_MOST_LINKS = 10_000
 
 
 class Access(StrEnum):
@@ -56,7 +57,10 @@ class FileView:
     links: dict[Path, str]
 
     def access(self, path: Path) -> Access | None:
-        """Return the access to the real path `path`: that of its deepest listed parent, None if there is none."""
+        """Return the access to the real path `path`: that of its deepest listed parent, None if there is none.
+
+        LIST is no answer: it shows names in addition to what a parent allows.
+        """
         for listed in (path, *path.parents):
             if (access := self.paths.get(listed)) not in (None, Access.LIST):
                 return access
@@ -68,7 +72,7 @@ def file_view(policy: SandboxPolicy) -> FileView:
     access_by_path: dict[Path, Access] = {}
     links: dict[Path, str] = {}
     homes = (paths.data_home(), paths.state_home(), paths.cache_home(), paths.config_home(), model_cache(), Path.home())
-    hidden = [*homes, *policy.hidden, *_PRIVATE_KEYS]
+    private = [*homes, *_PRIVATE_KEYS, *_shipped_answers()]
 
     def add(path: Path, access: Access) -> None:
         try:
@@ -78,30 +82,50 @@ def file_view(policy: SandboxPolicy) -> FileView:
         links.update(_links_to(path))
         access_by_path[real] = access
 
-    for path in hidden:
+    for path in private:
         add(path, Access.HIDDEN)
-    for path in _installation([path.resolve() for path in hidden]):
+    for path in _installation([path.resolve() for path in homes]):
         add(path, Access.READ)
     if paths.PACKAGE.parent not in access_by_path:
         # `import harness` searches this directory. Only the package inside it is readable.
         add(paths.PACKAGE.parent, Access.LIST)
-    for directory in (paths.PACKAGE.parent, *_package_directories()):
-        # Another copy of this package ships the same answers.
-        add(directory / paths.PACKAGE.name / paths.SHIPPED_ROUNDS.name, Access.HIDDEN)
-    for path in (*policy.readable, *policy.linked):
+    for path in _shipped_answers():
+        add(path, Access.HIDDEN)
+    for path in shown_files(policy):
         add(path, Access.READ)
-    for path in policy.linked:
-        for file in _linked_files(path):
-            add(file, Access.READ)
     for path in policy.writable:
         add(path, Access.WRITE)
-    return _without_redundant(FileView(access_by_path, links))
+    for path in policy.hidden:
+        add(path, Access.HIDDEN)
+        real = path.resolve()
+        access_by_path = {other: access for other, access in access_by_path.items() if real not in other.parents}
+    return without_redundant(FileView(access_by_path, links))
 
 
-def _without_redundant(view: FileView) -> FileView:
-    """Drop paths that a parent covers with the same access, and links inside visible directories."""
-    needed = {path: access for path, access in view.paths.items() if view.access(path.parent) is not access}
+def shown_files(policy: SandboxPolicy) -> list[Path]:
+    """Return the readable paths of the policy, and the files that links inside them lead to."""
+    return [
+        shown for path in policy.readable for shown in (path, *(cached_files(path.resolve()) if path.is_dir() else ()))
+    ]
+
+
+def _shipped_answers() -> Iterator[Path]:
+    """Yield the files with answers of shipped rounds, in this package and in every other copy that can be imported."""
+    directories = (paths.PACKAGE.parent, *_package_directories(), *(Path(name) for name in sys.path if name))
+    for directory in dict.fromkeys(directories):
+        for answers in paths.SHIPPED_ANSWERS:
+            yield directory / paths.PACKAGE.name / answers.relative_to(paths.PACKAGE)
+
+
+def without_redundant(view: FileView) -> FileView:
+    """Drop paths that a parent covers with the same or a wider access, and links inside visible directories."""
     visible = (Access.READ, Access.WRITE)
+    covering = {Access.LIST: visible}
+    needed = {
+        path: access
+        for path, access in view.paths.items()
+        if view.access(path.parent) not in covering.get(access, (access,))
+    }
     links = {link: target for link, target in view.links.items() if view.access(link.parent) not in visible}
     return FileView(needed, links)
 
@@ -118,12 +142,12 @@ def model_cache() -> Path:
     return Path(hub).expanduser()
 
 
-def _installation(hidden: list[Path]) -> Iterator[Path]:
-    """Yield the paths of the system, the interpreter and this package."""
+def _installation(homes: list[Path]) -> Iterator[Path]:
+    """Yield the paths of the system, the interpreter and this package, without directories that contain `homes`."""
     yield from map(Path, _SYSTEM)
     yield from (Path("/etc") / name for name in _SETTINGS)
     for prefix in dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)):
-        if _contains_any(Path(prefix).resolve(), hidden):
+        if _contains_any(Path(prefix).resolve(), homes):
             # Somebody's home, runs or data lie in the interpreter's directory.
             yield from (Path(prefix) / name for name in _INTERPRETER_PARTS)
         else:
@@ -133,7 +157,7 @@ def _installation(hidden: list[Path]) -> Iterator[Path]:
     yield paths.PACKAGE
     libraries = [Path(name) for name in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if name.startswith("/")]
     for directory in (*libraries, *_package_directories(), *_editable_packages()):
-        if not _contains_any(directory.resolve(), hidden):
+        if not _contains_any(directory.resolve(), homes):
             yield directory
 
 
@@ -167,9 +191,3 @@ def _links_to(path: Path) -> Iterator[tuple[Path, str]]:
             yield Path(os.path.normpath(step)), str(target)
             yield from _links_to(step.parent / target / path.relative_to(step))
             return
-
-
-def _linked_files(path: Path) -> Iterator[Path]:
-    """Yield the symbolic links below a directory that lead to files, as in the snapshots of a model cache."""
-    files = (Path(directory) / name for directory, _, names in os.walk(path) for name in names)
-    return islice((file for file in files if file.is_symlink() and file.is_file()), _MOST_LINKS)

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.inputs import files_in
 from harness.core.syntax import syntax_tree
 from harness.core.text import display_name, pluralize, shorten
 from harness.core.times import format_duration
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
-from harness.runs.inputs import files_in
 from harness.runs.job_record import job_record
 from harness.runs.machine import versions
 from harness.runs.reader import RunReader

@@ -13,7 +13,9 @@ from harness.core.files import is_larger_than
 from harness.core.times import seconds_since_boot
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.capped_log import CappedLog
+from harness.sandbox.deleted_files import deleted_bytes
 from harness.sandbox.environment import plain_environment
+from harness.sandbox.reaper import descendants_of
 from harness.sandbox.refusals import Refusal
 
 MAX_SCRATCH_BYTES, MAX_SCRATCH_FILES = 8 << 30, 500_000
@@ -47,7 +49,7 @@ def run_step(
     *,
     scratch: Path,
     readable: Iterable[Path],
-    linked: Iterable[Path] = (),
+    hidden: Iterable[Path] = (),
     variables: Mapping[str, str],
     seconds: float,
     network: bool,
@@ -58,7 +60,7 @@ def run_step(
     started = seconds_since_boot()
     process = SandboxedProcess(
         argv,
-        SandboxPolicy(readable=tuple(readable), linked=tuple(linked), writable=(scratch,), network=network),
+        SandboxPolicy(readable=tuple(readable), hidden=tuple(hidden), writable=(scratch,), network=network),
         cwd=scratch,
         environment=plain_environment(scratch) | {"PYTHONDONTWRITEBYTECODE": "1"} | dict(variables),
         stdout=subprocess.PIPE,
@@ -92,7 +94,8 @@ def _wait_for_end(popen: "subprocess.Popen[bytes]", scratch: Path, deadline: flo
             began = seconds_since_boot()
             if began >= deadline:
                 return "its time was up", True
-            if is_larger_than(scratch, MAX_SCRATCH_BYTES, most_files=MAX_SCRATCH_FILES):
+            named_bytes = MAX_SCRATCH_BYTES - deleted_bytes(descendants_of(popen.pid), scratch.stat().st_dev)
+            if is_larger_than(scratch, named_bytes, most_files=MAX_SCRATCH_FILES):
                 limits = f"{MAX_SCRATCH_BYTES >> 30} GiB or {MAX_SCRATCH_FILES:,} files"
                 return f"it wrote more than {limits} to its scratch folder", False
             # Counting the files of a large environment takes a good part of a second.

@@ -204,8 +204,7 @@ class Verification:
         step = run_step(
             ["bash", str(code / "run.sh"), str(scratch / "prefixes.npy"), str(self._out)],
             scratch=scratch,
-            readable=(code, *environment.readable),
-            linked=tuple(models.values()),
+            readable=(code, *environment.readable, *models.values()),
             variables=variables,
             seconds=wall + _startup_allowance(wall),
             network=False,

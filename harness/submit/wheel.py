@@ -21,7 +21,7 @@ _COPIED_METADATA = ("METADATA", "entry_points.txt", "licenses/LICENSE")
 def harness_wheel() -> tuple[str, bytes]:
     """Return the wheel's file name and content. Equal installed files give equal bytes.
 
-    The arrays of the shipped rounds are left out: they contain the demo's answers, which an attack must not find.
+    Files with answers of the shipped rounds are left out, so that code in a bundle cannot find them.
     Raises HarnessError if the harness is not installed as a distribution.
     """
     try:
@@ -56,7 +56,7 @@ def _package_files() -> dict[str, bytes]:
         for path in sorted(paths.PACKAGE.rglob("*"))
         if path.is_file()
         and "__pycache__" not in path.parts
-        and (path.suffix == ".toml" or paths.SHIPPED_ROUNDS not in path.parents)
+        and (path.suffix == ".toml" or not any(path.is_relative_to(answers) for answers in paths.SHIPPED_ANSWERS))
     }
     attacks = shipped_folder()
     if attacks is not None:

@@ -19,6 +19,7 @@ from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.sandbox import SandboxPolicy, detect_backend, reaper
 from harness.sandbox.capped_log import CappedLog
+from harness.sandbox.deleted_files import deleted_bytes
 from harness.sandbox.refusals import Refusal, describe_refusals
 from harness.supervisor.deadline import Deadline
 from harness.supervisor.devices import Device, worker_environment
@@ -150,9 +151,12 @@ class Execution:
             request = request.model_copy(update=place)
         write_request(scratch / "inputs", request)
         policy = SandboxPolicy(
-            readable=(*job.readable_paths, *((folder.shared,) if is_shared else ())),
-            # The hash of a path that the user named follows its links, so the worker does too.
-            linked=(*job.named_paths, *(target.path for target in spec.targets)),
+            readable=(
+                *job.readable_paths,
+                *((folder.shared,) if is_shared else ()),
+                *job.named_paths,
+                *(target.path for target in spec.targets),
+            ),
             writable=(scratch,),
             hidden=job.hidden_paths,
             network=spec.network == "endpoint",
@@ -330,14 +334,17 @@ class Execution:
         if at < self._telemetry_due:
             return None
         self._telemetry_due = at + _TELEMETRY_SECONDS
-        sample = self._telemetry.sample(reaper.descendants_of(os.getpid())[:_MAX_SAMPLED_PROCESSES])
+        processes = reaper.descendants_of(os.getpid())
+        sample = self._telemetry.sample(processes[:_MAX_SAMPLED_PROCESSES])
         refused = self._refusals()
         with self._store.transaction():
             self._store.add_telemetry(sample)
             if refused.keys() != self._refused.keys():
                 # The first refusal is recorded soon and the count at the end, so that repetitions fill no record.
                 self._note_refusals(refused)
-        if is_larger_than(self._folder.scratch, MAX_SCRATCH_BYTES, most_files=_MAX_SCRATCH_FILES):
+        scratch = self._folder.scratch
+        named_bytes = MAX_SCRATCH_BYTES - deleted_bytes(processes, scratch.stat().st_dev)
+        if is_larger_than(scratch, named_bytes, most_files=_MAX_SCRATCH_FILES):
             limit = f"{MAX_SCRATCH_BYTES >> 30} GiB or {_MAX_SCRATCH_FILES:,} files"
             return Ending(Status.CRASHED, f"the {self._job.noun} wrote more than {limit} into its scratch directory.")
         return None

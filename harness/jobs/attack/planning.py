@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from harness.core.calibration import Calibration
 from harness.core.errors import HarnessError
 from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
 from harness.core.files import file_sha256
+from harness.core.inputs import content_sha256, files_in
 from harness.core.rounds import Round
 from harness.core.spec import PathRecord, TargetRecord
 from harness.core.text import shorten
@@ -17,7 +19,6 @@ from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.plugins.discovery import NAMED_FOLDER, AttackFile
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder
-from harness.runs.inputs import content_sha256, files_in
 from harness.runs.launch import start_job
 from harness.runs.machine import hardware, versions
 
@@ -43,8 +44,8 @@ def plan_attack(
     `devices` has one device for each worker, if there are several. `calibrations` are those of the distinct devices.
 
     `parent` is the id of a tuning or the name of a group. Raises HarnessError if the attack declares network access, if
-    a file of the round is absent or does not fit, if the round has no examples, or if a path parameter is absent or
-    contains the round's answers.
+    a file of the round is absent or does not fit, if the round has no examples, if a path parameter is absent, or if a
+    path parameter or a model contains the round's answers or a link that leaves its directory.
     """
     if attack.network != "none":
         raise HarnessError(
@@ -68,6 +69,8 @@ def plan_attack(
         for name in params.path_params
         if params.params[name] is not None
     }
+    for model in filter(None, (target, reference)):
+        _require_no_answers(f"model {model.name}", model.path, round_)
     return AttackSpec(
         id=id_,
         parent=parent,
@@ -128,16 +131,27 @@ def _path_record(name: str, value: Any, round_: Round) -> PathRecord:
     if not path.exists():
         raise HarnessError(f"parameter {name}: {shorten(str(path), 120)}: no such file or directory.")
     path = path.resolve()
-    for file in files_in(path):
-        if _has_answers(file, round_):
-            raise HarnessError(f"parameter {name}: {file} contains the round's answers. An attack may not read it.")
+    _require_no_answers(f"parameter {name}", path, round_)
     return PathRecord(path=path, sha256=content_sha256(path))
 
 
-def _has_answers(file: Path, round_: Round) -> bool:
+def _require_no_answers(noun: str, path: Path, round_: Round) -> None:
+    """Raise HarnessError if `path`, called `noun`, is or contains a copy of a file with the round's answers."""
+    for file in files_in(path):
+        if any(_is_copy(file, answers) for answers in _answer_files(round_)):
+            raise HarnessError(f"{noun}: {file} contains the round's answers. An attack may not read it.")
+
+
+def _answer_files(round_: Round) -> Iterator[Path]:
+    """Yield the files with answers of the round: a shipped round's answers are also in the texts of its corpus."""
     answers = round_.file_with_answers
     if answers is None or not answers.exists():
-        return False
-    if file.samefile(answers):
-        return True
-    return file.stat().st_size == answers.stat().st_size and file_sha256(file) == file_sha256(answers)
+        return
+    yield answers
+    if answers.is_relative_to(paths.SHIPPED_ROUNDS):
+        yield paths.SHIPPED_CORPUS
+
+
+def _is_copy(file: Path, other: Path) -> bool:
+    is_same_size = file.stat().st_size == other.stat().st_size
+    return is_same_size and (file.samefile(other) or file_sha256(file) == file_sha256(other))

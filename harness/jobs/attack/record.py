@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.inputs import content_sha256
 from harness.core.rounds import Round, load_round
 from harness.core.spec import TargetRecord
 from harness.core.text import display_name, sanitize
 from harness.jobs.attack.results import write_results
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
-from harness.runs.inputs import content_sha256
 from harness.runs.job_record import Counts, JobRecord, Labels
 from harness.runs.reader import RunReader
 

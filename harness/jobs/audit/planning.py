@@ -7,9 +7,9 @@ from typing import Any
 
 from harness.core.audit import FIGURES, Audit, AuditInputs
 from harness.core.calibration import Calibration
+from harness.core.inputs import content_sha256
 from harness.core.spec import PathRecord, TargetRecord
 from harness.jobs.audit.spec import AuditSpec
-from harness.runs.inputs import content_sha256
 from harness.runs.machine import hardware, versions
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from harness.core.audit import FIGURES
+from harness.core.inputs import content_sha256
 from harness.core.text import sanitize
 from harness.jobs.audit.reader import AuditReader
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder
-from harness.runs.inputs import content_sha256
 from harness.runs.job_record import Counts, JobRecord, Labels
 from harness.runs.reader import RunReader
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from harness.sandbox.backend import SandboxBackend
+from harness.sandbox.backend import LauncherSetup, SandboxBackend
 from harness.sandbox.policy import SHARED_MEMORY_BYTES, SandboxPolicy
 from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
 
@@ -20,14 +20,20 @@ class Bubblewrap(SandboxBackend):
     advice = "Install bubblewrap (Debian: apt-get install bubblewrap), and allow user namespaces."
     namespaces = frozenset({"user", "mount", "pid", "ipc", "net"})
 
+    def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
+        """Return a setup that also makes the device nodes read-only, whose permissions root could change."""
+        return LauncherSetup(makes_files_read_only=os.getuid() == 0)
+
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
         """Return the bwrap command that starts `command` in `cwd`."""
         bwrap = ["bwrap", "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
         if not policy.network:
             bwrap.append("--unshare-net")
-        # Otherwise root keeps its capabilities. The launcher needs CAP_SETPCAP to empty the bounding set, and then
-        # drops it too.
-        bwrap += ["--cap-drop", "ALL", *(["--cap-add", "CAP_SETPCAP"] if os.getuid() == 0 else [])]
+        # Otherwise root keeps its capabilities. The launcher drops the two that it needs as well: CAP_SETPCAP to empty
+        # the bounding set, and CAP_SYS_ADMIN for mounts.
+        bwrap += ["--cap-drop", "ALL"]
+        if os.getuid() == 0:
+            bwrap += ["--cap-add", "CAP_SETPCAP", "--cap-add", "CAP_SYS_ADMIN"]
         return [*bwrap, *_mounts(file_view(policy)), "--chdir", str(cwd.resolve()), "--", *command]
 
 

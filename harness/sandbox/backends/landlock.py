@@ -7,9 +7,7 @@ from pathlib import Path
 
 from harness.sandbox.backend import FileRule, LauncherSetup, SandboxBackend
 from harness.sandbox.policy import SandboxPolicy
-from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
-
-_PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
+from harness.sandbox.view import PLAIN_DEVICES, Access, FileView, accelerator_devices, file_view
 
 
 class Landlock(SandboxBackend):
@@ -21,7 +19,7 @@ class Landlock(SandboxBackend):
 
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         """Return a setup with a rule for each path that `policy` shows."""
-        return LauncherSetup(creates_namespaces=True, file_rules=file_rules(file_view(policy)))
+        return LauncherSetup(True, True, file_rules(file_view(policy)))
 
 
 def file_rules(view: FileView) -> list[FileRule]:
@@ -30,7 +28,7 @@ def file_rules(view: FileView) -> list[FileRule]:
     A landlock rule allows a directory with everything below it. So a directory that contains a hidden path is allowed
     child by child and may be listed: names below it are visible, contents are not.
     """
-    rules = [(f"/dev/{name}", "device") for name in _PLAIN_DEVICES]
+    rules = [(f"/dev/{name}", "device") for name in PLAIN_DEVICES]
     rules += [(str(node), "device") for node in accelerator_devices()]
     for path, access in view.paths.items():
         if access is Access.LIST:

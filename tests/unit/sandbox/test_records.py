@@ -1,5 +1,6 @@
 """The environment of a sandboxed process, and the record of its sandbox."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -43,26 +44,23 @@ def test_refusals_are_described_in_one_clause() -> None:
 def test_an_applied_sandbox_is_read_from_its_record() -> None:
     limit = {"most": 4096, "by": "cgroup v1"}
     record = {"backend": "landlock", "applied": ["pid", "landlock 7"], "memory": None, "processes": limit}
-    record |= {"file_bytes": None, "open_files": limit}
+    record |= {"file_bytes": None, "open_files": limit, "readable": ["/models/gpt-neo"]}
     applied = AppliedSandbox.from_record(record)
     assert applied.processes == Limit(4096, "cgroup v1")
     assert json.loads(json.dumps(applied.as_record())) == record
-    # The key of earlier versions.
-    assert AppliedSandbox.from_record({**record, "means": record.pop("backend")}) == applied
     assert applied.summary == "pid, landlock 7; memory not limited, 4,096 processes (cgroup v1), files not limited"
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_the_filter_jumps_only_forward_inside_itself(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)
-    for network in (False, True):
-        for notifies in (False, True):
-            program = filter_program(network=network, notifies=notifies)
-            steps = [program[at : at + 8] for at in range(0, len(program), 8)]
-            assert len(program) % 8 == 0 and len(steps) < 4096
-            jumps = [(at, step) for at, step in enumerate(steps) if step[0] in (0x15, 0x35, 0x45)]
-            assert all(at + 1 + max(step[2], step[3]) < len(steps) for at, step in jumps)
-            assert steps[-1][0] == 0x06
+    for network, notifies, has_read_only_files in itertools.product((False, True), repeat=3):
+        program = filter_program(network=network, notifies=notifies, has_read_only_files=has_read_only_files)
+        steps = [program[at : at + 8] for at in range(0, len(program), 8)]
+        assert len(program) % 8 == 0 and len(steps) < 4096
+        jumps = [(at, step) for at, step in enumerate(steps) if step[0] in (0x15, 0x35, 0x45)]
+        assert all(at + 1 + max(step[2], step[3]) < len(steps) for at, step in jumps)
+        assert steps[-1][0] == 0x06
     assert Refusal.NETWORK in refusals_by_number().values()
 
 

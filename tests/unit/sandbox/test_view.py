@@ -1,14 +1,17 @@
 """The files that a sandboxed process may see."""
 
+import itertools
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.core import paths
 from harness.sandbox import SandboxPolicy
 from harness.sandbox.backends.landlock import file_rules
-from harness.sandbox.view import Access, FileView, file_view
+from harness.sandbox.view import Access, FileView, file_view, shown_files, without_redundant
 
 
 def test_the_view_shows_the_system_and_no_home_and_no_answers(tmp_path: Path) -> None:
@@ -44,15 +47,80 @@ def test_the_view_contains_the_links_to_a_visible_path(tmp_path: Path) -> None:
     assert view.access(tmp_path / "real" / "deep") is Access.READ and view.access(tmp_path / "real") is None
 
 
-def test_only_linked_directories_follow_links_inside(tmp_path: Path) -> None:
-    for name in ("theirs", "model", "elsewhere"):
+def test_a_link_in_a_readable_directory_shows_nothing_outside_of_it(tmp_path: Path) -> None:
+    for name in ("model", "elsewhere"):
         (tmp_path / name).mkdir()
-    (tmp_path / "elsewhere" / "secret").write_text("secret")
-    for name in ("theirs", "model"):
-        (tmp_path / name / "link").symlink_to(tmp_path / "elsewhere" / "secret")
-    secret = (tmp_path / "elsewhere" / "secret").resolve()
-    assert file_view(SandboxPolicy(readable=(tmp_path / "theirs",))).access(secret) is None
-    assert file_view(SandboxPolicy(linked=(tmp_path / "model",))).access(secret) is Access.READ
+    secret = tmp_path / "elsewhere" / "secret"
+    secret.write_text("secret")
+    (tmp_path / "model" / "link").symlink_to(secret)
+    assert file_view(SandboxPolicy(readable=(tmp_path / "model",))).access(secret.resolve()) is None
+
+
+def test_a_snapshot_of_the_hub_shows_the_files_of_its_model(tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "models--a--b" / "blobs", tmp_path / "models--a--b" / "snapshots" / "commit"
+    for folder in (blobs, snapshot):
+        folder.mkdir(parents=True)
+    for name in ("hash", "other", "../../secret"):
+        (blobs / name).write_text(name)
+    (snapshot / "model.safetensors").symlink_to("../../blobs/hash")
+    (snapshot / "config.json").symlink_to(tmp_path / "secret")
+    policy = SandboxPolicy(readable=(snapshot,))
+    view = file_view(policy)
+    assert view.access(blobs / "hash") is Access.READ
+    assert view.access(blobs / "other") is None and view.access(tmp_path / "secret") is None
+    assert shown_files(policy) == [snapshot, blobs / "hash"]
+
+
+def test_what_a_policy_hides_stays_hidden(tmp_path: Path) -> None:
+    for name in ("model", "round"):
+        (tmp_path / name).mkdir()
+    answers = tmp_path / "round" / "answers.npy"
+    answers.write_text("answers")
+    for readable in (answers, answers.parent, tmp_path):
+        assert file_view(SandboxPolicy(readable=(readable,), hidden=(answers,))).access(answers) is Access.HIDDEN
+    assert file_view(SandboxPolicy(readable=(answers,), hidden=(answers.parent,))).access(answers) is Access.HIDDEN
+
+
+def test_answers_are_hidden_in_every_copy_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "site" / "harness"
+    for answers in paths.SHIPPED_ANSWERS:
+        file = copy / answers.relative_to(paths.PACKAGE) / "x"
+        file.parent.mkdir(parents=True)
+        file.write_text("answers")
+    monkeypatch.syspath_prepend(str(copy.parent))
+    view = file_view(SandboxPolicy(readable=(tmp_path / "site",)))
+    for answers in paths.SHIPPED_ANSWERS:
+        for package in (copy, paths.PACKAGE):
+            assert view.access(package / answers.relative_to(paths.PACKAGE)) is Access.HIDDEN
+    assert view.access(copy) is Access.READ
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which each of two directories has two directories and two files, three levels deep."""
+    root = tmp_path_factory.mktemp("tree")
+    for names in itertools.product("ab", repeat=3):
+        root.joinpath(*names).mkdir(parents=True)
+    for folder in [root, *root.rglob("?")]:
+        for name in ("x", "y"):
+            (folder / name).write_text(name)
+    return root
+
+
+@given(st.dictionaries(st.integers(0, 44), st.sampled_from(Access), max_size=6))
+def test_landlock_allows_what_the_view_shows(tree: Path, accesses: dict[int, Access]) -> None:
+    places = sorted([tree, *tree.rglob("*")])
+    view = without_redundant(FileView({places[number]: access for number, access in accesses.items()}, {}))
+    given_view = FileView({places[number]: access for number, access in accesses.items()}, {})
+    rules = dict(file_rules(view))
+    for file in (place for place in places if place.is_file()):
+        allowed = {rules.get(str(place)) for place in (file, *file.parents)} & {"read", "write"}
+        expected = given_view.access(file)
+        assert view.access(file) is expected or {view.access(file), expected} == {None, Access.HIDDEN}
+        if expected in (Access.READ, Access.WRITE):
+            assert expected.value in allowed
+        else:
+            assert not allowed
 
 
 def test_landlock_allows_no_directory_that_contains_a_hidden_path(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""The files of a directory that a user names, such as a model, and the hash of their content.
+
+Symbolic links are followed inside the directory and, for a model in the cache of the Hugging Face hub, to the files of
+the same model. A link that leads elsewhere is refused: a downloaded directory must not make other files readable.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.core.errors import HarnessError
+from harness.core.files import file_sha256
+
+_MAX_FILES = 100_000
+_CACHED_MODEL = "models--"
+
+
+def files_in(path: Path) -> list[Path]:
+    """Return the file `path`, or all files below the directory `path`, sorted.
+
+    Raises HarnessError if there are more than 100,000, if a symbolic link leaves the directory, or if something in it
+    is neither a file nor a directory: opening a named pipe would wait forever.
+    """
+    if not path.is_dir():
+        _require_file(path, path)
+        return [path]
+    real = path.resolve()
+    regions = tuple(filter(None, (real, blobs_of(real))))
+    files: list[Path] = []
+    for entry in _entries(path):
+        place = Path(entry.path)
+        if entry.is_symlink():
+            target = place.resolve()
+            if not any(target.is_relative_to(region) for region in regions):
+                raise HarnessError(
+                    f"{place} is a link that leaves its directory, to {target}. Replace the link by a copy of the file."
+                )
+            if not target.is_file() and (target.is_dir() or not target.exists()):
+                continue
+        _require_file(place, path)
+        files.append(place)
+        if len(files) > _MAX_FILES:
+            raise HarnessError(f"{path}: contains more than {_MAX_FILES:,} files. Name a smaller directory.")
+    return sorted(files)
+
+
+def blobs_of(folder: Path) -> Path | None:
+    """Return the directory that the links of a snapshot in the hub's cache lead to, None for other directories.
+
+    The cache of a model is `models--OWNER--NAME/`, with `snapshots/COMMIT/FILE` as links to `blobs/HASH`.
+    """
+    cache = folder.parent.parent
+    is_snapshot = folder.parent.name == "snapshots" and cache.name.startswith(_CACHED_MODEL)
+    return (cache / "blobs").resolve() if is_snapshot else None
+
+
+def cached_files(folder: Path) -> list[Path]:
+    """Return the real paths of the files that the links of a snapshot in the hub's cache lead to."""
+    blobs = blobs_of(folder)
+    links = [] if blobs is None else [Path(entry.path) for entry in _entries(folder) if entry.is_symlink()]
+    return [real for link in links if blobs is not None and (real := link.resolve()).is_relative_to(blobs)]
+
+
+def content_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, or of the relative names and hashes of the files in a directory.
+
+    Raises HarnessError as `files_in` does.
+    """
+    if not path.is_dir():
+        _require_file(path, path)
+        return file_sha256(path)
+    lines = (f"{file_sha256(file)}  {file.relative_to(path)}\n" for file in files_in(path))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _entries(folder: Path) -> "Iterator[os.DirEntry[str]]":
+    """Yield everything below a directory except directories. Links are not followed, and the depth has no limit."""
+    folders = [os.fspath(folder)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    yield entry
+
+
+def _require_file(place: Path, named: Path) -> None:
+    try:
+        mode = place.stat().st_mode
+    except OSError as error:
+        raise HarnessError(f"{place}: cannot be read ({error.strerror}).") from None
+    if not stat.S_ISREG(mode):
+        where = "" if place == named else f" in {named}"
+        raise HarnessError(f"{place} is not a regular file{where}. Remove it, or name another path.")
