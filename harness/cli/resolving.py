@@ -1,6 +1,5 @@
 """Resolve the options of a command into a run: attack, parameters, round, target."""
 
-import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,12 +9,12 @@ import typer
 
 from harness.cli.options import DeviceOptions, RunOptions, budget_seconds, usage_errors
 from harness.cli.progress import ProgressBars
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
 from harness.core.rounds import PresetValue, Round, load_round
 from harness.core.settings import read_settings, setting_error
 from harness.core.spec import CLUSTER, JobSpec, TargetRecord, cluster_device, cluster_of
-from harness.core.text import shorten
+from harness.core.text import sanitize, shorten
 from harness.engine.devices import resolve_device
 from harness.engine.resolving import (
     BLOCKS_KEYS,
@@ -178,20 +177,21 @@ def _resolve_params(
 ) -> ValidatedParams:
     """Return the attack's parameters: its defaults, the round's preset if it is used, and `settings` over both.
 
-    Raises a usage error if the round has no preset for the attack, or if there are settings and a value is faulty.
+    Raises a usage error if the round has no preset for the attack, or if there are settings and a value is faulty, and
+    HarnessError if the attack cannot be asked for its parameters.
     """
     preset = round_.presets.get(attack.name, {}) if uses_preset else {}
     if uses_preset and not preset:
         raise typer.BadParameter(
             f"round {round_.name} has no preset for {attack.name}. Remove --preset.", param_hint="--preset"
         )
-    with usage_errors("--set") if settings else contextlib.nullcontext():
-        try:
-            return validated_params(attack.path, preset | settings)
-        except HarnessError as error:
-            if preset and not settings:
-                raise HarnessError(f"{round_.source}: presets: {attack.name}: {error}") from None
-            raise
+    try:
+        return validated_params(attack.path, preset | settings)
+    except UsageError as error:
+        if settings:
+            raise typer.BadParameter(sanitize(str(error)), param_hint="--set") from None
+        where = f"{round_.source}: presets: {attack.name}: " if preset else ""
+        raise HarnessError(f"{where}{error}") from None
 
 
 def require_device(compute: DeviceOptions) -> str:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness import __version__
 from harness.core import paths
-from harness.core.errors import HarnessError, unknown_name
+from harness.core.errors import HarnessError, UsageError, unknown_name
 from harness.core.files import file_sha256, write_atomically
 from harness.core.text import shorten
 from harness.sandbox import SandboxedProcess, SandboxPolicy
@@ -100,7 +100,7 @@ def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
 def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -> ValidatedParams:
     """Return the parameters of the attack in `file`: its defaults, updated with the values or texts of `set_`.
 
-    Raises HarnessError if a parameter is unknown, invalid or missing, and as `fetch_schema` does.
+    Raises UsageError if a parameter is unknown, invalid or missing, and HarnessError as `fetch_schema` does.
     """
     answer = _answer(file, {"set": dict(set_), "validate": True})
     if answer.unknown:
@@ -108,7 +108,7 @@ def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -
         raise unknown_name("parameter", answer.unknown[0], known, see=f"harness attacks show {file.stem}")
     if answer.faults or answer.params is None:
         faults = [f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in answer.faults]
-        raise HarnessError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")
+        raise UsageError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")
     return ValidatedParams(answer.params, answer.path_params, answer.changed)
 
 

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterable
 from itertools import islice
+from pathlib import Path
 
 _MOST_ENTRIES = 200_000
 
@@ -17,7 +18,7 @@ def deleted_bytes(pids: Iterable[int], device: int) -> int:
     sizes: dict[int, int] = {}
     for entry in islice(_held_files(pids), _MOST_ENTRIES):
         with contextlib.suppress(OSError):
-            held = os.stat(entry)
+            held = Path(entry).stat()
             if stat.S_ISREG(held.st_mode) and held.st_nlink == 0 and held.st_dev == device:
                 sizes[held.st_ino] = held.st_blocks * 512
     return sum(sizes.values())
