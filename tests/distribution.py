@@ -79,14 +79,21 @@ def sources() -> list[str]:
 
 @dataclass(frozen=True)
 class Installation:
-    """A program `harness` in the directory `programs`, and an own directory `folder` to work in."""
+    """A program `harness` in the directory `programs`, and an own directory `folder` to work in.
+
+    `prefix` is the command that runs it as another user, and `variables` replace those of this process.
+    """
 
     programs: Path
     folder: Path
+    prefix: tuple[str, ...] = ()
+    variables: Mapping[str, str] | None = None
 
     @property
     def env(self) -> dict[str, str]:
         """The environment of the program: nothing leads to the repository or to the user's runs."""
+        if self.variables is not None:
+            return dict(self.variables)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "PYTHON"))}
         homes = {f"HARNESS_{name}": str(self.folder / name.lower()) for name in ("HOME", "DATA", "CACHE", "CONFIG")}
         return kept | homes | {"TERM": "xterm-256color", "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}"}
@@ -94,7 +101,7 @@ class Installation:
     def harness(self, *arguments: str, program: str = "harness") -> str:
         """Run a command of the installation outside the repository, and return its stdout."""
         self.folder.mkdir(exist_ok=True)
-        return run([str(self.programs / program), *arguments], env=self.env, cwd=self.folder)
+        return run([*self.prefix, str(self.programs / program), *arguments], env=self.env, cwd=self.folder)
 
     def json(self, *arguments: str) -> dict[str, Any]:
         """Run a command with `--json` and return its object."""
@@ -105,9 +112,9 @@ class Installation:
         """Open the screen in a terminal, wait until it shows `wanted`, and quit. Raises AssertionError otherwise."""
         parent, child = pty.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", *_SIZE, 0, 0))
-        program = str(self.programs / "harness")
+        program = [*self.prefix, str(self.programs / "harness")]
         process = subprocess.Popen(
-            [program], stdin=child, stdout=child, stderr=child, env=self.env, cwd=self.folder, start_new_session=True
+            program, stdin=child, stdout=child, stderr=child, env=self.env, cwd=self.folder, start_new_session=True
         )
         os.close(child)
         try:
@@ -148,12 +155,17 @@ def install(wheel: Path, folder: Path, *, python: str = sys.executable, extra: s
     run([python, "-m", "venv", str(folder / "env")])
     programs = folder / "env" / "bin"
     if extra:
-        (packages,) = (folder / "env" / "lib").glob("python*/site-packages")
-        for path in torch_folders():
-            _copy(path, packages / path.name)
+        copy_torch(folder / "env")
     pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run([*pip, "--only-binary", ":all:", *sources(), "-c", str(ROOT / "constraints.txt"), f"{wheel}{extra}"])
     return Installation(programs, folder / "work")
+
+
+def copy_torch(environment: Path) -> None:
+    """Copy the torch of this interpreter into a virtual environment of the same Python version."""
+    (packages,) = (environment / "lib").glob("python*/site-packages")
+    for path in torch_folders():
+        _copy(path, packages / path.name)
 
 
 def _copy(source: Path, target: Path) -> None:

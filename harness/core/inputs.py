@@ -37,8 +37,8 @@ def files_in(path: Path) -> list[Path]:
                 raise HarnessError(
                     f"{place} is a link that leaves its directory, to {target}. Replace the link by a copy of the file."
                 )
-            if not target.is_file() and (target.is_dir() or not target.exists()):
-                continue
+            if target.is_dir() or not target.exists():
+                continue  # a directory is searched where it is
         _require_file(place, path)
         files.append(place)
         if len(files) > _MAX_FILES:
@@ -59,8 +59,10 @@ def blobs_of(folder: Path) -> Path | None:
 def cached_files(folder: Path) -> list[Path]:
     """Return the real paths of the files that the links of a snapshot in the hub's cache lead to."""
     blobs = blobs_of(folder)
-    links = [] if blobs is None else [Path(entry.path) for entry in _entries(folder) if entry.is_symlink()]
-    return [real for link in links if blobs is not None and (real := link.resolve()).is_relative_to(blobs)]
+    if blobs is None:
+        return []
+    targets = [Path(entry.path).resolve() for entry in _entries(folder) if entry.is_symlink()]
+    return [target for target in targets if target.is_relative_to(blobs) and target.is_file()]
 
 
 def content_sha256(path: Path) -> str:

@@ -77,12 +77,15 @@ def torch_install_arguments(version: str) -> str:
 def pinned_requirements(lock: str, requires: tuple[str, ...]) -> str:
     """Return a requirements file with hashes of everything in `lock`, and of `requires` with its dependencies.
 
-    Torch and what comes with it are left out. The lock's hashes are used where the installed version is the locked one;
-    the package index is asked for the others. Raises HarnessError if the index cannot provide them.
+    A distribution that could be installed here and is not is left out, because the run did not use it: what builds the
+    wheel, or an extra. Torch and what comes with it are left out, too. The lock's hashes are used where the installed
+    version is the locked one; the package index is asked for the others. Raises HarnessError if the index cannot
+    provide them.
     """
     entries: dict[str, list[str]] = {}
     for pin in _pins(lock):
-        entries.setdefault(pin.name, []).append(pin.text)
+        if not pin.applies or installed_version(pin.name) is not None:
+            entries.setdefault(pin.name, []).append(pin.text)
     locked = pinned_versions(lock)
     pinned: dict[str, str] = {}
     without_hash: dict[str, str] = {}

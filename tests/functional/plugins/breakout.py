@@ -82,7 +82,12 @@ class Breakout(Attack[BreakoutParams]):
         raise OSError
 
     def _read_package(self) -> bytes:
-        return (paths.SHIPPED_ROUNDS / "demo" / "suffix.npy").read_bytes()
+        for answers in (paths.SHIPPED_ROUNDS / "demo" / "suffix.npy", *paths.SHIPPED_ANSWERS):
+            try:
+                return answers.read_bytes()
+            except OSError:
+                continue
+        raise OSError
 
     def _read_shadow(self) -> bytes:
         return Path("/etc/shadow").read_bytes()

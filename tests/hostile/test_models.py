@@ -1,0 +1,158 @@
+"""Directories of models that a stranger made: links, devices and pipes, and the round's answers among the files."""
+
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core import paths
+from harness.core.errors import HarnessError
+from harness.core.inputs import cached_files, content_sha256, files_in
+from harness.demo import SIZES
+from harness.engine.resolving import resolve_target
+from tests.functional.machine import Machine, write_tiny_demo
+
+TINY = SIZES[-1].weights
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A copy of the smallest demo target."""
+    return shutil.copytree(TINY, tmp_path / "models" / "copy")
+
+
+def _replace(file: Path, create: Callable[[Path], object]) -> None:
+    file.unlink()
+    create(file)
+
+
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "endless device": lambda file: file.symlink_to("/dev/zero"),
+    "terminal": lambda file: file.symlink_to("/dev/tty"),
+    "link to /etc/passwd": lambda file: file.symlink_to("/etc/passwd"),
+    "link to a link": lambda file: file.symlink_to(_linked(file.parent.parent / "hop", Path("/etc/passwd"))),
+    "link to /proc": lambda file: file.symlink_to("/proc/self/environ"),
+    "link upwards": lambda file: file.symlink_to("../../.."),
+}
+
+
+def _linked(link: Path, target: Path) -> Path:
+    link.symlink_to(target)
+    return link
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_a_model_consists_of_regular_files(model: Path, kind: str, name: str) -> None:
+    _replace(model / name, NO_FILES[kind])
+    with pytest.raises(HarnessError, match=r"is a link that leaves its directory|is not a regular file"):
+        resolve_target(str(model))
+
+
+def test_a_socket_and_a_deep_tree_in_a_model_are_one_sentence_or_nothing(model: Path) -> None:
+    folder = model
+    for _ in range(1100):
+        folder = folder / "d"
+        try:
+            folder.mkdir()
+        except OSError:
+            break  # the path is as long as the system allows
+    assert resolve_target(str(model)).path == model
+    with socket.socket(socket.AF_UNIX) as server:
+        here = Path.cwd()
+        os.chdir(model)
+        try:
+            server.bind("s")
+        finally:
+            os.chdir(here)
+    with pytest.raises(HarnessError, match="s is not a regular file"):
+        resolve_target(str(model))
+
+
+def test_links_inside_a_directory_and_into_the_cache_of_its_model_are_followed(tmp_path: Path) -> None:
+    cache = tmp_path / "models--a--b"
+    snapshot, blobs = cache / "snapshots" / "commit", cache / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    (blobs / "hash").write_text("weights")
+    (snapshot / "model.safetensors").symlink_to("../../blobs/hash")
+    (snapshot / "again").symlink_to("model.safetensors")
+    (snapshot / "gone").symlink_to("../../blobs/none")
+    assert files_in(snapshot) == [snapshot / "again", snapshot / "model.safetensors"]
+    assert set(cached_files(snapshot)) == {blobs / "hash"}
+    (snapshot / "other").symlink_to("../../../models--other--b/blobs/hash")
+    with pytest.raises(HarnessError, match="other is a link that leaves its directory"):
+        files_in(snapshot)
+
+
+def test_a_path_is_hashed_with_its_own_files_only(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "text").write_text("text")
+    (folder / "link").symlink_to("text")
+    assert len(content_sha256(folder)) == 64
+    (folder / "away").symlink_to("/etc/hostname")
+    with pytest.raises(HarnessError, match="away is a link that leaves its directory"):
+        content_sha256(folder)
+
+
+@pytest.mark.parametrize("option", ["--target", "--reference"])
+@pytest.mark.parametrize("how", ["copy", "hard link", "link"])
+def test_a_model_with_the_answers_is_refused(machine: Machine, model: Path, how: str, option: str) -> None:
+    round_file = write_tiny_demo(machine.folder)
+    answers = machine.folder / "suffix.npy"
+    shutil.copyfile(paths.SHIPPED_ROUNDS / "demo" / "suffix.npy", answers)
+    place = model / "training.bin"
+    {"copy": shutil.copyfile, "hard link": os.link, "link": os.symlink}[how](answers, place)
+    refused = machine.run("run", "two_step", "--round", str(round_file), option, str(model), code=1)
+    assert "contains the round's answers" in refused.stderr or "is a link that leaves its directory" in refused.stderr
+    assert not machine.folders()
+
+
+def test_a_parameter_with_the_texts_of_the_demo_is_refused(machine: Machine) -> None:
+    corpus = machine.folder / "texts.json"
+    shutil.copyfile(paths.SHIPPED_CORPUS, corpus)
+    refused = machine.run("run", "replay", "--round", "demo", "--set", f"source={corpus}", code=1)
+    assert "contains the round's answers" in refused.stderr
+
+
+@pytest.mark.parametrize("where", ["--target", "--reference", "--set"])
+def test_a_command_says_in_one_sentence_what_a_link_leads_to(machine: Machine, model: Path, where: str) -> None:
+    (model / "notes.txt").symlink_to("/etc/passwd")
+    round_file = str(write_tiny_demo(machine.folder))
+    run = {
+        "--target": ("greedy", "--target", str(model)),
+        "--reference": ("two_step", "--reference", str(model)),
+        "--set": ("replay", "--set", f"source={model}"),
+    }[where]
+    refused = machine.run("run", *run, "--round", round_file, code=1)
+    assert "notes.txt is a link that leaves its directory, to /etc/passwd" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_what_a_worker_could_read_is_recorded(machine: Machine, model: Path) -> None:
+    round_file = str(write_tiny_demo(machine.folder))
+    options = ("--round", round_file, "--target", str(model), "--limit", "4", "--device", "cpu")
+    summary = machine.json("run", "greedy", *options)
+    assert str(model) in summary["in_force"]["readable"]
+
+
+def test_every_way_to_name_a_model_refuses_a_pipe(machine: Machine, model: Path) -> None:
+    _replace(model / "model.safetensors", os.mkfifo)
+    texts = machine.folder / "texts"
+    texts.mkdir()
+    (texts / "a.txt").write_text(" ".join(["word"] * 200))
+    np.save(machine.folder / "pairs.npy", np.zeros((2, 20), np.uint16))
+    for command in (
+        ("audit", "sequence", str(texts), "--target", str(model)),
+        ("audit", "book", str(texts), "--target", str(model)),
+        ("bench", "--target", str(model)),
+        ("rounds", "make", str(texts), "--target", str(model), "--out", str(machine.folder / "made")),
+    ):
+        refused = machine.run(*command, code=1)
+        assert "model.safetensors is not a regular file" in refused.stderr, command

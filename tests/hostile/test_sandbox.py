@@ -1,0 +1,172 @@
+"""What an attack tries against the files of the user: their metadata, the answers, and the disk."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.core import paths
+from harness.sandbox import SandboxedProcess, SandboxPolicy, backend_named, probe
+from harness.sandbox.backend import LauncherSetup, SandboxBackend
+from harness.sandbox.backends import BACKENDS
+from harness.sandbox.backends.landlock import Landlock
+from harness.sandbox.environment import plain_environment
+from tests.functional.machine import Machine
+
+
+class LandlockAlone(Landlock):
+    """Landlock on a machine that allows no namespaces."""
+
+    name = "landlock alone"
+
+    def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
+        return replace(super().launcher_setup(policy), creates_namespaces=False)
+
+
+@pytest.fixture(params=[*(backend.name for backend in BACKENDS if backend.is_sandbox), LandlockAlone.name])
+def backend(request: pytest.FixtureRequest) -> SandboxBackend:
+    """Every sandbox backend, and the weakest form of landlock."""
+    return LandlockAlone() if request.param == LandlockAlone.name else backend_named(request.param)
+
+
+@pytest.fixture
+def private_file(tmp_path: Path) -> Iterator[Path]:
+    """A file of the user outside of the scratch directory."""
+    file = tmp_path / "outside" / "private"
+    file.parent.mkdir()
+    file.write_text("private")
+    yield file
+    file.parent.chmod(0o700)
+
+
+def _run(backend: SandboxBackend, folder: Path, *argv: str, **policy: tuple[Path, ...]) -> str:
+    """Run a command in the sandbox with a scratch directory in `folder`, and return its output."""
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    process = SandboxedProcess(
+        argv,
+        SandboxPolicy(writable=(scratch,), **policy),
+        cwd=scratch,
+        environment=plain_environment(scratch),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        backend=backend,
+    )
+    try:
+        return process.popen.communicate(timeout=240)[0].decode()
+    finally:
+        process.close()
+
+
+def _script(backend: SandboxBackend, folder: Path, script: str, **policy: tuple[Path, ...]) -> list[str]:
+    """Run a Python script in the sandbox, and return the lines that it prints."""
+    return _run(backend, folder, sys.executable, "-I", "-S", "-c", script, **policy).splitlines()
+
+
+@pytest.mark.parametrize("is_readable", [False, True], ids=["hidden", "readable"])
+def test_no_metadata_outside_of_scratch_can_be_changed(
+    backend: SandboxBackend, tmp_path: Path, private_file: Path, is_readable: bool
+) -> None:
+    places = (private_file, private_file.parent)
+    before = [place.stat() for place in places]
+    readable = (private_file.parent,) if is_readable else ()
+    for place in places:
+        command = (sys.executable, "-I", "-S", probe.__file__, probe.change_metadata.__name__, str(place))
+        _run(backend, tmp_path, *command, readable=readable)
+    assert [place.stat().st_ctime_ns for place in places] == [found.st_ctime_ns for found in before]
+    assert private_file.read_text() == "private"
+
+
+def test_devices_keep_their_permissions(backend: SandboxBackend, tmp_path: Path) -> None:
+    """Standard input is /dev/null of the machine, which root owns."""
+    null = Path(os.devnull)
+    before = null.stat()
+    script = """
+import os
+for target in (0, "/dev/null", "/dev/zero", "/proc/self/fd/0"):
+    try:
+        os.chmod(target, 0o666)
+        os.utime(target, (0, 0))
+    except OSError:
+        pass
+print(open("/dev/null", "w").write("x"))
+"""
+    assert _script(backend, tmp_path, script) == ["1"]
+    assert (null.stat().st_mode, null.stat().st_mtime_ns, null.stat().st_ctime_ns) == (
+        before.st_mode,
+        before.st_mtime_ns,
+        before.st_ctime_ns,
+    )
+
+
+def test_scratch_works_as_a_directory_does(backend: SandboxBackend, tmp_path: Path) -> None:
+    script = """
+import os, pathlib, shutil, tempfile
+pathlib.Path("a").touch()
+pathlib.Path("b").write_text("b")
+os.chmod("b", 0o600)
+shutil.copy2("b", "c")
+shutil.copytree(".", "tree", ignore=shutil.ignore_patterns("tree"))
+os.truncate(os.open("c", os.O_RDWR), 0)
+with tempfile.TemporaryDirectory() as folder:
+    pathlib.Path(folder, "x").touch()
+shutil.rmtree("tree")
+print(sorted(os.listdir()), os.path.getsize("c"))
+"""
+    assert _script(backend, tmp_path, script)[-1] == "['a', 'b', 'c'] 0"
+
+
+def test_links_in_a_readable_directory_lead_nowhere(
+    backend: SandboxBackend, tmp_path: Path, private_file: Path
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    for name, target in (("file", private_file), ("directory", private_file.parent), ("shadow", Path("/etc/shadow"))):
+        (model / name).symlink_to(target)
+    (model / "config.json").write_text("{}")
+    script = f"""
+import os
+for name in ("file", "directory/private", "shadow", "config.json"):
+    try:
+        print(name, open(os.path.join({str(model)!r}, name)).read(5))
+    except OSError:
+        print(name, "refused")
+"""
+    lines = _script(backend, tmp_path, script, readable=(model,))
+    assert lines == ["file refused", "directory/private refused", "shadow refused", "config.json {}"]
+
+
+def test_answers_of_shipped_rounds_cannot_be_read(backend: SandboxBackend, tmp_path: Path) -> None:
+    """The directory of the package may be named as a path: its answers stay hidden."""
+    script = f"""
+import os
+for place in {[str(answers) for answers in paths.SHIPPED_ANSWERS]!r}:
+    for file in [place] if os.path.isfile(place) else [os.path.join(place, "demo", "suffix.npy")]:
+        try:
+            print(len(open(file, "rb").read()) and "LEAK")
+        except OSError:
+            print("refused")
+"""
+    assert set(_script(backend, tmp_path, script)) <= {"refused", "0"}
+
+
+def test_a_run_does_not_hide_deleted_files_from_its_limit(sandboxed_machine: Machine) -> None:
+    stat = os.statvfs(sandboxed_machine.folder)
+    wanted = 5 << 30
+    if stat.f_bavail * stat.f_frsize < wanted + (1 << 30):
+        pytest.skip(f"{sandboxed_machine.folder} has less than 6 GiB of free space.")
+    summary = sandboxed_machine.attack("littering", "--set", f"deleted_bytes={wanted}", code=1)
+    assert (summary["status"], summary["guesses"]) == ("crashed", 64)
+    assert "wrote more than 4 GiB or 50,000 files into its scratch directory" in summary["reason"]
+
+
+def test_directories_of_any_depth_end_no_run(sandboxed_machine: Machine) -> None:
+    summary = sandboxed_machine.attack("littering", "--set", "depth=1200")
+    assert (summary["status"], summary["guesses"]) == ("finished", 64)
+    assert not (Path(summary["directory"]) / "scratch").exists()
+    sandboxed_machine.run("runs", "rm", summary["id"], "--yes")
+    assert not Path(summary["directory"]).exists()

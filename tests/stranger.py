@@ -1,0 +1,152 @@
+"""Install the wheel as a user without root rights does, on a machine without bubblewrap and tmux, and use it.
+
+    python -m tests.stranger [--python PYTHON]
+
+The wheel with its extra `torch` goes into a new environment of a Python that every user can read. There the main
+commands run in an empty home directory with the landlock sandbox, and the screen is opened. Then the tests of the
+sandbox and those against hostile input run against the installed package. Root runs all of it as a user id without an
+account. HARNESS_WHEELS is a directory of wheels; without it, pip asks its index, with the settings of this process.
+"""
+
+import argparse
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.distribution import ROOT, Installation, build, copy_torch, run, sources, version_of
+
+USER = 54321
+"""The id of a user without an account."""
+ABSENT = ("bwrap", "chromium", "pdftoppm", "tmux")
+_TEAM = 'name = "Strangers"\n\n[[members]]\nname = "A. Stranger"\naffiliation = "Elsewhere"\n'
+_DESCRIPTION = "# What is new\n\nNothing: the likeliest token at each step.\n"
+_TESTS = ("tests/hostile", "tests/unit/sandbox", "tests/functional/test_sandbox.py", "tests/functional/test_secrecy.py")
+_TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
+_INSTALLER_SETTINGS = ("PIP_", "SSL_CERT_", "REQUESTS_CA_", "http_proxy", "https_proxy", "no_proxy")
+
+
+def readable_python() -> str:
+    """Return the path of a Python of this version that every user can start: this one, or that of the system."""
+    for python in (os.path.realpath(sys.executable), f"/usr/bin/python{version_of(sys.executable)}"):
+        if os.getuid() != 0 or _is_readable_by_all(Path(python)):
+            return python
+    sys.exit(f"no Python {version_of(sys.executable)} that every user can read. Name one with --python.")
+
+
+def _is_readable_by_all(file: Path) -> bool:
+    if not file.exists():
+        return False
+    folders_are_open = all(folder.stat().st_mode & stat.S_IXOTH for folder in file.parents)
+    return folders_are_open and bool(file.stat().st_mode & stat.S_IROTH)
+
+
+def programs_without(names: tuple[str, ...], folder: Path) -> Path:
+    """Fill `folder` with links to the programs on PATH except for those called `names`, and return it."""
+    folder.mkdir()
+    for directory in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for program in directory.iterdir() if directory.is_dir() else ():
+            link = folder / program.name
+            if program.name not in names and not link.is_symlink():
+                link.symlink_to(program)
+    return folder
+
+
+class Stranger:
+    """A user with an empty home in `folder`, who owns it and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.home.mkdir(parents=True)
+        self.environment = folder / "env"
+        self.prefix: tuple[str, ...] = ()
+        if os.getuid() == 0:
+            for path in (folder, self.home):
+                os.chown(path, USER, USER)
+            ids = (f"--reuid={USER}", f"--regid={USER}", "--clear-groups")
+            self.prefix = ("setpriv", *ids, "--inh-caps=-all", "--no-new-privs")
+        programs = programs_without(ABSENT, folder / "programs")
+        kept = {name: value for name, value in os.environ.items() if name.startswith(_INSTALLER_SETTINGS)}
+        self.variables = kept | {
+            "HOME": str(self.home),
+            "PATH": f"{self.environment / 'bin'}{os.pathsep}{programs}",
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "HARNESS_SANDBOX": "landlock",
+        }
+
+    @property
+    def installed(self) -> Installation:
+        return Installation(self.environment / "bin", self.home, self.prefix, self.variables)
+
+    def run(self, *command: str, cwd: Path | None = None) -> str:
+        """Run a command as this user, and return its stdout. Raises CalledProcessError if it fails."""
+        return run([*self.prefix, *command], env=self.variables, cwd=cwd or self.home)
+
+    def install(self, python: str, wheel: Path) -> None:
+        """Install the wheel with torch into a new environment, and the tools of the tests."""
+        self.run(python, "-m", "venv", str(self.environment))
+        copy_torch(self.environment)
+        packages = self.home / wheel.name
+        shutil.copyfile(wheel, packages)
+        constraints = self.home / "constraints.txt"
+        shutil.copyfile(ROOT / "constraints.txt", constraints)
+        pip = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir")
+        only_wheels = ("--disable-pip-version-check", "--only-binary", ":all:", "--constraint", str(constraints))
+        self.run(*pip, *only_wheels, *sources(), f"{packages}[torch]")
+        # HARNESS_WHEELS has the packages of the product only.
+        self.run(*pip, *only_wheels, *_TEST_TOOLS)
+
+    def use(self) -> None:
+        """Run the demo, attack, score, package, verify, and open the screen. Raises an error if a step fails."""
+        installed = self.installed
+        demo = installed.json("demo")
+        assert demo["status"] == "finished", demo
+        summary = installed.json("run", "greedy", "--round", "demo")
+        assert (summary["status"], summary["sandbox"]) == ("finished", "landlock"), summary
+        score = installed.json("score", summary["submission"], "--round", "demo")
+        assert score["recall_at_cap"] == summary["recall_at_cap"], (score, summary)
+        (self.home / "team.toml").write_text(_TEAM)
+        (self.home / "description.md").write_text(_DESCRIPTION)
+        installed.harness("package", summary["id"], "--out", "bundle.zip")
+        verdict = installed.json("verify", "bundle.zip", "--round", "demo", "--own-environment")
+        assert verdict["outcome"] == "reproduced", verdict
+        installed.first_paint(summary["id"].partition("-")[0])
+
+    def run_tests(self) -> str:
+        """Run the fast tests of the sandbox against the installed package. Return pytest's last line."""
+        copy = self.folder / "copy"
+        shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__", "snapshots"))
+        shutil.copytree(ROOT / "docs" / "how-to", copy / "docs" / "how-to")
+        shutil.copyfile(ROOT / "pyproject.toml", copy / "pyproject.toml")
+        pytest = (str(self.environment / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider")
+        options = ("-n", "2", "-m", "not slow", "--basetemp", str(self.home / "tests"))
+        return self.run(*pytest, *options, *_TESTS, cwd=copy).strip().splitlines()[-1]
+
+
+def main() -> None:
+    """Build the wheel, install and use it, run the tests, and print what each step took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", metavar="PYTHON", help="interpreter that every user can read")
+    python = parser.parse_args().python or readable_python()
+    with tempfile.TemporaryDirectory(prefix="stranger-") as temporary:
+        # mkdtemp makes it private.
+        Path(temporary).chmod(0o755)
+        stranger = Stranger(Path(temporary) / "user")
+        wheel = build(Path(temporary) / "dist").wheel
+        for step, action in (
+            (f"installed with {python}", lambda: stranger.install(python, wheel)),
+            ("demo, run, score, package, verify, screen", stranger.use),
+            ("tests", stranger.run_tests),
+        ):
+            started = time.monotonic()
+            result = action()
+            print(f"stranger: {step}: {result or 'passed'} ({time.monotonic() - started:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
