@@ -152,8 +152,10 @@ def verified(
 
 @contextlib.contextmanager
 def _work_folder(asked: Path | None) -> Iterator[Path]:
-    """Yield the given directory, which is kept, or a temporary one."""
+    """Yield the given directory, which is kept and becomes private, or a temporary one."""
     if asked is not None:
+        # The code may leave a program in it that runs as the owner whoever starts it, so nobody else may enter.
+        asked.chmod(0o700)
         yield asked.resolve()
         return
     temporary = Path(tempfile.mkdtemp(prefix="harness-verify-")).resolve()
