@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from harness import __version__
+from tests.dockerfile import instructions
 from tests.functional.machine import ROOT
 
 GITHUB = ROOT / ".github"
@@ -79,6 +80,15 @@ def test_named_make_targets_exist(file: str | Path) -> None:
 def test_targets_are_found_in_text() -> None:
     text = "make TORCH=cpu lint-all # make it\n`make lint` - run: make docs A=b\n  entry: make check\nso make a b"
     assert used_targets(text) == {"lint-all", "lint", "docs", "check"}
+
+
+def test_docker_receives_what_the_dockerfile_copies_and_runs_no_program_as_root() -> None:
+    steps = list(instructions((ROOT / "Dockerfile").read_text(encoding="utf-8")))
+    copied = {source for word, rest in steps if word == "COPY" for source in rest.split()[:-1]}
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in lines and {line[1:] for line in lines if line.startswith("!")} == copied
+    (user,) = (rest for word, rest in steps if word == "USER")
+    assert user != "root" and [word for word, _ in steps if word in ("USER", "ENTRYPOINT")] == ["USER", "ENTRYPOINT"]
 
 
 def test_the_workflow_tests_every_supported_python() -> None:
