@@ -1,10 +1,6 @@
 # The harness with pinned versions. With a GPU: docker run --gpus all -v harness:/state IMAGE run baseline --round satml-dev
 FROM python:3.12-slim
 
-RUN apt-get update \
- && apt-get install -y --no-install-recommends bubblewrap \
- && rm -rf /var/lib/apt/lists/*
-
 WORKDIR /opt/harness
 COPY requirements.lock ./
 RUN pip install --no-cache-dir --require-hashes --no-deps -r requirements.lock
@@ -17,6 +13,9 @@ COPY harness harness
 COPY attacks attacks
 RUN pip install --no-cache-dir --no-deps --no-build-isolation . && pip check
 
+# Runs need no root rights. landlock is their sandbox, because bubblewrap does not work in a container without privileges.
+RUN useradd --create-home --uid 1000 harness && install --directory --owner harness --group harness /state
+USER harness
 ENV HARNESS_HOME=/state/runs-home HARNESS_DATA=/state/data HARNESS_CACHE=/state/cache HF_HOME=/state/huggingface
 VOLUME /state
 ENTRYPOINT ["harness"]

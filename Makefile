@@ -5,8 +5,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TORCH_VERSION := 2.13.0
-# TORCH=cpu selects PyTorch's CPU build, for machines without a GPU.
-TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--index-url https://download.pytorch.org/whl/cpu)
+# PyTorch's CPU build where no NVIDIA GPU is found: the CUDA build is gigabytes larger. TORCH=cpu or TORCH=cuda decides otherwise.
+TORCH ?= $(shell { test -e /dev/nvidiactl || nvidia-smi -L; } >/dev/null 2>&1 && echo cuda || echo cpu)
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+# Asks once and waits for seconds. pip would try an index that does not answer for minutes.
+ANSWERS = timeout 20 $(BIN)/python -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=5)' 2>/dev/null
 
 # pip compiles modules on one core. Some packages contain templates that are not Python, whose errors do not matter.
 COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib harness attacks >/dev/null 2>&1 || true
@@ -16,7 +19,7 @@ COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib harness attacks >/
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 FAST   = -m "not slow"
 
-.PHONY: help demo docs install install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check dockerfile results lock relock clean
+.PHONY: help demo reference docs install torch install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check dockerfile results lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -25,7 +28,7 @@ help: ## list the targets
 demo: $(VENV)/.installed ## run the baseline attack on the bundled demo target and print its score
 	@$(BIN)/harness demo --plain
 
-install: $(VENV)/.installed ## create .venv from the lock file; TORCH=cpu for PyTorch's CPU build
+install: $(VENV)/.installed ## create .venv from the lock file; TORCH=cpu or TORCH=cuda chooses the build of PyTorch
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required. Run: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -34,11 +37,18 @@ $(VENV)/bin/python:
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV), which takes a few minutes …" >&2
 	@$(PIP) install --no-compile --require-hashes --no-deps -r requirements.lock
-	@$(PIP) install --no-compile torch==$(TORCH_VERSION) $(TORCH_INDEX)
+	@$(MAKE) --no-print-directory torch
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(PIP) check
 	@$(COMPILE_ALL)
 	@touch $@
+
+torch: | $(VENV)/bin/python
+	@index=; if [ "$(TORCH)" = cpu ]; then \
+	  if $(ANSWERS) "$(TORCH_CPU_INDEX)/torch/"; then index="--index-url $(TORCH_CPU_INDEX)"; \
+	  else echo "$(TORCH_CPU_INDEX) cannot be reached, so PyTorch comes from pip's usual index" >&2; fi; \
+	fi; \
+	$(PIP) install --no-compile torch==$(TORCH_VERSION) $$index
 
 install-dev: $(VENV)/.installed-dev ## install, and add the tools for tests and checks
 
@@ -67,6 +77,9 @@ lint: $(VENV)/.installed-dev
 
 test-all: $(VENV)/.installed-dev
 	$(PYTEST)
+
+reference: $(VENV)/.installed-dev ## write the pages of docs/reference/ that come from the code
+	@$(BIN)/python -m tests.reference
 
 docs: $(VENV)/.installed-dev ## build the documentation into build/docs; a warning is an error
 	@$(BIN)/python -m sphinx -W --keep-going --quiet -b html docs build/docs

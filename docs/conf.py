@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.insert(0, str(HERE.parent))
 
 from harness import __version__  # noqa: E402
 
@@ -17,18 +17,12 @@ author = "The extraction-harness authors"
 project_copyright = author
 version = release = __version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "site_extension"]
+extensions = ["myst_nb", "sphinx_copybutton"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = "harness"
-html_theme_options = {
-    "source_repository": "https://github.com/extraction-harness/extraction-harness",
-    "source_branch": "main",
-    "source_directory": "docs/",
-}
 html_copy_source = False
 
-myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 nb_execution_mode = "auto"
 nb_execution_raise_on_error = True
@@ -36,11 +30,6 @@ nb_execution_timeout = 300
 
 # Dashes of options are no typographic dashes.
 smartquotes = False
-# A docstring has names of code in single backticks.
-default_role = "code"
-autodoc_member_order = "bysource"
-autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 # Without the prompts of a console, and without its output.
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True

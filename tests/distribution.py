@@ -38,7 +38,7 @@ _SIZE = (30, 100)
 
 @dataclass(frozen=True)
 class Distribution:
-    """The files that are uploaded to a package index."""
+    """The files that `python -m build` writes."""
 
     wheel: Path
     sdist: Path
@@ -98,10 +98,10 @@ class Installation:
         homes = {f"HARNESS_{name}": str(self.folder / name.lower()) for name in ("HOME", "DATA", "CACHE", "CONFIG")}
         return kept | homes | {"TERM": "xterm-256color", "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}"}
 
-    def harness(self, *arguments: str, program: str = "harness") -> str:
+    def harness(self, *arguments: str) -> str:
         """Run a command of the installation outside the repository, and return its stdout."""
         self.folder.mkdir(exist_ok=True)
-        return run([*self.prefix, str(self.programs / program), *arguments], env=self.env, cwd=self.folder)
+        return run([*self.prefix, str(self.programs / "harness"), *arguments], env=self.env, cwd=self.folder)
 
     def json(self, *arguments: str) -> dict[str, Any]:
         """Run a command with `--json` and return its object."""
@@ -185,7 +185,7 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def install_with_pipx(wheel: Path, folder: Path) -> Installation:
-    """Install the wheel as a program of the user, as `pipx install extraction-harness` does."""
+    """Install the wheel as a program of the user, as `pipx install .` does in the clone."""
     env = os.environ | {"PIPX_HOME": str(folder / "pipx"), "PIPX_BIN_DIR": str(folder / "bin")}
     pipx = [sys.executable, "-m", "pipx", "install", "--quiet", "--python", sys.executable]
     run([*pip_arguments(pipx), str(wheel)], env=env)
@@ -198,11 +198,11 @@ def pip_arguments(pipx: list[str]) -> list[str]:
 
 
 def demo_with_uvx(wheel: Path, folder: Path) -> str:
-    """Return what `uvx extraction-harness demo` prints on stdout."""
+    """Return what `uvx --from . harness demo` prints on stdout in the clone."""
     place = Installation(Path(sys.executable).parent, folder)
     folder.mkdir(exist_ok=True)
     command = [str(place.programs / "uv"), "tool", "run", "--quiet", "--python", sys.executable, *sources()]
-    command += ["--constraints", str(ROOT / "constraints.txt"), "--from", str(wheel), "extraction-harness", "demo"]
+    command += ["--constraints", str(ROOT / "constraints.txt"), "--from", str(wheel), "harness", "demo"]
     return run(command, env=place.env | {"UV_CACHE_DIR": str(folder / "uv")}, cwd=folder)
 
 
@@ -218,7 +218,7 @@ def use(installed: Installation) -> dict[str, Any]:
     installed.harness("validate", summary["submission"], "--round", "demo")
     installed.harness("report", summary["id"], "--out", "report.html")
     assert summary["id"] in (installed.folder / "report.html").read_text(encoding="utf-8")
-    assert summary["id"] in installed.harness("runs", program="extraction-harness")
+    assert summary["id"] in installed.harness("runs")
     installed.first_paint(summary["id"].partition("-")[0])  # The list of runs abbreviates their ids.
     return summary
 
@@ -247,7 +247,7 @@ def main() -> None:
                 place.mkdir()
                 summary = use(install(built.wheel, place, python=python, extra=extra))
                 what = f"{summary['attack']}, recall {summary['recall_at_cap']:.3f}"
-                print(f"Python {version}, extraction-harness{extra}: demo ({what}), score, validate, report, screen")
+                print(f"Python {version}, wheel{extra}: demo ({what}), score, validate, report, screen")
                 shutil.rmtree(place)
 
 

@@ -3,9 +3,9 @@
     python -m tests.dockerfile DOCKERFILE [--base DIR] [--keep DIR] [--arg NAME=VALUE] [-- COMMAND...]
 
 debootstrap creates the base image: Debian 12 with Python 3.11 instead of `python:3.x-slim`, with a virtual environment
-in /usr/local, where that image has `python` and `pip`. Each RUN is a process in this root. COPY, ENV, ARG and WORKDIR
-work as in a build. The pip settings and certificates of the host are available to the steps. COMMAND runs with the
-ENTRYPOINT after all steps. This needs root, debootstrap and bubblewrap, and it does not replace `docker build`.
+in /usr/local, where that image has `python` and `pip`. Each RUN is a process in this root. COPY, ENV, ARG, USER and
+WORKDIR work as in a build. The pip settings and certificates of the host are available to the steps. COMMAND runs with
+the ENTRYPOINT after all steps. This needs root, debootstrap and bubblewrap, and it does not replace `docker build`.
 """
 
 import argparse
@@ -46,6 +46,7 @@ class Build:
     arguments: dict[str, str] = field(default_factory=dict)
     entrypoint: list[str] = field(default_factory=list)
     shared: tuple[str, ...] = ()
+    user: str = "root"
 
     def step(self, word: str, rest: str) -> None:
         """Execute one instruction."""
@@ -57,14 +58,17 @@ class Build:
     def run(self, command: list[str]) -> int:
         """Run `command` in the root, as a container does. Return its exit code."""
         names = {name: value for name, value in os.environ.items() if PIP_VARIABLES.fullmatch(name)}
-        variables = {"PATH": _PATH, "HOME": "/root", **names, **self.arguments, **self.variables}
+        home = "/root" if self.user == "root" else f"/home/{self.user}"
+        variables = {"PATH": _PATH, "HOME": home, **names, **self.arguments, **self.variables}
         container = ["bwrap", "--bind", str(self.root), "/", "--dev", "/dev", "--proc", "/proc", "--cap-add", "ALL"]
         container += ["--perms", "1777", "--tmpfs", "/tmp", "--chdir", self.folder, "--clearenv"]
         for path in self.shared:
             container += ["--ro-bind", path, path]
         for name, value in variables.items():
             container += ["--setenv", name, value]
-        return subprocess.run([*container, "--", *command], check=False).returncode
+        become = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--init-groups", "--bounding-set=-all"]
+        whole = [*container, "--", *(become if self.user != "root" else ()), *command]
+        return subprocess.run(whole, check=False).returncode
 
     def _from(self, rest: str) -> None:
         print(f"  (Debian {_RELEASE} instead of {rest})", flush=True)
@@ -100,6 +104,9 @@ class Build:
 
     def _volume(self, rest: str) -> None:
         self._inside(rest).mkdir(parents=True, exist_ok=True)
+
+    def _user(self, rest: str) -> None:
+        self.user = rest
 
     def _entrypoint(self, rest: str) -> None:
         self.entrypoint = json.loads(rest)

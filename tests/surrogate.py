@@ -17,9 +17,9 @@ import numpy as np
 from harness.core.arrays import Ints, Tokens
 from harness.core.clusters import cluster_ids
 from tests.bench.inputs import OFFSETS, SURROGATE
+from tests.data import SATML, what_is_missing
 from tests.demo_target.__main__ import progress_printer
 from tests.demo_target.training import Schedule, build_model, save_in_half_precision, train
-from tests.functional.machine import SHARED_DATA
 
 SEED = 2023
 FIRST_MEMORIZED = 12_000
@@ -33,7 +33,7 @@ _PARTS = ("preprefix", "prefix", "suffix")
 
 def training_rows() -> Tokens:
     """Return the training rows of the challenge, [15000, 200]."""
-    parts = [np.load(SHARED_DATA / "satml" / f"train_{part}.npy") for part in _PARTS]
+    parts = [np.load(SATML / f"train_{part}.npy") for part in _PARTS]
     return np.concatenate(parts, axis=1).astype(np.int64)
 
 
@@ -62,6 +62,8 @@ def main() -> None:
     parser.add_argument("name", choices=["offsets", "reference"], help="the model to train")
     parser.add_argument("--out", type=Path, default=OFFSETS.parent, help="parent of the model's directory")
     options = parser.parse_args()
+    if missing := what_is_missing(SATML, SURROGATE):
+        parser.exit(1, f"{missing}\n")
     rows, copies = (memorized if options.name == "offsets" else unrelated)(training_rows())
     steps = math.ceil(len(copies) / ROWS_PER_STEP)
     print(f"{len(rows):,} rows, {len(copies):,} copies, {steps:,} steps a pass", flush=True)

@@ -14,7 +14,7 @@ try:
     from harness import __version__
 except ImportError:
     # The file harness/__init__.py is that of another distribution, or was removed with it.
-    sys.exit(f"harness: {clash_sentence() or 'harness/__init__.py is damaged. Install extraction-harness again.'}")
+    sys.exit(f"harness: {clash_sentence() or 'harness/__init__.py is damaged. Install it again from the clone.'}")
 from harness.cli import output
 from harness.cli.options import Attacks
 from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup

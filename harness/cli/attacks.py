@@ -12,7 +12,7 @@ from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.typer_classes import CommandLine
 from harness.plugins.discovery import AttackFile, attack_named, find_attacks
 from harness.plugins.parameters import parameters_in
-from harness.plugins.scaffold import new_attack, new_package
+from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import fetch_schema
 
 app = CommandLine(name="attacks", invoke_without_command=True)
@@ -62,27 +62,13 @@ def show_attack(attack: AttackName, attacks: Attacks = None, json: Json = False)
 @app.command("new")
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and underscores.")],
-    directory: Annotated[
-        Path | None,
-        typer.Option("--dir", metavar="DIR", help="Where to write.  [default: attacks; . with --package]"),
-    ] = None,
-    package: Annotated[
-        bool, typer.Option("--package", help="Write a project that can be installed and published.")
-    ] = False,
+    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write.")] = Path("attacks"),
     json: Json = False,
 ) -> None:
-    """Write a new attack that runs as it is.
-
-    With `--package` the new directory harness-attack-NAME contains a project: attack, entry point, test and workflow.
-    """
-    if package:
-        path = new_package(name, directory or Path())
-        say(f"next: pip install --editable {shlex.quote(str(path))} && harness run {name} --round demo")
-    else:
-        folder = directory or Path("attacks")
-        path = new_attack(name, folder)
-        option = "" if folder.resolve() == Path("attacks").resolve() else f" --attacks {shlex.quote(str(folder))}"
-        say(f"next: harness run {name} --round demo{option}")
+    """Write a new attack that runs as it is."""
+    path = new_attack(name, directory)
+    option = "" if directory.resolve() == Path("attacks").resolve() else f" --attacks {shlex.quote(str(directory))}"
+    say(f"next: harness run {name} --round demo{option}")
     if json:
         print_json({"attack": name, "path": str(path.absolute())})
     else:

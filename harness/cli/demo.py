@@ -4,7 +4,7 @@ from harness.cli.options import DeviceOptions, Json, Plain, RunOptions, Seed
 from harness.cli.output import is_terminal, say
 from harness.cli.resolving import ResolvedRun, resolve_run
 from harness.cli.watching import follow_or_detach
-from harness.core.extras import install_command, missing_module
+from harness.core.extras import install_sentence, missing_module
 from harness.jobs.attack.planning import start_attack
 
 
@@ -19,8 +19,7 @@ def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
     notice = None
     if missing is not None:
         notice = (
-            f"{missing} is not installed, so this run replays recorded guesses of baseline. To run the attack itself: "
-            f"{install_command('torch')} (with uv: uvx 'extraction-harness[torch]' demo)"
+            f"{missing} is not installed, so this run replays recorded guesses of baseline. {install_sentence('torch')}"
         )
         say(notice)
     if not plain and not json and is_terminal():

@@ -14,7 +14,7 @@ from harness.cli.options import Json
 from harness.cli.output import print_json, sanitize
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.extras import EXTRAS, clash_sentence, extra_of, install_command, missing_module
+from harness.core.extras import EXTRAS, clash_sentence, extra_of, install_sentence, missing_module
 from harness.core.paths import runs_home
 from harness.engine.devices import resolve_device
 from harness.runs.machine import ABSENT, hardware, versions
@@ -95,7 +95,7 @@ def _version(name: str, version: str) -> Finding:
     # An extra of which nothing is installed was left out on purpose.
     if extra is not None and all(find_spec(module) is None for module in EXTRAS[extra]):
         return Finding(name, version)
-    again = "Install the harness again." if extra is None else f"Install it with: {install_command(extra)}"
+    again = "Install the harness again." if extra is None else install_sentence(extra)
     return Finding(name, version, f"{name} is not installed. {again}", is_missing=True)
 
 
@@ -105,7 +105,7 @@ def _extras() -> Finding:
     value = ", ".join(installed) or "none"
     if absent := [extra for extra in EXTRAS if extra not in installed]:
         value += f" (not installed: {', '.join(absent)})"
-    advice = None if "torch" in installed else f"running or auditing a model needs: {install_command('torch')}"
+    advice = None if "torch" in installed else f"running or auditing a model needs torch. {install_sentence('torch')}"
     return Finding("extras", value, advice)
 
 

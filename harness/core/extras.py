@@ -1,6 +1,6 @@
 """The optional parts of an installation, and the distributions that get in its way.
 
-An extra is a name in brackets, as in `pip install 'extraction-harness[torch]'`. pyproject.toml has the same names.
+An extra is a name in brackets, as in `pip install '.[torch]'` in the clone. pyproject.toml has the same names.
 """
 
 import importlib.metadata
@@ -33,9 +33,9 @@ def extra_of(module: str) -> str | None:
     return next((extra for extra, modules in EXTRAS.items() if module in modules), None)
 
 
-def install_command(extra: str) -> str:
-    """Return the command that installs the extra."""
-    return f"pip install '{DISTRIBUTION}[{extra}]'"
+def install_sentence(extra: str) -> str:
+    """Return the sentence that says how to install the extra. It names the clone: no package index has the harness."""
+    return f"Install it from the clone: pip install '.[{extra}]'"
 
 
 def require_extra(extra: str, needed_by: str, *, instead: str = "") -> None:
@@ -51,9 +51,7 @@ def require_extra(extra: str, needed_by: str, *, instead: str = "") -> None:
 def missing_extra(module: str, extra: str, needed_by: str, *, instead: str = "") -> MissingExtraError:
     """Return the error for a `module` of the extra that is not installed."""
     alternative = f", or {instead}" if instead else ""
-    return MissingExtraError(
-        f"{module} is not installed: {needed_by} needs it. Install it with: {install_command(extra)}{alternative}"
-    )
+    return MissingExtraError(f"{module} is not installed: {needed_by} needs it. {install_sentence(extra)}{alternative}")
 
 
 def clash_sentence() -> str | None:
@@ -63,6 +61,6 @@ def clash_sentence() -> str | None:
         return None
     names, have = " and ".join(owners), "have" if len(owners) > 1 else "has"
     return (
-        f"{names} {have} a package `harness` too, and may have replaced files of {DISTRIBUTION}. Run: pip uninstall "
-        f"{' '.join(owners)}; pip install --force-reinstall --no-deps {DISTRIBUTION}"
+        f"{names} {have} a package `harness` too, and may have replaced files of {DISTRIBUTION}. Run in the clone: pip "
+        f"uninstall {' '.join(owners)}; pip install --force-reinstall --no-deps ."
     )

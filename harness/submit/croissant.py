@@ -70,7 +70,8 @@ def croissant_metadata(folder: Path, header: AuditHeader, tables: Sequence[Datas
         "description": _shown(dataset_summary(header)),
         "conformsTo": _CONFORMS_TO,
         **reference,
-        "creator": {"@type": "sc:Organization", "name": f"extraction-harness {version}"},
+        # The specification requires a creator. The record does not name the person.
+        "creator": {"@type": "sc:Person", "name": f"a user of harness {version}"},
         "datePublished": utc_date(header.spec.created_at),
         "keywords": ["memorization", "training-data-extraction", _shown(header.spec.audit)],
         "license": "other: the terms of the corpus and of the model apply",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from harness.core.rounds import Round, load_round
 from harness.engine.resolving import resolve_target
-from tests.functional.machine import ROOT, SHARED_DATA, homes
+from tests.data import DATA, SURROGATE
+from tests.functional.machine import ROOT, homes
 
-SURROGATE = SHARED_DATA / "surrogate-11m"
 SURROGATE_ROUND = ROOT / "tests" / "rounds" / "surrogate-dev.toml"
 OFFSETS = ROOT / ".surrogates" / "offsets"
 """A surrogate that has read its rows at random offsets: `python -m tests.surrogate offsets` trains it."""
@@ -20,7 +20,7 @@ def surrogate_or_demo() -> tuple[Round, Path]:
     """Return the round and the directory of the surrogate target, or those of the demo if the surrogate is missing."""
     if SURROGATE.is_dir():
         # The round's files lie beside the surrogate, unless the user has them elsewhere.
-        os.environ.setdefault("HARNESS_DATA", str(SHARED_DATA))
+        os.environ.setdefault("HARNESS_DATA", str(DATA))
     name, target = (str(SURROGATE_ROUND), str(SURROGATE)) if SURROGATE.is_dir() else ("demo", "demo")
     return load_round(name), resolve_target(target).path
 

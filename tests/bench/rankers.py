@@ -13,8 +13,7 @@ from harness.core.scoring import recall_at_errors
 from harness.engine.loading import load_target
 from harness.rankers import Ranker, ranked
 from harness.runs.machine import usable_cores
-from tests.bench.inputs import SURROGATE
-from tests.functional.machine import SHARED_DATA
+from tests.data import SATML, SURROGATE, what_is_missing
 from tests.surrogate import FIRST_MEMORIZED
 
 BLOCK, BLOCKS, WIDTH, CAP = 1_000, 3, 4, 100
@@ -26,10 +25,10 @@ def measure(*, rows: int = BLOCK) -> dict[str, float]:
 
     rows: how many of each block are used. Raises HarnessError if there is no surrogate.
     """
-    if not SURROGATE.is_dir():
-        raise HarnessError(f"no surrogate target in {SURROGATE}")
+    if missing := what_is_missing(SURROGATE, SATML):
+        raise HarnessError(missing)
     target = load_target(SURROGATE, device="cpu", threads=usable_cores())
-    prefixes, answers = (np.load(SHARED_DATA / "satml" / f"train_{part}.npy") for part in ("prefix", "suffix"))
+    prefixes, answers = (np.load(SATML / f"train_{part}.npy") for part in ("prefix", "suffix"))
     names = [name for name in get_args(Ranker) if name != "reference_ratio"]
     recalls: dict[str, list[float]] = {name: [] for name in names}
     for first in range(FIRST_MEMORIZED, FIRST_MEMORIZED + BLOCK * BLOCKS, BLOCK):

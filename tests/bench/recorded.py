@@ -22,7 +22,7 @@ from harness.core.scoring import recall_at_errors
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.walk import JudgedRows
 from harness.rankers import compressed_bytes
-from tests.functional.machine import SHARED_DATA
+from tests.data import RECORDED, SATML
 
 ROWS, BLOCK, CAP, FOLDS, TRIALS = 14_000, 1_000, 100, 5, 5
 SAME_LOSS = 1e-3
@@ -36,7 +36,7 @@ def measure() -> dict[str, Any]:
 
     The interval is for the pooled rows at 1,400 errors, paired and by cluster.
     """
-    recorded, satml = SHARED_DATA / "recorded" / "gpt-neo-1.3b" / "first14000", SHARED_DATA / "satml"
+    recorded, satml = RECORDED / "first14000", SATML
     if not recorded.is_dir():
         return {"not measured": f"no recorded outputs in {recorded}"}
     preprefixes, prefixes, suffixes = (

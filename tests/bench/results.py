@@ -21,7 +21,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.run_facts import run_facts
 from tests.bench.inputs import OFFSETS, OFFSETS_ROUND, SURROGATE, SURROGATE_ROUND
-from tests.functional.machine import ROOT, SHARED_DATA
+from tests.data import DATA
+from tests.functional.machine import ROOT
 
 ROUNDS = {"demo": "demo", "surrogate-dev": str(SURROGATE_ROUND), "surrogate-offsets": str(OFFSETS_ROUND)}
 HOME = ROOT / ".results"
@@ -138,7 +139,7 @@ def _arguments(attack: AttackFile, where: str, settings: list[str]) -> list[str]
 def _harness(*arguments: str) -> str:
     """Run a command and return its standard output. Exits with the error of the command if there is no output."""
     # The files of the challenge lie beside the surrogate, unless the user has them elsewhere.
-    environment = {"HARNESS_DATA": str(SHARED_DATA), **os.environ, "HARNESS_HOME": str(HOME)}
+    environment = {"HARNESS_DATA": str(DATA), **os.environ, "HARNESS_HOME": str(HOME)}
     command = [sys.executable, "-m", "harness", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if not done.stdout.strip():

@@ -26,8 +26,6 @@ from harness.sandbox.backends import BACKENDS
 from tests.functional.command import run_command
 
 ROOT = Path(__file__).parents[2]
-SHARED_DATA = ROOT.parent / "shared" / "data"
-"""The challenge's files, recorded outputs and the surrogate target. Tests skip what is missing here."""
 PLUGINS = Path(__file__).parent / "plugins"
 VOCABULARY = 50257
 EXAMPLES = 64

@@ -13,6 +13,7 @@ from tests.bench import architectures, book, folds, peers, rankers, rounds_make,
 from tests.bench.ctranslate2_peer import Sampler
 from tests.bench.overhead import measure_ingest
 from tests.bench.terminal import first_paint_seconds
+from tests.data import SATML, SURROGATE, require_data
 from tests.functional.machine import Machine
 
 pytestmark = pytest.mark.slow
@@ -56,20 +57,20 @@ def test_windows_of_a_book_are_compared_with_a_plain_loop(monkeypatch: pytest.Mo
     assert figures["share_at_0.1_%_memorized"] > 0.5
 
 
-@pytest.mark.skipif(not rankers.SURROGATE.is_dir(), reason="no surrogate target")
 def test_the_rankers_are_compared() -> None:
+    require_data(SURROGATE, SATML)
     found = rankers.measure(rows=20)
     assert len(found) == 9 and all(0 < recall <= 1 for recall in found.values())
     assert len(rankers.table(found).splitlines()) == 2 + 9
 
 
-@pytest.mark.skipif(not folds.SURROGATE.is_dir(), reason="no surrogate target")
 def test_two_step_is_compared_with_the_baseline_on_folds_of_the_training_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    require_data(SURROGATE, SATML)
     monkeypatch.setattr(folds, "WIDTH", 3)
     monkeypatch.setattr(folds, "TRIALS", 2)
-    found = folds.measure(folds.SURROGATE, rows=120)
+    found = folds.measure(SURROGATE, rows=120)
     assert sum(fold.examples for fold in found) == 120
     for fold in found:
         assert 0 < fold.two_step <= fold.two_step_any <= 1 and fold.baseline_exact <= fold.baseline_any

@@ -8,10 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from tests.data import SATML, require_data
 from tests.functional.command import run_command
-from tests.functional.machine import ROOT, SHARED_DATA
-
-SHARED_SATML = SHARED_DATA / "satml"
+from tests.functional.machine import ROOT
 
 
 def harness(*arguments, data):
@@ -21,10 +20,9 @@ def harness(*arguments, data):
 
 @pytest.fixture(scope="module")
 def fetched_data(tmp_path_factory):
-    if not SHARED_SATML.exists():
-        pytest.skip(f"the challenge's files are not at {SHARED_SATML}")
+    require_data(SATML)
     data = tmp_path_factory.mktemp("data")
-    done = harness("data", "fetch", "satml", "--from", SHARED_SATML, data=data)
+    done = harness("data", "fetch", "satml", "--from", SATML, data=data)
     assert done.returncode == 0, done.stderr
     return data
 
@@ -72,7 +70,7 @@ def test_status_names_missing_files_and_the_fetch_command(tmp_path):
 
 
 def test_a_fetch_from_a_directory_names_missing_files_and_complete_rounds(fetched_data):
-    done = harness("data", "fetch", "satml", "--from", SHARED_SATML, data=fetched_data)
+    done = harness("data", "fetch", "satml", "--from", SATML, data=fetched_data)
     assert done.returncode == 0
     assert "val_suffix.npy          lacking" in done.stdout and "already there" in done.stdout
     for text in ("lacks val_preprefix.npy, val_suffix.npy", "satml-dev: complete.", "satml-val: complete (blind"):

@@ -17,9 +17,9 @@ from harness.core.errors import HarnessError
 from harness.data import fetch as fetching
 from harness.data.catalog import SATML, Base, PublicFile
 from harness.data.fetch import Arrival, FetchProgress, fetch_files
-from tests.functional.machine import ROOT, SHARED_DATA, wait_until
-
-SHARED_SATML = SHARED_DATA / "satml"
+from tests.data import SATML as LOCAL_SATML
+from tests.data import require_data
+from tests.functional.machine import ROOT, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -191,9 +191,8 @@ def harness(*arguments, data):
 
 @pytest.mark.slow
 def test_an_interrupted_fetch_of_the_challenge_keeps_complete_files(server, tmp_path):
-    if not SHARED_SATML.exists():
-        pytest.skip(f"the challenge's files are not at {SHARED_SATML}")
-    server.files = {path.name: path.read_bytes() for path in SHARED_SATML.iterdir()}
+    require_data(LOCAL_SATML)
+    server.files = {path.name: path.read_bytes() for path in LOCAL_SATML.iterdir()}
     # Slow enough that the interrupt comes while files are left on any machine.
     server.seconds_between_chunks = 0.005
     process = harness("data", "fetch", "satml", "--from", server.address, data=tmp_path)

@@ -323,7 +323,7 @@ def test_a_damaged_index_is_refused(machine: Machine, demo_index: Path) -> None:
 def test_a_missing_package_is_named(machine: Machine, demo_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "infini_gram", None)
     refused = machine.run("occurrences", "rows.npy", "--index", str(demo_index), code=1).stderr
-    assert "pip install 'extraction-harness[infini-gram]'" in refused
+    assert "pip install '.[infini-gram]'" in refused
 
 
 def test_the_index_of_the_how_to_contains_the_demo_corpus(machine: Machine, demo_texts: list[str]) -> None:

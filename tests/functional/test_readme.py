@@ -11,39 +11,98 @@ from harness.audits.registry import AUDITS
 from harness.cli.app import PANELS, load_command
 from harness.cli.typer_classes import GroupWithDefault
 from harness.plugins.discovery import find_attacks
-from tests.functional.machine import ROOT, Machine
+from tests.functional.machine import ROOT, Machine, kill_processes_that_name
+from tests.functional.walkthrough import walk_through
 
 README = ROOT / "README.md"
-REPOSITORY = "https://github.com/extraction-harness/extraction-harness"
-SITE = "https://extraction-harness.github.io/extraction-harness"
+ALL_PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "submissions" / "README.md"]
 PAGES = [
     README,
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
 ]
 _BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+_PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
 _INLINE = re.compile(r"(?<!`)`(harness [^`]+)`")
 
 
-def test_the_readme_is_short() -> None:
-    assert len(README.read_bytes()) <= 8192
+def links_in(text: str) -> list[str]:
+    """Return the links and pictures of a page, outside code: `[..](LINK)`, `src="LINK"` and definitions."""
+    text = re.sub(r"^( *)```.*?^\1```", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`\n]+`", "", text)
+    links = re.findall(r"\]\(<?([^)\s>]+)", text) + re.findall(r"\b(?:src|srcset|href)=\"([^\"]+)\"", text)
+    return links + re.findall(r"^\[[^\]]+\]: *(\S+)", text, re.MULTILINE)
 
 
-def test_the_links_of_the_readme_lead_to_files() -> None:
-    # Links are absolute, because the package index shows the README too.
-    text = README.read_text(encoding="utf-8")
-    inside = re.findall(re.escape(REPOSITORY) + r"/blob/main/([^\s)#]+)", text)
-    inside += [f"docs/{page}.md" for page in re.findall(re.escape(SITE) + r"/([^\s)#]+)\.html", text)]
-    pictures = re.findall(
-        r"https://raw\.githubusercontent\.com/extraction-harness/extraction-harness/main/([^\s)]+)", text
+def anchors_of(text: str) -> set[str]:
+    """Return the anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the relative links of a page that lead nowhere."""
+    broken = []
+    for link in links_in(page.read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if re.match(r"https?://", link):
+            continue
+        if not target.exists() or (anchor and anchor not in anchors_of(target.read_text(encoding="utf-8"))):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_relative_links_and_pictures_of_a_page_exist(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# A heading: two words\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](other.md) [b](other.md#a-heading-two-words) [c](https://x.example) [d](gone.md) [e](other.md#gone)\n"
+        '![f](gone.svg) [g](/other.md) `[h](gone.md)`\n```sh\n[i](gone.md)\n```\n<img src="gone.png">\n[j]: gone.txt\n'
     )
-    assert len(inside) >= 10
-    assert len(pictures) == 1
-    assert [path for path in (*inside, *pictures) if not (ROOT / path).is_file()] == []
-    assert re.findall(r"\]\((?!https://)[^)]*\)", text) == []
-    defined, used = set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE)), re.findall(r"\]\[([^\]]*)\]", text)
-    names = {name or shown for shown, name in re.findall(r"\[([^\]\[]+)\]\[([^\]]*)\]", text)}
-    assert used and {name.lower() for name in names} == defined
+    assert broken_links(page) == ["gone.md", "other.md#gone", "gone.svg", "/other.md", "gone.png", "gone.txt"]
+
+
+def test_the_readme_leads_into_the_clone() -> None:
+    links = links_in(README.read_text(encoding="utf-8"))
+    assert len([link for link in links if link.startswith("docs/")]) >= 20
+    pictures = {link for link in links if link.endswith((".svg", ".png"))}
+    assert pictures == {"docs/pictures/compare-120-light.svg", "docs/pictures/compare-120-dark.svg"}
+
+
+def test_the_first_screenful_of_the_readme_has_the_two_commands() -> None:
+    begin = "\n".join(README.read_text(encoding="utf-8").splitlines()[:30])
+    assert "\nmake demo\nmake test\n" in begin and "<picture>" in begin and "git clone" in begin
+
+
+def test_the_words_in_capitals_in_the_readme_are_explained() -> None:
+    text = README.read_text(encoding="utf-8")
+    without_comments = "\n".join(
+        re.sub(r" #.*", "", line) for block in _BLOCK.findall(text) for line in block.splitlines()
+    )
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    words = set(_PLACEHOLDER.findall(without_comments)) - {"ADDRESS"}
+    assert words == {"RUN", "TEXTS", "UNSEEN", "MODEL", "CORPUS", "TEAM"}
+    assert {word for word in words if not re.search(rf"`{word}(\.zip)?`", prose)} == set()
+    assert "ADDRESS extraction-harness     # the address you were given" in text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_blocks_of_the_readme_run_as_they_are(tmp_path: Path) -> None:
+    blocks = _BLOCK.findall(README.read_text(encoding="utf-8"))
+    whole = [block for block in blocks if not _PLACEHOLDER.search(block) and block.startswith("harness ")]
+    assert len(whole) == 3
+    try:
+        walk_through("\n".join(f"```sh\n{block}```" for block in whole), tmp_path)
+    finally:
+        kill_processes_that_name(str(tmp_path))
+    assert (tmp_path / "work" / "leakage" / "index.html").is_file()
 
 
 def test_the_readme_counts_attacks_and_audits() -> None:
@@ -57,7 +116,7 @@ def commands_in(text: str) -> list[str]:
     lines = "\n".join(_BLOCK.findall(text)).replace("\\\n", " ").splitlines()
     parts = [part.strip() for line in lines for part in re.split(r"\||&&|;| #|^#.*", line)]
     parts += [" ".join(part.split()) for part in _INLINE.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL))]
-    starts = ("harness ", "uvx extraction-harness ", "ssh ")
+    starts = ("harness ", "ssh ")
     return [part[part.index("harness ") + 8 :] for part in parts if part.startswith(starts) and "harness " in part]
 
 

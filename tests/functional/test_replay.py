@@ -12,8 +12,9 @@ from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.submission import write_submission
+from tests.data import DATA, RECORDED, SATML, require_data
 from tests.functional.command import run_command
-from tests.functional.machine import SHARED_DATA, homes
+from tests.functional.machine import homes
 from tests.tiers import first_is_fast
 
 ROWS = 20
@@ -23,7 +24,7 @@ def _run(folder: Path, *arguments: str, round_: str = "demo") -> dict[str, Any]:
     done = run_command(
         ["run", "replay", "--json", "--round", round_, *arguments],
         folder=folder,
-        environment={**os.environ, **homes(folder), "HARNESS_DATA": str(SHARED_DATA)},
+        environment={**os.environ, **homes(folder), "HARNESS_DATA": str(DATA)},
     )
     summary: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"status": "refused", "reason": done.stderr}
     return summary
@@ -80,8 +81,6 @@ def test_generations_for_other_prefixes_are_refused(tmp_path: Path, prefixes: To
 @pytest.mark.slow
 @pytest.mark.parametrize(("trials", "recall"), first_is_fast([(5, 0.301), (1, 0.244)]))
 def test_recorded_outputs_of_gpt_neo_have_their_known_recall(tmp_path: Path, trials: int, recall: float) -> None:
-    source = SHARED_DATA / "recorded" / "gpt-neo-1.3b"
-    if not source.exists():
-        pytest.skip("the recorded generations are not in ../shared/data")
-    summary = _run(tmp_path, "--set", f"source={source}", "--set", f"trials={trials}", round_="satml-dev")
+    require_data(RECORDED, SATML)
+    summary = _run(tmp_path, "--set", f"source={RECORDED}", "--set", f"trials={trials}", round_="satml-dev")
     assert (summary["status"], summary["recall_at_cap"]) == ("finished", recall)

@@ -9,11 +9,12 @@ import pytest
 
 from harness.cli.output import SCHEMA_VERSION
 from harness.core.submission import write_submission
+from tests.data import DATA, RECORDED, SATML, what_is_missing
 from tests.functional.command import run_command
-from tests.functional.machine import ROOT, SHARED_DATA
+from tests.functional.machine import ROOT
 
-RECORDED = SHARED_DATA / "recorded" / "gpt-neo-1.3b"
-needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the challenge's files are not in ../shared/data")
+MISSING = what_is_missing(SATML, RECORDED)
+needs_data = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 ROUND = """
 name = "small"
@@ -55,11 +56,11 @@ def folder(tmp_path: Path) -> Path:
     [
         (RECORDED / "guess1.csv", "train_suffix.npy", 0.244, 344),
         (RECORDED / "guess5.csv", "train_suffix.npy", 0.301, 401),
-        (SHARED_DATA / "satml" / "example_submission.csv", "fake_test_suffixes.npy", 0.5, 774),
+        (SATML / "example_submission.csv", "fake_test_suffixes.npy", 0.5, 774),
     ],
 )
 def test_published_submissions_have_their_published_recall(submission, answers, recall, read):
-    done = harness("score", submission, "--answers", SHARED_DATA / "satml" / answers, "--last", 1000, "--json")
+    done = harness("score", submission, "--answers", SATML / answers, "--last", 1000, "--json")
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["recall_at_cap"] == recall
@@ -69,7 +70,7 @@ def test_published_submissions_have_their_published_recall(submission, answers, 
 
 @needs_data
 def test_a_round_has_an_interval_by_clusters():
-    done = harness("score", RECORDED / "guess5.csv", "--round", "satml-dev", "--json", HARNESS_DATA=str(SHARED_DATA))
+    done = harness("score", RECORDED / "guess5.csv", "--round", "satml-dev", "--json", HARNESS_DATA=str(DATA))
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["recall_interval_unit"] == "cluster"

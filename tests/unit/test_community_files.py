@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from datetime import date
 from itertools import takewhile
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 import yaml
 
 from harness import __version__
+from tests.dockerfile import instructions
 from tests.functional.machine import ROOT
 
 GITHUB = ROOT / ".github"
@@ -66,12 +66,7 @@ def test_dependabot_names_directories_that_exist() -> None:
 def test_workflows_have_small_permissions_and_pinned_actions(workflow: Path) -> None:
     content = yaml.safe_load(workflow.read_text())
     assert content["permissions"] == {"contents": "read"}
-    allowed = {
-        "docs": {"publish": {"pages": "write", "id-token": "write"}},
-        "release": {"publish": {"id-token": "write"}},
-    }
-    further = {name: job["permissions"] for name, job in content["jobs"].items() if "permissions" in job}
-    assert further == allowed.get(workflow.stem, {})
+    assert not any("permissions" in job for job in content["jobs"].values())
     assert all("timeout-minutes" in job for job in content["jobs"].values())
     used = [step["uses"] for job in content["jobs"].values() for step in job["steps"] if "uses" in step]
     assert used and all(re.fullmatch(r"[\w./-]+@v\d[\d.]*", action) for action in used)
@@ -85,6 +80,15 @@ def test_named_make_targets_exist(file: str | Path) -> None:
 def test_targets_are_found_in_text() -> None:
     text = "make TORCH=cpu lint-all # make it\n`make lint` - run: make docs A=b\n  entry: make check\nso make a b"
     assert used_targets(text) == {"lint-all", "lint", "docs", "check"}
+
+
+def test_docker_receives_what_the_dockerfile_copies_and_runs_no_program_as_root() -> None:
+    steps = list(instructions((ROOT / "Dockerfile").read_text(encoding="utf-8")))
+    copied = {source for word, rest in steps if word == "COPY" for source in rest.split()[:-1]}
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in lines and {line[1:] for line in lines if line.startswith("!")} == copied
+    (user,) = (rest for word, rest in steps if word == "USER")
+    assert user != "root" and [word for word, _ in steps if word in ("USER", "ENTRYPOINT")] == ["USER", "ENTRYPOINT"]
 
 
 def test_the_workflow_tests_every_supported_python() -> None:
@@ -107,10 +111,17 @@ def test_links_to_files_and_paths_exist(page: str) -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["version"] == __version__
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    versions = re.findall(r"^## \[([^\]]+)\](?: - (\S+))?$", changelog, re.MULTILINE)
-    assert versions[0] == ("Unreleased", "")
-    assert all(date.fromisoformat(day) for _, day in versions[1:])
-    assert __version__ in changelog
+    def first_in(file: str, pattern: str) -> str:
+        return re.findall(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)[0]
+
+    def printed_by(*command: str) -> str:
+        done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert {
+        "CITATION.cff": yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"],
+        "CHANGELOG.md": first_in("CHANGELOG.md", r"^## (\S+)"),
+        "README.md": first_in("README.md", r"version = \{(.*)\}"),
+        "pyproject.toml": printed_by("hatchling", "version"),
+        "harness": printed_by("harness", "--version"),
+    } == dict.fromkeys(("CITATION.cff", "CHANGELOG.md", "README.md", "pyproject.toml", "harness"), __version__)

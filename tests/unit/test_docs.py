@@ -1,9 +1,7 @@
-"""The reference of the documentation names what the code has: keys, variables, files and public names."""
+"""The reference of the documentation is current, and has the keys, variables, files and public names of the code."""
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from pydantic import BaseModel
@@ -14,32 +12,42 @@ from harness.core.rounds import Round
 from harness.core.settings import Settings
 from harness.runs.folder import RunFolder
 from harness.sweeps.file import SweepFile
+from tests.reference.pages import MARK, PAGES, TEXTS, filled
 from tests.unit.cli.test_app import DOCS, commands
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def extension() -> ModuleType:
-    """The extension of the site, which generates a part of the reference."""
-    spec = importlib.util.spec_from_file_location("site_extension", ROOT / "docs" / "site_extension.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+GENERATED = [path for path in PAGES if "<!-- generated" in path.read_text(encoding="utf-8")]
 
 
 def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-def test_every_mark_of_a_page_has_a_text_and_every_text_a_mark(extension: ModuleType) -> None:
-    marks = [mark for file in DOCS.parent.rglob("*.md") for mark in extension.MARK.findall(file.read_text())]
-    assert sorted(marks) == sorted(extension.TEXTS)
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
+def test_a_generated_page_is_current(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # A page is the same on every machine, whatever its terminal, its settings and its directories are.
+    (tmp_path / "config.toml").write_text('round = "satml-dev"\ndevice = "cpu"\n')
+    for name, value in {"COLUMNS": "40", "HARNESS_CONFIG": str(tmp_path), "HARNESS_HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    assert filled(text) == text, "Run: make reference"
+    assert str(ROOT) not in text
 
 
-def test_the_command_line_reference_has_every_command_and_option(extension: ModuleType) -> None:
-    text = "\n\n".join(extension.TEXTS["commands"]())
+def test_every_text_is_on_a_page_and_between_two_marks() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in GENERATED]
+    assert {mark["text"] for text in texts for mark in MARK.finditer(text)} == set(TEXTS)
+    assert sum(text.count("<!-- generated") for text in texts) == sum(len(MARK.findall(text)) for text in texts)
+
+
+def test_a_changed_page_is_written_again() -> None:
+    text = page("sweep-files.md")
+    assert filled(text.replace("| key |", "| old key |")) == text
+
+
+def test_the_command_line_reference_has_every_command_and_option() -> None:
+    text = page("command-line.md")
     headings = re.findall(r"^##(#?) (.*)$", text, re.MULTILINE)
     assert [name for level, name in headings if not level] == ["Common options", *PANELS]
     assert {path for path, _ in commands()} <= {name for level, name in headings if level}
@@ -49,18 +57,26 @@ def test_the_command_line_reference_has_every_command_and_option(extension: Modu
         assert [name for name in names if not re.search(rf"`[^`]*{name}[ `/]", sections[path])] == []
 
 
-@pytest.mark.parametrize(("mark", "model"), [("settings", Settings), ("round", Round), ("sweep", SweepFile)])
-def test_every_key_of_a_toml_file_is_explained(extension: ModuleType, mark: str, model: type[BaseModel]) -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", "\n".join(extension.TEXTS[mark]()), re.MULTILINE))
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("configuration.md", Settings), ("round-files.md", Round), ("sweep-files.md", SweepFile)],
+)
+def test_every_key_of_a_toml_file_is_explained(name: str, model: type[BaseModel]) -> None:
+    (part,) = (mark[0] for mark in MARK.finditer(page(name)))
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", part, re.MULTILINE))
     assert set(rows) == set(model.model_fields) - {"source"}
     assert all(rows.values())
 
 
-def test_every_attack_is_listed_with_its_parameters(extension: ModuleType) -> None:
-    text = "\n\n".join(extension.TEXTS["attacks"]())
-    files = {path.stem for path in (ROOT / "attacks").glob("*.py")}
-    assert set(re.findall(r"^## (\w+)$", text, re.MULTILINE)) == files
+def test_every_attack_is_listed_with_its_parameters() -> None:
+    text = page("attacks.md")
+    assert set(re.findall(r"^## (\w+)$", text, re.MULTILINE)) == {path.stem for path in (ROOT / "attacks").glob("*.py")}
     assert re.search(r"^\| `trials` \| whole number, at least 1 \| `100` \| Suffixes sampled", text, re.MULTILINE)
+
+
+def test_a_method_is_described_with_its_types_and_its_names() -> None:
+    text = page("attack-api.md")
+    assert "def select(rows: Ints) -> None" in text and "\n- `view`: how the prefixes are shown." in text
 
 
 def test_every_environment_variable_is_explained() -> None:
@@ -83,4 +99,4 @@ def test_every_file_of_a_run_is_explained(tmp_path: Path) -> None:
 def test_every_public_name_has_a_reference() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*-api.md"))
     names = set(harness.__all__) - {"__version__"}
-    assert {name for name in names if not re.search(rf"(::|\}}) .*\b{name}\b", pages)} == set()
+    assert {name for name in names if f"\n### harness.{name}\n" not in pages} == set()

@@ -1,18 +1,15 @@
 """Clusters, compared with a brute-force implementation, and the clusters of the challenge data."""
 
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core import windows
 from harness.core.clusters import cluster_ids
 from harness.core.windows import first_equals, windows_of
-
-SATML = Path(__file__).resolve().parents[4] / "shared" / "data" / "satml"
+from tests.data import SATML, require_data
 
 
 def brute_force_ids(blocks, window):
@@ -69,8 +66,7 @@ def test_windows_do_not_cross_the_end_of_a_row():
 
 
 def test_the_challenge_data_has_its_known_clusters():
-    if not SATML.exists():
-        pytest.skip(f"the challenge's files are not at {SATML}")
+    require_data(SATML)
     rows = np.concatenate([np.load(SATML / f"train_{part}.npy") for part in ("preprefix", "prefix", "suffix")], axis=1)
     clusters = cluster_ids([rows])
     assert (clusters.max() + 1, np.bincount(clusters).max()) == (3981, 3272)

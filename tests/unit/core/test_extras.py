@@ -50,7 +50,7 @@ def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
         require_extra("torch", "the attack greedy", instead="use replay")
     assert str(refused.value) == (
         "transformers is not installed: the attack greedy needs it. "
-        "Install it with: pip install 'extraction-harness[torch]', or use replay"
+        "Install it from the clone: pip install '.[torch]', or use replay"
     )
 
 
@@ -71,7 +71,7 @@ def test_another_distribution_with_a_package_harness_is_named(tmp_path: Path, mo
     sentence = clash_sentence()
     assert sentence is not None
     assert sentence.startswith("other-thing has a package `harness` too")
-    assert "pip uninstall other-thing; pip install --force-reinstall --no-deps extraction-harness" in sentence
+    assert "Run in the clone: pip uninstall other-thing; pip install --force-reinstall --no-deps ." in sentence
 
 
 def test_a_replaced_package_file_gives_the_name_of_the_other_distribution(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Stitching from training windows, compared with a slow implementation, and the overlap of a round."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,8 +9,7 @@ from harness.core.errors import HarnessError
 from harness.core.overlap import exact_rows, overlap
 from harness.core.rounds import load_round
 from harness.core.stitch import stitched
-
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+from tests.data import DATA, SATML, require_data
 
 
 def tokens(*rows):
@@ -110,14 +107,13 @@ def test_a_round_without_training_rows_has_no_overlap(tmp_path):
 
 
 def test_the_challenge_has_its_known_overlap(monkeypatch):
-    if not SHARED.exists():
-        pytest.skip(f"the challenge's files are not at {SHARED}")
-    monkeypatch.setenv("HARNESS_DATA", str(SHARED))
+    require_data(SATML)
+    monkeypatch.setenv("HARNESS_DATA", str(DATA))
     dev = overlap(load_round("satml-dev"))
     assert dev.has_known_prefix.sum() == dev.known_prefix_is_right.sum() == 229
     assert (dev.is_stitched.sum(), dev.is_reachable.sum()) == (442, 438)
     assert (len(set(dev.clusters.tolist())), np.bincount(dev.clusters).max()) == (547, 241)
     val = overlap(load_round("satml-val"))
     assert (val.has_known_prefix.sum(), val.is_stitched.sum()) == (229, 471)
-    test_prefixes, known = np.load(SHARED / "satml" / "test_prefix.npy"), np.load(SHARED / "satml" / "train_prefix.npy")
+    test_prefixes, known = np.load(DATA / "satml" / "test_prefix.npy"), np.load(DATA / "satml" / "train_prefix.npy")
     assert (exact_rows(test_prefixes, known) >= 0).sum() == 213

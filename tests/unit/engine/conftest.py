@@ -17,6 +17,7 @@ from transformers.models.auto import AutoModelForCausalLM
 from harness.engine import model_runner
 from harness.engine.loading import load_target
 from harness.engine.target import Target
+from tests.data import DATA, SATML, SURROGATE, require_data
 from tests.devices import DEVICES, open_device
 from tests.tiers import first_is_fast
 
@@ -140,10 +141,8 @@ def prefixes() -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def surrogate_folder() -> Path:
-    folder = Path(__file__).resolve().parents[4] / "shared" / "data"
-    if not (folder / "surrogate-11m").is_dir() or not (folder / "satml" / "train_prefix.npy").exists():
-        pytest.skip(f"no surrogate target and no SaTML rows in {folder}")
-    return folder
+    require_data(SURROGATE, SATML)
+    return DATA
 
 
 @pytest.fixture

@@ -1,0 +1,29 @@
+"""Data that is not in the repository. Tests that need it are skipped where it is missing, and say what is missing."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+DATA = Path(os.environ.get("HARNESS_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+"""The directory of the data: HARNESS_TEST_DATA. By default it is beside the clone."""
+SATML = DATA / "satml"
+SURROGATE = DATA / "surrogate-11m"
+RECORDED = DATA / "recorded" / "gpt-neo-1.3b"
+_MISSING = {
+    SATML: "the public files of the SaTML 2023 challenge are not on this machine. Run `harness data fetch satml`, and "
+    "set HARNESS_TEST_DATA to the directory of data that `harness doctor` prints.",
+    SURROGATE: "the surrogate of GPT-Neo 1.3B, an unpublished model of 11 M parameters, is not on this machine.",
+    RECORDED: "recorded outputs of GPT-Neo 1.3B, which are not published, are not on this machine.",
+}
+
+
+def what_is_missing(*folders: Path) -> str | None:
+    """Return a sentence that names the first of the folders that is not on this machine, None if all are."""
+    return next((_MISSING[folder] for folder in folders if not folder.is_dir()), None)
+
+
+def require_data(*folders: Path) -> None:
+    """Skip the test if one of the folders is not on this machine."""
+    if missing := what_is_missing(*folders):
+        pytest.skip(missing)
