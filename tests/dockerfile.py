@@ -10,7 +10,6 @@ the ENTRYPOINT after all steps. This needs root, debootstrap and bubblewrap, and
 
 import argparse
 import json
-import os
 import re
 import shlex
 import shutil
@@ -22,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.submit.environment import PIP_VARIABLES, local_package_indexes
+from harness.submit.environment import download_variables, local_package_indexes
 
 _RELEASE = "bookworm"
 _SHARED_ALWAYS = ("/etc/resolv.conf",)
@@ -57,9 +56,8 @@ class Build:
 
     def run(self, command: list[str]) -> int:
         """Run `command` in the root, as a container does. Return its exit code."""
-        names = {name: value for name, value in os.environ.items() if PIP_VARIABLES.fullmatch(name)}
         home = "/root" if self.user == "root" else f"/home/{self.user}"
-        variables = {"PATH": _PATH, "HOME": home, **names, **self.arguments, **self.variables}
+        variables = {"PATH": _PATH, "HOME": home, **download_variables(), **self.arguments, **self.variables}
         container = ["bwrap", "--bind", str(self.root), "/", "--dev", "/dev", "--proc", "/proc", "--cap-add", "ALL"]
         container += ["--perms", "1777", "--tmpfs", "/tmp", "--chdir", self.folder, "--clearenv"]
         for path in self.shared:

@@ -10,13 +10,13 @@ from harness.cli.options import Json, VerifyOptions, budget_seconds, check_outpu
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 from harness.cli.verify import prepare, verified
 from harness.core.errors import HarnessError
-from harness.core.files import file_sha256
 from harness.core.rounds import load_round
 from harness.core.text import format_interval, format_number, format_score
+from harness.submit.bundle_checks import bundle_sha256
 from harness.submit.judging import load_judging_data
 from harness.submit.leaderboard import Entry, leaderboard_csv
 from harness.submit.leaderboard import leaderboard as ranked
-from harness.submit.verdict import load_verdict
+from harness.submit.verdict import load_verdict, unexpected
 
 _MAX_CELL = 40
 
@@ -54,11 +54,13 @@ def leaderboard(
         prepare(options)
         for bundle in bundles:
             try:
-                if load_verdict(bundle, file_sha256(bundle)) is None:
+                if load_verdict(bundle, bundle_sha256(bundle)) is None:
                     verified(bundle, options, round_=judging.round)
             except HarnessError as error:
                 # An error in one bundle does not stop the others.
                 say(f"{sanitize(bundle.name)}: not verified: {sanitize(str(error))}")
+            except Exception as error:
+                say(f"{sanitize(bundle.name)}: not verified: {sanitize(unexpected(error))}.")
     entries = ranked(bundles, judging, lambda name, number, of: say(f"{number} of {of}: {sanitize(name)}"))
     if html is not None:
         from harness.submit.html_page import page

@@ -4,9 +4,7 @@ import contextlib
 import re
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
@@ -20,7 +18,7 @@ from harness.cli.progress import StatusLine
 from harness.cli.resolving import chosen_device, usable_device
 from harness.core.calibration import BudgetMachine, official_rate
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import remove_tree
+from harness.core.files import temporary_folder
 from harness.core.rounds import Round, load_round
 from harness.core.spec import SHIPPED_TARGETS
 from harness.core.times import format_duration
@@ -150,21 +148,13 @@ def verified(
     return verdict
 
 
-@contextlib.contextmanager
-def _work_folder(asked: Path | None) -> Iterator[Path]:
-    """Yield the given directory, which is kept and becomes private, or a temporary one."""
-    if asked is not None:
-        # The code may leave a program in it that runs as the owner whoever starts it, so nobody else may enter.
-        asked.chmod(0o700)
-        yield asked.resolve()
-        return
-    temporary = Path(tempfile.mkdtemp(prefix="harness-verify-")).resolve()
-    try:
-        yield temporary
-    finally:
-        # Files that cannot be removed do not change the verdict.
-        with contextlib.suppress(OSError):
-            remove_tree(temporary)
+def _work_folder(asked: Path | None) -> contextlib.AbstractContextManager[Path]:
+    """Return a context with the given directory, which is kept and becomes private, or a temporary one."""
+    if asked is None:
+        return temporary_folder("harness-verify-")
+    # The code may leave a program in it that runs as the owner whoever starts it, so nobody else may enter.
+    asked.chmod(0o700)
+    return contextlib.nullcontext(asked.resolve())
 
 
 def _official_rate(spec: CodeSpec, machine: BudgetMachine | None, device: str | None) -> float | None:

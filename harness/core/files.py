@@ -1,17 +1,22 @@
 """Write files atomically, hash and lock them, measure and remove directories."""
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
 import secrets
-import shutil
+import stat
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 CHUNK_BYTES = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_HELD_LEVELS = 64
 
 
 @contextlib.contextmanager
@@ -100,31 +105,171 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+class _LimitExceeded(Exception):
+    """The files of a directory exceed a limit."""
+
+
 def is_larger_than(path: Path, most: int, *, most_files: int) -> bool:
     """Return True if the files below `path` use more than `most` bytes, or there are more than `most_files`."""
-    total, counted, folders = 0, 0, [str(path)]
-    while folders:
-        # os.walk would list a directory completely, and an attack may have created millions of files in it.
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+    total, counted = 0, 0
+
+    def count(folder: int) -> list[str]:
+        nonlocal total, counted
+        inside = []
+        # os.listdir would list a directory completely, and an attack may have created millions of files in it.
+        with os.scandir(folder) as entries:
             for entry in entries:
                 counted += 1
                 if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
+                    inside.append(entry.name)
                 else:
                     with contextlib.suppress(OSError):
                         # st_blocks counts units of 512 bytes; a sparse file uses fewer than its length suggests.
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
                 if total > most or counted > most_files:
-                    return True
+                    raise _LimitExceeded
+        return inside
+
+    try:
+        _walk(path, count)
+    except _LimitExceeded:
+        return True
     return False
 
 
 def remove_tree(path: Path) -> None:
-    """Delete the directory at `path` if it exists, even if an attack removed the permissions of directories inside."""
+    """Delete the directory at `path` if it exists, however deep it is and whatever permissions its directories lack.
+
+    Deletes as much as possible, then raises the first OSError if something could not be deleted.
+    """
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
-    for folder, _, _ in os.walk(path):
+
+    def remove_files(folder: int) -> list[str]:
+        inside = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    inside.append(entry.name)
+                else:
+                    _attempt(errors, os.unlink, entry.name, dir_fd=folder)
+        return inside
+
+    errors: list[OSError] = []
+    errors += _walk(path, remove_files, lambda folder, name: os.rmdir(name, dir_fd=folder))
+    if errors:
+        raise errors[0]
+    path.rmdir()
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """Yield a new private directory for untrusted files. What cannot be deleted in the end stays."""
+    path = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+    try:
+        yield path
+    finally:
         with contextlib.suppress(OSError):
-            Path(folder).chmod(0o700)
-    shutil.rmtree(path)
+            remove_tree(path)
+
+
+@dataclass
+class _Level:
+    """A directory on the way from the top of a tree to the present one. `descriptor` is -1 while it is closed."""
+
+    name: str
+    descriptor: int
+    status: os.stat_result
+    pending: list[str] = field(default_factory=list)
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def _walk(
+    path: Path, visit: Callable[[int], list[str]], leave: Callable[[int, str], None] = lambda folder, name: None
+) -> list[OSError]:
+    """Visit the directory at `path` and those below it, without following links, and return the errors.
+
+    `visit` gets the descriptor of a directory and returns the names of the directories inside that are next. `leave`
+    gets the descriptor of a directory and the name of one inside that is done. A tree can be deeper than the number
+    of files that a process may open, and its paths longer than a path may be. So the lowest levels are closed, and
+    opened again as the parent of the level below. One that was moved meanwhile is left out.
+    """
+    errors: list[OSError] = []
+    levels: list[_Level] = []
+    try:
+        _enter(path, levels, visit, errors)
+        while levels:
+            if levels[-1].pending:
+                _enter(levels[-1].pending.pop(), levels, visit, errors)
+                continue
+            done = levels.pop()
+            if levels and levels[-1].descriptor < 0:
+                _attempt(errors, _reopen, levels[-1], done)
+            done.close()
+            if levels and levels[-1].descriptor >= 0:
+                _attempt(errors, leave, levels[-1].descriptor, done.name)
+            while levels and levels[-1].descriptor < 0:
+                levels.pop()
+    finally:
+        for level in levels:
+            level.close()
+    return errors
+
+
+def _enter(name: str | Path, levels: list[_Level], visit: Callable[[int], list[str]], errors: list[OSError]) -> None:
+    """Open a directory in the lowest of `levels`, visit it, and add its level."""
+    try:
+        descriptor = _open_folder(name, levels[-1].descriptor if levels else None)
+    except OSError as error:
+        errors.append(error)
+        return
+    if len(levels) > _HELD_LEVELS:
+        levels[-1].close()
+    levels.append(_Level(str(name), descriptor, os.fstat(descriptor)))
+    try:
+        levels[-1].pending = visit(descriptor)
+    except OSError as error:
+        errors.append(error)
+
+
+def _open_folder(name: str | Path, parent: int | None) -> int:
+    """Open a directory in the directory `parent`, and give its owner the permissions that it lacks."""
+    try:
+        descriptor = os.open(name, _FOLDER, dir_fd=parent)
+    except PermissionError:
+        handle = os.open(name, os.O_PATH | _FOLDER, dir_fd=parent)
+        try:
+            # A handle has no fchmod().
+            Path(f"/proc/self/fd/{handle}").chmod(stat.S_IRWXU)
+        finally:
+            os.close(handle)
+        descriptor = os.open(name, _FOLDER, dir_fd=parent)
+    try:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.fchmod(descriptor, mode | stat.S_IRWXU)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _reopen(level: _Level, below: _Level) -> None:
+    """Open the directory of a closed level as the parent of the level below. Raises OSError if that is another one."""
+    level.descriptor = os.open("..", _FOLDER, dir_fd=below.descriptor)
+    if not os.path.samestat(os.fstat(level.descriptor), level.status):
+        level.close()
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), level.name)
+
+
+def _attempt(errors: list[OSError], function: Callable[..., object], *arguments: object, **options: object) -> None:
+    """Call a function, and append the OSError that it raises."""
+    try:
+        function(*arguments, **options)
+    except OSError as error:
+        errors.append(error)

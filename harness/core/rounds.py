@@ -78,14 +78,15 @@ class Fold(BaseModel):
         return self
 
 
+ROUND_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
+
+
 class Round(BaseModel):
     """The rules of one contest. `load_round` makes all paths absolute."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$", description="Name of the round, which runs and bundles record."
-    )
+    name: str = Field(pattern=ROUND_NAME, description="Name of the round, which runs and bundles record.")
     title: str = Field(description="One line for lists and reports.")
     prefix_file: Path = Field(description="Tokens of the attacked prefixes, a `.npy` array [rows, prefix_length].")
     answer_file: Path | None = Field(

@@ -1,6 +1,5 @@
 """Write the files of a round that was drawn from a corpus: arrays, rules, pointers, and a data card."""
 
-import csv
 import io
 import json
 import math
@@ -13,6 +12,7 @@ import numpy as np
 
 from harness.core.arrays import Tokens, token_dtype
 from harness.core.files import file_sha256, write_export
+from harness.core.spreadsheets import write_rows
 from harness.corpora.filters import Filters
 from harness.corpora.making import ATTACKED, TRAINING, Examples, Rules
 from harness.corpora.sequences import Sequences
@@ -102,8 +102,7 @@ def _pointers(stream: TokenStream, examples: Examples, splits: list[str]) -> str
     context: the tokens from which the target completes it, 0 if that was not asked.
     """
     output = io.StringIO()
-    writer = csv.writer(output, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    write_rows(output, [_COLUMNS])
     for name in splits:
         sequences = examples.splits[name]
         rows = zip(
@@ -113,7 +112,7 @@ def _pointers(stream: TokenStream, examples: Examples, splits: list[str]) -> str
             examples.clusters[name].tolist(),
             strict=True,
         )
-        writer.writerows((name, row, *pointer, *rest) for row, (pointer, *rest) in enumerate(rows))
+        write_rows(output, ((name, row, *pointer, *rest) for row, (pointer, *rest) in enumerate(rows)))
     return output.getvalue()
 
 

@@ -21,6 +21,7 @@ _PLAIN_NAME = re.compile(r"[^\x00-\x1f\x7f\\:*?\"<>|]{1,255}")
 _MAX_FILES = 5_000
 _MAX_BYTES = 4 << 30  # of all files together
 _MAX_RATIO = 200  # of the size of all files to that of the archive
+_UTF8_FLAG, _UNICODE_NAME = 0x800, 0x7075
 _KNOWN_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
@@ -45,7 +46,7 @@ def unpack(archive: Path, folder: Path) -> list[str]:
     try:
         with _BoundedFile(archive) as file, zipfile.ZipFile(file) as opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
-            fault = _archive_fault(archive.stat().st_size, opened.infolist())
+            fault = _archive_fault(archive.stat().st_size, opened)
             if fault is not None:
                 raise HarnessError(f"{archive}: {fault}. Nothing was unpacked.")
             for entry in entries:
@@ -58,8 +59,12 @@ def unpack(archive: Path, folder: Path) -> list[str]:
     return sorted(entry.filename for entry in entries)
 
 
-def _archive_fault(size: int, entries: list[zipfile.ZipInfo]) -> str | None:
-    """Return why an archive of `size` bytes with these entries is refused, or None."""
+def _archive_fault(size: int, archive: zipfile.ZipFile) -> str | None:
+    """Return why an archive of `size` bytes is refused, or None."""
+    entries = archive.infolist()
+    # Another program could find another list of files in such a comment, or read what precedes the first file.
+    if archive.comment or (entries and min(entry.header_offset for entry in entries) > 0):
+        return "it contains data that belongs to no file"
     if len(entries) > _MAX_FILES:
         return f"{len(entries):,} entries, at most {_MAX_FILES:,} are allowed"
     seen: set[str] = set()
@@ -88,6 +93,10 @@ def _entry_fault(entry: zipfile.ZipInfo) -> str | None:
     # ZipInfo cuts a name at its first NUL; orig_filename holds the whole name.
     if entry.orig_filename != entry.filename or not _PLAIN_NAME.fullmatch(entry.filename):
         return "is not a plain file name"
+    # Without the flag, or with a second name in a field, programs differ in how they read a name.
+    is_unicode = entry.filename.isascii() or entry.flag_bits & _UTF8_FLAG
+    if not is_unicode or _UNICODE_NAME in _extra_fields(entry.extra):
+        return "is not a name that every program reads alike"
     if path.is_absolute() or ".." in path.parts or str(path) != entry.filename.rstrip("/"):
         return "leads out of the target folder"
     mode = entry.external_attr >> 16
@@ -98,6 +107,16 @@ def _entry_fault(entry: zipfile.ZipInfo) -> str | None:
     if entry.compress_type not in _KNOWN_METHODS:
         return "uses an unsupported compression method"
     return None
+
+
+def _extra_fields(extra: bytes) -> set[int]:
+    """Return the numbers of an entry's extra fields."""
+    found = set()
+    while len(extra) >= 4:
+        number, length = struct.unpack_from("<HH", extra)
+        found.add(number)
+        extra = extra[4 + length :]
+    return found
 
 
 def _write_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> None:

@@ -1,7 +1,5 @@
 """Cells and tables of an audit: as readable text, as CSV for spreadsheets, and as Parquet for programs."""
 
-import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.core.findings import FoundTable
+from harness.core.spreadsheets import csv_cell, write_rows
 from harness.core.text import NO_VALUE, format_number, format_score
 
 if TYPE_CHECKING:
     import pyarrow
 
 _INTERVAL = ("value", "low", "high")
-# A spreadsheet reads text that begins like this as a formula, which can open a URL or start a program.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def plain_value(value: Any) -> Any:
@@ -94,12 +91,10 @@ def _figure_text(figure: Any) -> str:
 
 
 def write_csv(table: FoundTable, path: Path) -> None:
-    """Write a table as CSV: NaN and None as empty cells, vectors as JSON, text as `spreadsheet_safe` returns it."""
+    """Write a table as CSV for people. NaN becomes an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(spreadsheet_safe(name) for name in table.columns)
-        for row in zip(*table.columns.values(), strict=True):
-            writer.writerow(map(_csv_cell, row))
+        write_rows(file, [table.columns])
+        write_rows(file, (map(plain_value, row) for row in zip(*table.columns.values(), strict=True)))
 
 
 def write_parquet(table: FoundTable, path: Path) -> None:
@@ -111,26 +106,9 @@ def write_parquet(table: FoundTable, path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd")
 
 
-def spreadsheet_safe(text: str) -> str:
-    """Return `text` with ' before it if a spreadsheet would read it as a formula."""
-    text = whole_text(text)
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
 def whole_text(text: str) -> str:
     """Return `text` with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _csv_cell(cell: Any) -> str:
-    cell = plain_value(cell)
-    if cell is None:
-        return ""
-    if isinstance(cell, str):
-        return spreadsheet_safe(cell)
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    return json.dumps(cell) if isinstance(cell, list) else repr(cell)
 
 
 def _arrow_column(cells: list[Any]) -> "pyarrow.Array":
@@ -145,5 +123,5 @@ def _arrow_column(cells: list[Any]) -> "pyarrow.Array":
         return column.cast(pyarrow.list_(pyarrow.float64())) if pyarrow.types.is_list(column.type) else column
     except (ValueError, TypeError, OverflowError):
         # Mixed types become text as in the CSV, except that formulas are not escaped.
-        texts = [cell if cell is None or isinstance(cell, str) else _csv_cell(cell) for cell in cells]
+        texts = [cell if cell is None or isinstance(cell, str) else csv_cell(cell) for cell in cells]
         return pyarrow.array(texts, pyarrow.string())

@@ -1,5 +1,7 @@
 """The checks on a bundle before its code runs: the archive, the manifest, the documents, the code and the rules."""
 
+import codecs
+import tokenize
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,21 +16,22 @@ from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import read_submission
 from harness.core.text import shorten
 from harness.submit.archive import unpack
-from harness.submit.code_folder import REQUIREMENTS
+from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, run_script
 from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
 from harness.submit.differences import CodeDifference, compare_code
 from harness.submit.judging import JudgingData
-from harness.submit.lock_file import require_plain_lock
+from harness.submit.lock_file import read_pins
 from harness.submit.manifest import MODEL_NAMES, SUBMISSION, Manifest, TargetIdentity, manifest_faults, read_manifest
 from harness.submit.rerun import read_round_rules
 from harness.submit.team import load_team
 from harness.submit.untrusted_files import read_bounded_text
 from harness.submit.verdict import FindingLog
-from harness.submit.wheel import harness_wheel
+from harness.submit.wheel import WHEEL, harness_wheel
 
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")
 _CHALLENGE_CAPS = {"error_cap": 100, "row_cap": 100_000}
 _MAX_LOCK_BYTES = 8 << 20
+_PLAIN_ENCODINGS = ("utf-8", "utf-8-sig", "ascii")
 
 
 class LocalTarget(NamedTuple):
@@ -43,6 +46,16 @@ class CheckedCode(NamedTuple):
 
     spec: CodeSpec
     rules: Round
+
+
+def bundle_sha256(bundle: Path) -> str:
+    """Return the SHA-256 of a bundle. Raises HarnessError if it is not a regular file or cannot be read."""
+    if not bundle.is_file():
+        raise HarnessError(f"{bundle}: not a regular file.")
+    try:
+        return file_sha256(bundle)
+    except OSError as error:
+        raise HarnessError(f"{bundle}: cannot be read ({error.strerror}).") from None
 
 
 def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> Manifest:
@@ -61,6 +74,7 @@ def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> Manifest:
         f"all {len(manifest.files):,} files match the manifest",
         "; ".join(faults[:3]) + more,
     )
+    _check_names(folder / "code", manifest, log)
     for mark in manifest.marks:
         log.note("accepted", f"{mark.check}: {mark.sentence}")
     return manifest
@@ -100,7 +114,10 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
     code = folder / "code"
     try:
         spec, rules = read_code_spec(code), read_round_rules(code)
-        require_plain_lock(read_bounded_text(code / REQUIREMENTS, limit=_MAX_LOCK_BYTES))
+        read_pins(read_bounded_text(code / REQUIREMENTS, limit=_MAX_LOCK_BYTES))
+        for name in manifest.files:
+            if name.startswith("code/") and name.endswith(".py"):
+                _check_encoding(folder / name)
     except HarnessError as error:
         log.fail("code", error_in_bundle(error, folder))
     is_in_manifest = (
@@ -116,6 +133,7 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
         f"{SPEC} or {REQUIREMENTS} does not match the manifest",
     )
     _note_harness_version(code, manifest.harness, log)
+    _note_other_files(code, manifest, spec, rules, log)
     if round_ is None:
         rules = rules.model_copy(update=_CHALLENGE_CAPS)
         caps = f"{rules.error_cap:,} errors, {rules.row_cap:,} rows"
@@ -181,9 +199,46 @@ def _checked_model(
     return found
 
 
+def _check_names(code: Path, manifest: Manifest, log: FindingLog) -> None:
+    """Check that the manifest, whose names people see, names the attack and the round of the code."""
+    try:
+        names = read_code_spec(code).attack.name, read_round_rules(code).name
+    except HarnessError as error:
+        log.fail("code", error_in_bundle(error, code.parent))
+    if names != (manifest.attack, manifest.round):
+        named = f"{manifest.attack} for the round {manifest.round}"
+        log.fail("manifest", f"the manifest names {named}, but the code is {names[0]} for {shorten(names[1])}")
+
+
 def error_in_bundle(error: HarnessError, folder: Path) -> str:
     """Return the error as a clause, with paths relative to the unpacked bundle."""
     return str(error).replace(f"{folder}/", "").rstrip(".")
+
+
+def _check_encoding(source: Path) -> None:
+    """Raise HarnessError if Python would read another text in a source file than its reviewers."""
+    try:
+        with source.open("rb") as file:
+            encoding = codecs.lookup(tokenize.detect_encoding(file.readline)[0]).name
+    except (SyntaxError, LookupError):
+        encoding = "unknown"
+    if encoding not in _PLAIN_ENCODINGS:
+        raise HarnessError(f"{source}: declares another encoding than UTF-8.")
+
+
+def _note_other_files(code: Path, manifest: Manifest, spec: CodeSpec, rules: Round, log: FindingLog) -> None:
+    """Note files of code/ that `harness package` writes differently or not at all: the result may come from them."""
+    script = code / RUN_SH
+    if not script.is_file() or script.read_bytes() != run_script(spec, rules):
+        log.note("code", f"{RUN_SH} is not the one that harness package writes")
+    known = (*FIXED_FILES, f"attack/{spec.attack.file}", *([TRAIN] if spec.trains else []))
+    folders = tuple(f"paths/{name}/{kind}/" for name in spec.paths for kind in ("file", "folder"))
+    names = [name.removeprefix("code/") for name in sorted(manifest.files) if name.startswith("code/")]
+    others = [n for n in names if n not in known and not n.startswith(folders) and not WHEEL.fullmatch(n)]
+    if others:
+        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+        listed = ", ".join(map(shorten, others[:3]))
+        log.note("code", f"code/ contains files that harness package does not write: {listed}{more}")
 
 
 def _note_harness_version(code: Path, version: str, log: FindingLog) -> None:

@@ -20,7 +20,10 @@ from harness.submit.wheel import harness_wheel, installed_lock
 README = "README.md"
 REQUIREMENTS = "requirements.txt"
 TRAIN = "train.npz"
-_TEMPLATED = ("run.sh", "environment.yml", "Dockerfile")
+RUN_SH = "run.sh"
+_TEMPLATED = (RUN_SH, "environment.yml", "Dockerfile")
+FIXED_FILES = (*_TEMPLATED, README, REQUIREMENTS, SPEC, ROUND)
+"""The files that the code of every attack has."""
 _MAX_PATH_BYTES = 1 << 30
 
 
@@ -64,6 +67,11 @@ def readme_after_run(code: CodeSource, files: dict[str, bytes], run: RunRecord) 
     """Return README.md with the hardware and time of a run, which no other of the `files` of code/ contains."""
     (wheel,) = (name for name in files if name.endswith(".whl") and "/" not in name)
     return _rendered(README, code, wheel, run)
+
+
+def run_script(spec: CodeSpec, round_: Round) -> bytes:
+    """Return the content of run.sh, which depends on no other file of code/."""
+    return _rendered(RUN_SH, CodeSource(spec, round_, b"", "", None, {}), "", None)
 
 
 def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) -> bytes:

@@ -11,6 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.spec import SHIPPED_TARGETS, TargetRecord
+from harness.core.text import shorten
 from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.submit.manifest import BundleModel, Sha256, TargetIdentity
 from harness.submit.untrusted_files import read_bounded_json
@@ -115,7 +116,12 @@ def read_code_spec(code: Path) -> CodeSpec:
     path = code / SPEC
     if not path.exists():
         raise HarnessError(f"{path}: no such file. Expected the folder code/ of a bundle.")
-    return read_bounded_json(CodeSpec, path, limit=_MAX_BYTES)
+    spec = read_bounded_json(CodeSpec, path, limit=_MAX_BYTES)
+    # They become parts of paths.
+    for name in (spec.attack.name, *spec.paths):
+        if not name.isidentifier():
+            raise HarnessError(f"{path}: {shorten(name)!r} is not the name of an attack or a parameter.")
+    return spec
 
 
 def _code_target(target: TargetRecord) -> CodeTarget:

@@ -1,13 +1,22 @@
-"""Create the Python environment of a bundle's code: from the bundle's lock, or the verifier's own if it matches."""
+"""Create the Python environment of a bundle's code: from the bundle's lock, or the verifier's own if it matches.
 
+pip installs, because every Python contains it. uv would be another download, and would read the indexes of other files
+than those that organizers have set up for pip. No installer reads a file of the bundle: the pins are parsed here, and
+pip gets a new list of names, versions and hashes. It runs twice: it downloads wheels, with network and with the
+organizer's settings, which may contain passwords; then it installs them without either. Only wheels are accepted, so
+neither runs code of a distribution. The bundle's own wheel is unpacked like any other zip.
+"""
+
+import ast
 import importlib.metadata
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import unquote, urlparse
 
 from packaging.utils import canonicalize_name
@@ -19,16 +28,23 @@ from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import CodeSpec
 from harness.submit.execution import OnLine, run_step
 from harness.submit.lock_file import (
+    Pin,
     comes_with_torch,
     installed_version,
-    pinned_versions,
+    read_pins,
     torch_build,
     torch_install_arguments,
 )
 
 _INSTALL_SECONDS = 3600.0
 _INDEX_SETTINGS = ("find-links", "index-url", "extra-index-url")
-PIP_VARIABLES = re.compile(r"(?i)PIP_.*|https?_proxy|no_proxy|all_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE")
+_FILE_SETTINGS = ("cert", "client-cert")
+_PIP_SETTINGS = (
+    *(*_INDEX_SETTINGS, *_FILE_SETTINGS),
+    *("no-index", "trusted-host", "proxy", "timeout", "default-timeout", "retries"),
+)
+_PIP_SECTIONS = ("global", "download", "install", ":env:")  # a later one has precedence
+_NETWORK_VARIABLES = re.compile(r"(?i)(https?|no|all)_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE")
 
 
 @dataclass(frozen=True)
@@ -64,65 +80,73 @@ def create_environment(
 ) -> CodeEnvironment:
     """Create the environment of the code in the folder `code` inside `work`. `on_line` gets the installer's output.
 
-    Raises HarnessError if it cannot be created with these options.
+    Raises HarnessError if it cannot be created with these options, and OtherVersionsError with `use_own`.
     """
-    wheels = sorted(code.glob("*.whl"))
+    wheels = [path for path in code.glob("*.whl") if path.is_file()]
     if len(wheels) != 1:
         raise HarnessError(f"code/ contains {len(wheels)} wheels, expected one.")
+    pins = [pin for pin in read_pins((code / REQUIREMENTS).read_text(encoding="ascii")) if pin.applies]
+    # It comes before other distributions, so this is the harness that runs.
+    site = work / "site"
+    site.mkdir()
+    unpack(wheels[0], site)
+    requirements = work / REQUIREMENTS
+    requirements.write_text("".join(f"{pin.requirement}\n" for pin in pins), encoding="ascii")
     if install.use_own:
-        return _own_environment(code, wheels[0], work)
-    return _NewEnvironment(code, install, work, on_line).create(wheels[0], spec.versions.get("torch", "absent"))
+        environment = _own_environment(pins)
+    else:
+        environment = _NewEnvironment(requirements, install, work, on_line).create(spec.versions.get("torch", "absent"))
+    readable = (*environment.readable, site)
+    return replace(environment, readable=readable, variables={"PYTHONPATH": str(site)})
 
 
-def _own_environment(code: Path, wheel: Path, work: Path) -> CodeEnvironment:
-    """Return this Python, with the bundle's harness ahead of its own."""
+def _own_environment(pins: Sequence[Pin]) -> CodeEnvironment:
+    """Return this Python. Raises OtherVersionsError if its versions are not the locked ones."""
     differing = [
-        f"{name} is {installed or 'not installed'}, the lock has {version}"
-        for name, version in pinned_versions((code / REQUIREMENTS).read_text(encoding="utf-8")).items()
-        if (installed := installed_version(name)) != version
+        f"{pin.name} is {installed or 'not installed'}, the lock has {pin.version}"
+        for pin in pins
+        if (installed := installed_version(pin.name)) != pin.version
     ]
     if differing:
         more = f" and {len(differing) - 3:,} more" if len(differing) > 3 else ""
-        raise HarnessError(
+        raise OtherVersionsError(
             f"this environment differs from the bundle's lock: {', '.join(differing[:3])}{more}. "
             "Verify without --own-environment."
         )
-    site = work / "site"
-    site.mkdir()
-    unpack(wheel, site)
     summary = f"the verifier's own Python {sys.version.split()[0]} with the locked versions, torch {torch_build()}"
-    return CodeEnvironment(Path(sys.executable), torch_build(), (site,), {"PYTHONPATH": str(site)}, summary)
+    return CodeEnvironment(Path(sys.executable), torch_build(), (), {}, summary)
+
+
+class OtherVersionsError(HarnessError):
+    """The verifier's Python has other versions than the bundle's lock, which is no fault of the bundle."""
 
 
 class _NewEnvironment:
-    """A virtual environment that is installed inside the sandbox, from the hashes in the lock alone.
+    """A virtual environment that is installed inside the sandbox, from the file `requirements` of pins with hashes.
 
     Its own Python must not start during installation: a distribution can leave code that runs at every start (a .pth
     file), which would then have network access. A second environment, which contains only pip, installs into it.
     """
 
-    def __init__(self, code: Path, install: InstallOptions, work: Path, on_line: OnLine) -> None:
-        self._requirements = code / REQUIREMENTS
+    def __init__(self, requirements: Path, install: InstallOptions, work: Path, on_line: OnLine) -> None:
+        self._requirements = requirements
+        self._wheels = None if install.wheels is None else install.wheels.resolve()
         self._may_use_network = install.may_use_network
-        self._source = ["--find-links", str(install.wheels)] if install.wheels is not None else []
-        self._source += [] if install.may_use_network else ["--no-index"]
-        self._readable = (code, *local_package_indexes(), *([install.wheels] if install.wheels is not None else []))
+        self._downloads = work / "downloads"
         self._folder = work / "env"
         self._tools = work / "tools"
         self._log = work / "install.log"
         self._on_line = on_line
 
-    def create(self, wheel: Path, torch: str) -> CodeEnvironment:
-        """Install the lock, this build of torch, and the bundle's `wheel`."""
+    def create(self, torch: str) -> CodeEnvironment:
+        """Install the lock and this build of torch."""
         # The interpreter that this environment was created from.
         base_python = str(getattr(sys, "_base_executable", None) or sys.executable)
         venv = [base_python, "-I", "-m", "venv"]
         self._run([*venv, str(self._tools)], "creating the installer's environment", self._tools)
         self._run([*venv, "--without-pip", str(self._folder)], "creating a virtual environment", self._folder)
-        locked = ["--require-hashes", "--no-deps", *self._source, "-r", str(self._requirements)]
-        self._pip(locked, "installing the lock", network=self._may_use_network)
+        self._install(["--require-hashes", "--no-deps", "-r", str(self._requirements)], "the lock")
         torch_words, torch_folders = self._install_torch(torch)
-        self._pip(["--no-deps", "--no-index", str(wheel)], "installing the wheel", network=False)
         summary = f"a new environment from the bundle's lock, Python {sys.version.split()[0]}, {torch_words}"
         python = self._folder / "bin" / "python"
         return CodeEnvironment(python, torch, (self._folder, *torch_folders), {}, summary)
@@ -137,8 +161,8 @@ class _NewEnvironment:
         if version == "absent":
             return "without torch", ()
         if version != torch_build():
-            arguments = [*self._source, *torch_install_arguments(version).split()]
-            self._pip(arguments, f"installing torch {version}", network=self._may_use_network)
+            requirement, *index = torch_install_arguments(version).split()
+            self._install([requirement], f"torch {version}", index=index)
             return f"torch {version} from PyTorch's index", ()
         folders = tuple(torch_folders())
         for folder in folders:
@@ -147,23 +171,47 @@ class _NewEnvironment:
                 (self._packages / folder.name).symlink_to(folder)
         return f"torch {version}, the verifier's own build", folders
 
-    def _pip(self, arguments: list[str], step: str, *, network: bool) -> None:
-        pip = [str(self._tools / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input", "--no-cache-dir"]
+    def _install(self, arguments: list[str], what: str, *, index: Sequence[str] = ()) -> None:
+        """Download wheels if the network may be used, and install them. `index` are options of the download alone."""
+        pip = [str(self._tools / "bin" / "python"), "-I", "-m", "pip", "--no-input", "--disable-pip-version-check"]
+        local = [] if self._wheels is None else ["--find-links", str(self._wheels)]
+        if self._may_use_network:
+            download = ["download", "--no-cache-dir", "--only-binary", ":all:", "--dest", str(self._downloads)]
+            self._run(
+                [*pip, *download, *local, *index, *arguments],
+                f"downloading {what}",
+                self._downloads,
+                readable=local_package_indexes(),
+                variables=download_variables(),
+                network=True,
+            )
+            local = ["--find-links", str(self._downloads)]
         # One execution imports a small part of the modules, so compiling all of them would take longer.
-        pip += ["--disable-pip-version-check", "--no-warn-conflicts", "--no-compile", "--target", str(self._packages)]
-        self._run([*pip, "--only-binary", ":all:", *arguments], step, self._folder, network=network)
+        install = ["install", "--no-cache-dir", "--only-binary", ":all:", "--no-index", "--no-compile"]
+        install += ["--no-warn-conflicts", "--target", str(self._packages)]
+        folders = [self._downloads] if self._may_use_network else []
+        self._run([*pip, *install, *local, *arguments], f"installing {what}", self._folder, readable=folders)
 
-    def _run(self, argv: list[str], step: str, scratch: Path, *, network: bool = False) -> None:
+    def _run(
+        self,
+        argv: list[str],
+        step: str,
+        scratch: Path,
+        *,
+        readable: Sequence[Path] = (),
+        variables: Mapping[str, str] = MappingProxyType({}),
+        network: bool = False,
+    ) -> None:
         """Run one step in the sandbox, which can write to `scratch`. Raises HarnessError if it fails."""
         self._on_line(step)
         scratch.mkdir(exist_ok=True)
-        # The settings of the package index may contain secrets, so only steps that need the network receive them.
-        variables = {name: value for name, value in os.environ.items() if network and PIP_VARIABLES.fullmatch(name)}
+        inputs = [self._requirements, *([self._wheels] if self._wheels is not None else []), *readable]
         result = run_step(
             argv,
             scratch=scratch,
-            readable=(*self._readable, *([self._tools] if scratch != self._tools else [])),
-            variables=variables,
+            readable=(*inputs, *([self._tools] if scratch != self._tools else [])),
+            # Without settings of pip itself, an installation reads neither configuration files nor an index.
+            variables={"PIP_CONFIG_FILE": os.devnull, **variables},
             seconds=_INSTALL_SECONDS,
             network=network,
             log=self._log,
@@ -183,16 +231,38 @@ def torch_folders() -> Iterator[Path]:
         yield from (path for path in paths if path.exists())
 
 
+def pip_settings() -> dict[str, str]:
+    """Return what this user's pip is told about package indexes and the network, by option, from files and variables.
+
+    Its values may contain passwords.
+    """
+    # -P: a file pip.py in the present directory must not run.
+    command = [sys.executable, "-P", "-m", "pip", "config", "list"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    found: dict[tuple[str, str], str] = {}
+    for line in listed.splitlines():
+        name, _, value = line.partition("=")
+        section, _, option = name.rpartition(".")
+        if section in _PIP_SECTIONS and option in _PIP_SETTINGS:
+            # pip prints the value as a Python literal.
+            found[section, option] = str(ast.literal_eval(value))
+    return {option: found[section, option] for section in _PIP_SECTIONS for part, option in found if part == section}
+
+
+def download_variables() -> dict[str, str]:
+    """Return the environment variables of a download, which may contain passwords."""
+    variables = {name: value for name, value in os.environ.items() if _NETWORK_VARIABLES.fullmatch(name)}
+    settings = {f"PIP_{option.upper().replace('-', '_')}": value for option, value in pip_settings().items()}
+    # A variable separates values by spaces, a file by lines.
+    return variables | {name: " ".join(value.split()) for name, value in settings.items()}
+
+
 def local_package_indexes() -> list[Path]:
-    """Return the local folders in pip's settings that packages are installed from (paths and file: URLs)."""
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    settings = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    folders: dict[Path, None] = {}
-    for line in settings.splitlines():
-        setting, _, value = line.partition("=")
-        if setting.rpartition(".")[2] in _INDEX_SETTINGS:
-            for word in value.strip("'\"").replace("\\n", " ").split():
-                path = unquote(urlparse(word).path) if word.startswith("file:") else word
-                if path.startswith("/") and path != "/":
-                    folders[Path(path)] = None
-    return [folder for folder in folders if folder.exists()]
+    """Return the local files and folders in pip's settings that packages are installed from (paths and file: URLs)."""
+    paths: dict[Path, None] = {}
+    for option, value in pip_settings().items():
+        for word in value.split() if option in (*_INDEX_SETTINGS, *_FILE_SETTINGS) else ():
+            path = unquote(urlparse(word).path) if word.startswith("file:") else word
+            if path.startswith("/") and path != "/":
+                paths[Path(path)] = None
+    return [path for path in paths if path.exists()]

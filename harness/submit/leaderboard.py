@@ -1,29 +1,28 @@
 """Rank the bundles of one round by their score on the organizers' answers."""
 
-import csv
 import io
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.core.calibration import P100, BudgetMachine
+from harness.core.calibration import P100
 from harness.core.errors import HarnessError
-from harness.core.files import file_sha256
+from harness.core.files import file_sha256, temporary_folder
 from harness.core.intervals import paired_difference
 from harness.core.scoring import Score, correct_rows, recall_at_errors
+from harness.core.spreadsheets import write_rows
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import SubmissionRules, read_submission
-from harness.core.text import format_score
+from harness.core.text import format_score, shorten
 from harness.core.walk import JudgedRows
-from harness.submit.audit_tables import spreadsheet_safe
-from harness.submit.bundle_checks import error_in_bundle, open_bundle, read_submitted
+from harness.submit.bundle_checks import bundle_sha256, error_in_bundle, open_bundle, read_submitted
 from harness.submit.judging import JudgingData
 from harness.submit.manifest import Manifest
 from harness.submit.team import load_team
-from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict, load_verdict, produced_path
+from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict, load_verdict, produced_path, unexpected
 
+_MAX_HARDWARE = 200
 OnBundle = Callable[[str, int, int], None]
 """Called with a bundle's name, its number from 1 on, and the number of bundles."""
 
@@ -70,7 +69,10 @@ class _ScoredBundle(NamedTuple):
     verdict: Verdict | None
     walk: JudgedRows | None
     score: Score | None
-    recall_at_budget: tuple[tuple[float, float], ...] = ()
+    recall_at_budget: tuple[tuple[float, float], ...]
+    seconds: float | None
+    hardware: str
+    standard_s: float | None
 
 
 def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBundle) -> list[Entry]:
@@ -83,6 +85,9 @@ def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBund
             scored.append(_score_bundle(path, judging))
         except HarnessError as error:
             unranked.append(Entry(path.name, unranked=str(error).rstrip(".")))
+        except Exception as error:
+            # One bundle must not end the leaderboard of the others.
+            unranked.append(Entry(path.name, unranked=unexpected(error)))
     ranked = sorted(scored, key=lambda one: (-(one.score.recall_at_cap if one.score else 0.0), one.path.name))
     if judging.answers is None:
         return [_entry(one, None, None, judging) for one in ranked] + unranked
@@ -97,23 +102,23 @@ def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBund
 def leaderboard_csv(entries: Sequence[Entry]) -> str:
     """Return the entries as CSV, one row each."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Entry)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _csv_cell(value) for name, value in asdict(entry).items()} for entry in entries)
+    write_rows(text, [[field.name for field in fields(Entry)]])
+    write_rows(text, (map(_joined, asdict(entry).values()) for entry in entries))
     return text.getvalue()
 
 
-def _csv_cell(value: Any) -> Any:
+def _joined(value: Any) -> Any:
     if isinstance(value, tuple):
         return " ".join(f"{one[0]}:{one[1]}" if isinstance(one, tuple) else str(one) for one in value)
-    return spreadsheet_safe(value) if isinstance(value, str) else value
+    return value
 
 
 def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     """Read and score a bundle. Raises HarnessError if its manifest is wrong or its submission breaks a rule."""
     log = FindingLog()
-    with tempfile.TemporaryDirectory(prefix="harness-leaderboard-") as name:
-        folder = Path(name) / "bundle"
+    sha256 = bundle_sha256(path)
+    with temporary_folder("harness-leaderboard-") as temporary:
+        folder = temporary / "bundle"
         try:
             manifest = open_bundle(path, folder, log)
             if (rows := read_submitted(folder, manifest, judging, log)) is None:
@@ -124,7 +129,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
             raise HarnessError(f"{log.findings[-1].sentence}.") from None
         except HarnessError as error:
             raise HarnessError(f"{error_in_bundle(error, folder)}.") from None
-    verdict = load_verdict(path, file_sha256(path))
+    verdict = load_verdict(path, sha256)
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
         raise HarnessError(f"verification refused the bundle of {team}: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
@@ -132,7 +137,11 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
         rows = _read_produced(path, verdict, judging.submission_rules)
         recall_at_budget = ()
     walk, score = judging.judge(rows) or (None, None)
-    return _ScoredBundle(path, team, manifest, verdict, walk, score, recall_at_budget)
+    seconds, hardware, rate = _time_and_hardware(manifest, verdict)
+    standard_s = None
+    if seconds is not None and rate is not None:
+        standard_s = seconds * (rate / (judging.round.budget_machine or P100).official_per_s)
+    return _ScoredBundle(path, team, manifest, verdict, walk, score, recall_at_budget, seconds, hardware, standard_s)
 
 
 def _recall_at_budget(folder: Path, manifest: Manifest, judging: JudgingData) -> tuple[tuple[float, float], ...]:
@@ -163,7 +172,6 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
 
 def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
     difference, bounds, relative_time = None, None, None
-    seconds, hardware, _ = _time_and_hardware(one)
     machine = judging.round.budget_machine or P100
     if leader is not None and one is not leader:
         if one.walk is not None and leader.walk is not None:
@@ -172,9 +180,8 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
                 one.walk, leader.walk, cap=cap, examples=examples, clusters=judging.clusters
             )
             bounds = (low, high)
-        leader_seconds, leader_hardware, _ = _time_and_hardware(leader)
-        if seconds and leader_seconds and hardware == leader_hardware:
-            relative_time = seconds / leader_seconds
+        if one.seconds and leader.seconds and one.hardware == leader.hardware:
+            relative_time = one.seconds / leader.seconds
     score = one.score
     return Entry(
         bundle=one.path.name,
@@ -187,35 +194,30 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
         difference=difference,
         difference_interval=bounds,
         ties=bounds is not None and bounds[0] <= 0 <= bounds[1],
-        elapsed_s=seconds,
+        elapsed_s=one.seconds,
         time_of_leader=relative_time,
-        standard_s=_standard_seconds(one, machine),
+        standard_s=one.standard_s,
         standard_machine=machine.title,
         recall_at_budget=one.recall_at_budget,
-        hardware=hardware,
+        hardware=one.hardware,
         verified=_verified(one.verdict),
         marks=tuple(mark.check for mark in one.manifest.marks),
         unranked="" if score is not None else "the round is blind: its answers are not known yet",
     )
 
 
-def _time_and_hardware(one: _ScoredBundle) -> tuple[float | None, str, float | None]:
+def _time_and_hardware(manifest: Manifest, verdict: Verdict | None) -> tuple[float | None, str, float | None]:
     """Return wall seconds, the hardware they were measured on, and its official rate: the verifier's if verified."""
-    if one.verdict is not None and one.verdict.elapsed_s is not None:
-        return one.verdict.elapsed_s, _hardware(one.verdict.hardware), one.verdict.official_per_s
-    run = one.manifest.run
+    if verdict is not None and verdict.elapsed_s is not None:
+        return verdict.elapsed_s, _hardware(verdict.hardware), verdict.official_per_s
+    run = manifest.run
     return (None, "", None) if run is None else (run.wall_seconds, _hardware(run.hardware), run.official_per_s)
-
-
-def _standard_seconds(one: _ScoredBundle, machine: BudgetMachine) -> float | None:
-    seconds, _, rate = _time_and_hardware(one)
-    return None if seconds is None or rate is None else seconds * (rate / machine.official_per_s)
 
 
 def _hardware(hardware: dict[str, Any]) -> str:
     gpus = hardware.get("gpus")
     gpu_names = " + ".join(map(str, gpus)) if isinstance(gpus, list) and gpus else "no GPU"
-    return f"{hardware.get('processor')}, {hardware.get('cores')} cores, {gpu_names}"
+    return shorten(f"{hardware.get('processor')}, {hardware.get('cores')} cores, {gpu_names}", _MAX_HARDWARE)
 
 
 def _verified(verdict: Verdict | None) -> str:

@@ -6,42 +6,46 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from packaging.markers import InvalidMarker, Marker
+from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
 _INDEX_SECONDS = 120.0
-_PINNED = re.compile(
-    r"""^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)
-    (\ *;(?P<marker>[^\\\n]*))?
-    .*(\n[ \t].*)*                                # the rest of the line, and indented lines below it""",
-    re.VERBOSE | re.MULTILINE,
-)
-_HASH = r"\s+--hash=sha256:[0-9a-f]{64}"
-_PLAIN_LINE = re.compile(
-    rf"""\s*(\#.*)?                               # an empty line or a comment
-    | [A-Za-z0-9._-]+==[A-Za-z0-9.+!_-]+          # a distribution pinned to a version,
-      (\s*;(?:(?!--)[^\\])*)?({_HASH})*\s*\\?     # with an optional marker and hashes
-    | {_HASH}\s*\\?""",
+_NOT_PLAIN = re.compile(r"[^\n\t -~]")
+_AMBIGUOUS_COMMENT = re.compile(r"\#.*(coding[:=]|\\$)", re.MULTILINE)
+"""pip decodes a file by the encoding that a comment declares (PEP 263), and does not continue a comment after \\."""
+_PIN = re.compile(
+    r"""(?P<name>[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9.+!_-]+)
+    ([ ]*;[ ]*(?P<marker>(?:(?!--)[^\\#])*?))?                 # an environment marker
+    (?P<hashes>([ ]+--hash=sha256:[0-9a-f]{64})+)[ ]*(\#.*)?  # one hash or more, and a comment""",
     re.VERBOSE,
 )
+_MAX_MARKER = 500
+_END = (0, "")
 _VERSION = re.compile(r"absent|\d[0-9A-Za-z.]*(\+[0-9A-Za-z.]+)?")
 _BUILD = re.compile(r"\+(?P<build>cpu|cu\d+|rocm[\d.]+|xpu)$")
 
 
-class _Pin(NamedTuple):
-    """One pinned distribution. `applies` is True if its marker holds here. `text` is its entry in the lock."""
+class Pin(NamedTuple):
+    """One pinned distribution, with the canonical name. `applies` is True if its marker holds here."""
 
     name: str
     version: str
+    hashes: tuple[str, ...]
     applies: bool
     text: str
+
+    @property
+    def requirement(self) -> str:
+        """The pin as a line for an installer, without the marker."""
+        return " ".join([f"{self.name}=={self.version}", *self.hashes])
 
 
 def installed_version(name: str) -> str | None:
@@ -83,10 +87,10 @@ def pinned_requirements(lock: str, requires: tuple[str, ...]) -> str:
     provide them.
     """
     entries: dict[str, list[str]] = {}
-    for pin in _pins(lock):
-        if not pin.applies or installed_version(pin.name) is not None:
-            entries.setdefault(pin.name, []).append(pin.text)
-    locked = pinned_versions(lock)
+    pins = [pin for pin in read_pins(lock) if not pin.applies or installed_version(pin.name) is not None]
+    for pin in pins:
+        entries.setdefault(pin.name, []).append(pin.text)
+    locked = {pin.name: pin.version for pin in pins if pin.applies}
     pinned: dict[str, str] = {}
     without_hash: dict[str, str] = {}
     for name, texts in entries.items():
@@ -103,32 +107,53 @@ def pinned_requirements(lock: str, requires: tuple[str, ...]) -> str:
     return "\n".join(pinned[name] for name in sorted(pinned)) + "\n"
 
 
-def require_plain_lock(requirements: str) -> None:
-    """Raise HarnessError unless every line pins a distribution by version and hash, without URL, option or file."""
-    for number, line in enumerate(requirements.splitlines(), 1):
-        if not _PLAIN_LINE.fullmatch(line):
-            raise HarnessError(
-                f"requirements.txt, line {number}: {shorten(line.strip())!r} does not pin a distribution by version "
-                "and hash."
-            )
+def read_pins(requirements: str) -> list[Pin]:
+    """Return the pins in a requirements file, which a stranger may have written.
+
+    Raises HarnessError unless every line pins a distribution by version and SHA-256, without URL, option or file, and
+    if two readers could read the file differently: only ASCII is allowed, and no comment may declare an encoding.
+    """
+    for pattern, fault in (
+        (_NOT_PLAIN, "not a printable ASCII character"),
+        (_AMBIGUOUS_COMMENT, "a comment that declares an encoding or continues on the next line"),
+    ):
+        if (found := pattern.search(requirements)) is not None:
+            place = requirements.count("\n", 0, found.start()) + 1
+            raise HarnessError(f"requirements.txt, line {place}: {shorten(found[0])!r} is {fault}.")
+    pins: list[Pin] = []
+    lines = enumerate(requirements.split("\n"), 1)
+    for number, line in lines:
+        entry = line.strip()
+        if not entry or entry.startswith("#"):
+            continue
+        while entry.endswith("\\"):
+            entry = f"{entry[:-1].rstrip()} {next(lines, _END)[1].strip()}"
+        pins.append(_parsed_pin(entry, number))
+    applying = [pin.name for pin in pins if pin.applies]
+    if twice := sorted({name for name in applying if applying.count(name) > 1}):
+        raise HarnessError(f"requirements.txt pins {shorten(twice[0])} more than once for this Python.")
+    return pins
 
 
-def pinned_versions(requirements: str) -> dict[str, str]:
-    """Return the version of each distribution that a requirements file pins for this Python, by canonical name."""
-    return {pin.name: pin.version for pin in _pins(requirements) if pin.applies}
-
-
-def _pins(lock: str) -> Iterator[_Pin]:
-    for entry in _PINNED.finditer(lock):
-        applies = _marker_holds((entry["marker"] or "").strip())
-        yield _Pin(str(canonicalize_name(entry["name"])), entry["version"], applies, entry[0])
-
-
-def _marker_holds(marker: str) -> bool:
+def _parsed_pin(entry: str, number: int) -> Pin:
+    """Return the pin of an entry whose continued lines are joined. `number` is that of its first line."""
+    match = _PIN.fullmatch(entry)
     try:
-        return not marker or Marker(marker).evaluate()
-    except InvalidMarker:
-        return True  # pip reports the invalid marker when it installs the lock.
+        if match is None:
+            raise ValueError
+        Version(match["version"])
+        marker = (match["marker"] or "").strip()
+        if len(marker) > _MAX_MARKER:
+            raise ValueError
+        applies = not marker or Marker(marker).evaluate()
+    except (ValueError, RecursionError, UndefinedComparison, UndefinedEnvironmentName):
+        raise HarnessError(
+            f"requirements.txt, line {number}: {shorten(entry, 100)!r} does not pin a distribution by version and hash."
+        ) from None
+    hashes = tuple(match["hashes"].split())
+    condition = f" ; {marker}" if marker else ""
+    text = " \\\n    ".join([f"{match['name']}=={match['version']}{condition}", *hashes])
+    return Pin(str(canonicalize_name(match["name"])), match["version"], hashes, applies, text)
 
 
 def _installed_with_dependencies(names: tuple[str, ...]) -> dict[str, str]:
@@ -155,7 +180,7 @@ def _pins_from_index(versions: Mapping[str, str]) -> dict[str, str]:
     if not versions:
         return {}
     wanted = [f"{name}=={version}" for name, version in sorted(versions.items())]
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-deps", "--quiet"]
+    command = [sys.executable, "-P", "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-deps", "--quiet"]
     try:
         pip = subprocess.run(
             [*command, "--only-binary", ":all:", "--report", "-", *wanted],

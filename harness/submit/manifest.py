@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.core.calibration import BudgetMachine
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.rounds import ROUND_NAME
 from harness.core.text import shorten
+from harness.plugins.declarations import NAME
 from harness.submit.untrusted_files import read_bounded_json
 
 MANIFEST = "MANIFEST.json"
@@ -96,9 +98,9 @@ class Manifest(BundleModel):
     format: Literal[1] = 1
     kind: Literal["submission", "code"]
     harness: str
-    attack: str
+    attack: str = Field(pattern=rf"^{NAME.pattern}$")
     attack_sha256: Sha256
-    round: str
+    round: str = Field(pattern=ROUND_NAME)
     prefixes_sha256: Sha256 | None = None
     target: TargetIdentity | None
     reference: TargetIdentity | None = None

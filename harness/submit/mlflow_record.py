@@ -1,6 +1,5 @@
 """Describe a run or an audit as parameters, metrics and tags of MLflow, which is not imported, and write its files."""
 
-import csv
 import json
 import math
 import re
@@ -14,6 +13,7 @@ from harness.core.files import file_sha256
 from harness.core.findings import Findings
 from harness.core.redaction import redact_suffix
 from harness.core.spec import JobSpec, TargetRecord
+from harness.core.spreadsheets import write_rows
 from harness.core.submission import write_submission
 from harness.core.text import sanitize, shorten
 from harness.jobs.attack.results import scorecard_text
@@ -129,10 +129,9 @@ def write_run_artifacts(facts: RunFacts, folder: Path, *, redact: bool) -> None:
         write_submission(folder / SUBMISSION, submission.ids, submission.suffixes)
         return
     with (folder / REDACTED_SUBMISSION).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("Example ID", "Suffix Guess"))
-        for example, suffix in zip(submission.ids.tolist(), submission.suffixes, strict=True):
-            writer.writerow((example, redact_suffix(suffix, spec.round.vocabulary)))
+        write_rows(file, [("Example ID", "Suffix Guess")])
+        redacted = (redact_suffix(suffix, spec.round.vocabulary) for suffix in submission.suffixes)
+        write_rows(file, zip(submission.ids.tolist(), redacted, strict=True))
 
 
 class _Times:

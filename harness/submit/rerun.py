@@ -24,7 +24,7 @@ from harness.runs.summary import run_status
 from harness.submit.code_folder import TRAIN
 from harness.submit.code_spec import ROUND, SPEC, CodeSpec, to_toml
 from harness.submit.prefixes import read_archive, read_prefixes
-from harness.submit.untrusted_files import read_bounded_text, read_bounded_toml
+from harness.submit.untrusted_files import check_plain_files, read_bounded_text, read_bounded_toml
 
 SCORES = "scores.csv"
 _MAX_ROUND_BYTES = 1 << 20
@@ -44,9 +44,10 @@ def prepare_rerun(code: Path, spec: CodeSpec, prefixes_file: Path) -> RerunPlan:
     """Write the round for the prefixes in a file, with the bundle's rules and training rows.
 
     The round is stored below the harness's state directory. Equal code and prefixes share a folder, so that an
-    interrupted run is found again. Raises HarnessError if the prefixes do not fit, or a file of the code does not match
-    its spec.
+    interrupted run is found again. Raises HarnessError if the prefixes do not fit, a file of the code does not match
+    its spec, or something in `code` is a link.
     """
+    check_plain_files(code)
     attack = attack_named(spec.attack.name, code / "attack")
     if attack.sha256 != spec.attack.sha256:
         raise HarnessError(f"{attack.path}: differs from the source that the bundle's spec names.")

@@ -1,6 +1,9 @@
 """Read small files that a stranger may have written: regular files only, and never more bytes than expected."""
 
+import json
+import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,11 +51,42 @@ def read_bounded_toml(path: Path, *, limit: int) -> dict[str, Any]:
 
 
 def read_bounded_json(model: type[Model], path: Path, *, limit: int) -> Model:
-    """Return the record in a JSON file of at most `limit` bytes. Raises HarnessError, with file and field."""
+    """Return the record in a JSON file of at most `limit` bytes. Raises HarnessError, with file and field.
+
+    A file is refused if it repeats a field: programs differ in which of the two values they read.
+    """
+    text = read_bounded_text(path, limit=limit)
     try:
-        return model.model_validate_json(read_bounded(path, limit=limit))
+        record = model.model_validate_json(text)
+        json.loads(text, object_pairs_hook=_check_names)
     except ValidationError as error:
         raise HarnessError(f"{path}: {first_fault(error)}.") from None
+    except (ValueError, RecursionError) as error:
+        raise HarnessError(f"{path}: {shorten(str(error), 120)}.") from None
+    return record
+
+
+def check_plain_files(folder: Path) -> None:
+    """Raise HarnessError if a link, a device or the like is below `folder`: it could lead to any file."""
+    pending = [folder]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(Path(entry.path))
+                    elif not entry.is_file(follow_symlinks=False):
+                        raise HarnessError(f"{entry.path}: not a regular file. Unpack the bundle again.")
+        except OSError as error:
+            raise HarnessError(f"{error.filename}: cannot be read ({error.strerror}).") from None
+
+
+def _check_names(pairs: Sequence[tuple[str, Any]]) -> None:
+    names = set()
+    for name, _ in pairs:
+        if name in names:
+            raise ValueError(f"the field {shorten(name)!r} occurs twice")
+        names.add(name)
 
 
 def first_fault(error: ValidationError) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Never
 from pydantic import AliasChoices, Field, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.submit.differences import Agreement
 
 
@@ -46,6 +47,11 @@ class Finding:
     name: str
     holds: bool | None
     sentence: str
+
+
+def unexpected(error: Exception) -> str:
+    """Return a clause about an error that nobody foresaw. It must not end the work on other bundles."""
+    return f"internal error ({type(error).__name__}: {shorten(str(error), 120)})"
 
 
 class CheckFailed(Exception):

@@ -23,6 +23,7 @@ from harness.sandbox import detect_backend
 from harness.sandbox.refusals import Refusal
 from harness.submit.bundle_checks import (
     LocalTarget,
+    bundle_sha256,
     check_code,
     check_documents,
     check_reference,
@@ -35,7 +36,7 @@ from harness.submit.bundle_checks import (
 from harness.submit.code_folder import README
 from harness.submit.code_spec import CodeSpec
 from harness.submit.differences import CodeDifference, Likeness, compare_submissions
-from harness.submit.environment import CodeEnvironment, InstallOptions, create_environment
+from harness.submit.environment import CodeEnvironment, InstallOptions, OtherVersionsError, create_environment
 from harness.submit.execution import OnLine, StepResult, run_step
 from harness.submit.judging import JudgingData, load_judging_data
 from harness.submit.manifest import Manifest, TargetIdentity
@@ -89,7 +90,7 @@ class Verification:
         self._folder = work / "bundle"
         self._out = work / "scratch" / "out.csv"
         self._log = FindingLog()
-        self._report: dict[str, Any] = {"bundle_sha256": file_sha256(bundle)}
+        self._report: dict[str, Any] = {"bundle_sha256": bundle_sha256(bundle)}
         self._manifest: Manifest | None = None
         self._difference: CodeDifference | None = None
         self.produced: Path | None = None
@@ -169,10 +170,10 @@ class Verification:
         code = self._folder / "code"
         try:
             environment = create_environment(code, spec, settings.install, self._work, settings.on_step)
+        except OtherVersionsError:
+            raise
         except HarnessError as error:
-            if settings.install.use_own and any(code.glob("*.whl")):
-                raise  # The verifier's versions differ, which is no fault of the bundle.
-            self._log.fail("environment", str(error).rstrip("."))
+            self._log.fail("environment", error_in_bundle(error, self._folder))
         self._log.record("environment", environment.summary)
         return environment
 

@@ -5,6 +5,7 @@ import csv
 import hashlib
 import importlib.metadata
 import io
+import re
 from pathlib import Path
 
 from harness.core import paths
@@ -13,6 +14,7 @@ from harness.plugins.discovery import shipped_folder
 from harness.submit.archive import archive_bytes
 
 DISTRIBUTION = "extraction-harness"
+WHEEL = re.compile(r"extraction_harness-[A-Za-z0-9.+]+-py3-none-any\.whl")
 _LOCK = "requirements.lock"
 _WHEEL = "Wheel-Version: 1.0\nGenerator: harness\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _COPIED_METADATA = ("METADATA", "entry_points.txt", "licenses/LICENSE")

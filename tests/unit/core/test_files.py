@@ -1,12 +1,14 @@
 """Files: permissions, atomic replacement, and sizes of directories with untrusted content."""
 
+import contextlib
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.core.files import atomic_file, is_larger_than, write_atomically, write_export
+from harness.core.files import atomic_file, is_larger_than, remove_tree, write_atomically, write_export
 
 
 @pytest.fixture(params=[0o022, 0o027, 0o077], ids=oct)
@@ -59,3 +61,95 @@ def test_a_sparse_file_counts_its_blocks(tmp_path: Path) -> None:
 
 def test_a_missing_directory_is_empty(tmp_path: Path) -> None:
     assert not is_larger_than(tmp_path / "gone", 0, most_files=100)
+
+
+def _make_deep(folder: Path, levels: int) -> int:
+    """Create nested directories, each with a file and a link, and return the size of all files in bytes.
+
+    The paths of the last ones can be longer than a path may be.
+    """
+    folder.mkdir()
+    size = 0
+    with contextlib.chdir(folder):
+        for _ in range(levels):
+            Path("inside").mkdir()
+            os.chdir("inside")
+            Path("file").write_bytes(b"x")
+            Path("link").symlink_to("/usr")
+            size += 512 * sum(Path(name).lstat().st_blocks for name in ("file", "link"))
+    return size
+
+
+@pytest.mark.parametrize("levels", [1, 63, 64, 65, 66, 2_000])
+def test_a_tree_of_any_depth_is_measured_and_deleted(levels: int, tmp_path: Path) -> None:
+    total = _make_deep(tmp_path / "deep", levels)
+    assert is_larger_than(tmp_path / "deep", total - 1, most_files=10_000)
+    assert not is_larger_than(tmp_path / "deep", total, most_files=3 * levels)
+    assert is_larger_than(tmp_path / "deep", total, most_files=3 * levels - 1)
+    descriptors = os.listdir("/proc/self/fd")
+    remove_tree(tmp_path / "deep")
+    assert os.listdir(tmp_path) == [] and os.listdir("/proc/self/fd") == descriptors
+
+
+def test_deletion_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    (tmp_path / "gone" / "inside").mkdir(parents=True)
+    (tmp_path / "gone" / "inside" / "link").symlink_to(tmp_path / "kept")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    for name in ("gone", "link", "absent"):
+        remove_tree(tmp_path / name)
+    assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["kept", "file"]
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A directory that other users can write to."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+def _without_rights(function: Callable[[], bool]) -> bool:
+    """Return what `function` returns in a process that is not root's, because root needs no permissions."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if os.getuid() == 0:
+                os.setresuid(12345, 12345, 12345)
+            code = 0 if function() else 2
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_directories_without_permissions_are_measured_and_deleted(shared_folder: Path) -> None:
+    def try_it() -> bool:
+        tree = shared_folder / "tree"
+        (inside := tree / "a" / "b").mkdir(parents=True)
+        (inside / "file").write_bytes(b"x" * 10_000)
+        for path in (inside, inside.parent, tree):
+            path.chmod(0)
+        is_measured = is_larger_than(tree, 5_000, most_files=100)
+        inside.parent.chmod(0)
+        remove_tree(tree)
+        return is_measured
+
+    assert _without_rights(try_it) and os.listdir(shared_folder) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="Only root can create directories of another user.")
+def test_what_cannot_be_deleted_is_reported_after_everything_else_is_gone(shared_folder: Path) -> None:
+    (tree := shared_folder / "tree").mkdir()
+    tree.chmod(0o777)
+    (tree / "of root" / "inside").mkdir(parents=True)
+
+    def try_it() -> bool:
+        for name in ("a", "z"):
+            (tree / name / "inside").mkdir(parents=True)
+        with pytest.raises(PermissionError):
+            remove_tree(tree)
+        return True
+
+    assert _without_rights(try_it) and os.listdir(tree) == ["of root"]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,33 @@ def test_unusual_but_safe_names_are_unpacked(name: str, tmp_path: Path, place: P
 def test_links_and_devices_are_refused(mode: int, tmp_path: Path, place: Path) -> None:
     archive = zip_of(tmp_path / "x.zip", ("good", b"good"), (raw_entry("link", mode=mode), b"/etc/passwd"))
     _refused(archive, place, "'link' is a link or a device")
+
+
+@pytest.mark.parametrize("name", ["ünï", "日本"])
+def test_a_name_without_its_encoding_is_refused(name: str, tmp_path: Path, place: Path) -> None:
+    archive = zip_of(tmp_path / "x.zip", (raw_entry(name), b"x"))
+    with_field(archive, name, offset=FLAGS, value=b"\x00\x00")
+    content = archive.read_bytes()
+    archive.write_bytes(content[:6] + b"\x00\x00" + content[8:])  # also in front of the file's content
+    _refused(archive, place, "is not a name that every program reads alike")
+
+
+def test_a_second_name_in_a_field_is_refused(tmp_path: Path, place: Path) -> None:
+    entry = raw_entry("shown")
+    field = b"\x01" + zlib.crc32(b"shown").to_bytes(4, "little") + b"other"
+    entry.extra = b"\x75\x70" + len(field).to_bytes(2, "little") + field
+    _refused(zip_of(tmp_path / "x.zip", (entry, b"x")), place, "is not a name that every program reads alike")
+
+
+@pytest.mark.parametrize("where", ["before", "comment"])
+def test_data_outside_of_files_is_refused(where: str, tmp_path: Path, place: Path) -> None:
+    archive = zip_of(tmp_path / "x.zip", ("a", b"x"))
+    if where == "before":
+        archive.write_bytes(b"#!/bin/sh\n" + archive.read_bytes())
+    else:
+        with zipfile.ZipFile(archive, "a") as opened:
+            opened.comment = b"another list"
+    _refused(archive, place, "contains data that belongs to no file")
 
 
 @pytest.mark.parametrize("mode", [0o104755, 0o100000, 0o100777, 0])

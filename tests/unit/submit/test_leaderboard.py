@@ -34,6 +34,25 @@ ROUND = Round(
     target="none",
 )
 VERDICT = {"bundle": "b", "kind": "submission", "attack": "a", "round": "r", "findings": []}
+SPEC = {
+    "attack": {
+        "name": "a",
+        "origin": "bundle",
+        "file": "a.py",
+        "sha256": "0",
+        "reference": "",
+        "control": False,
+        "uses_target": False,
+        "guesses_per_example": 1,
+    },
+    "params": {},
+    "paths": {},
+    "seed": 0,
+    "budget": 60.0,
+    "target": None,
+    "trains": False,
+    "versions": {},
+}
 HERE = {"processor": "this", "cores": 2, "gpus": []}
 
 
@@ -49,6 +68,7 @@ def _bundle(
     suffixes[solved:] = 0
     write_submission(content, np.arange(20), suffixes)
     files = {"submission.csv": content.getvalue(), "team.toml": f'[[members]]\nname = "{team or name}"\n'.encode()}
+    files |= {"code/spec.json": json.dumps(SPEC).encode(), "code/round.toml": b'name = "r"\ntitle = "t"\n'}
     run = {
         "id": name,
         "status": "finished",

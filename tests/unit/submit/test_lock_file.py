@@ -1,5 +1,6 @@
 """Requirements with hashes: those of the lock, and those of an attack."""
 
+import contextlib
 import importlib.metadata
 import re
 import subprocess
@@ -7,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 
 from harness.core.errors import HarnessError
 from harness.submit import lock_file as lock
 from harness.submit.lock_file import (
     pinned_requirements,
-    pinned_versions,
-    require_plain_lock,
+    read_pins,
     torch_build,
     torch_install_arguments,
 )
@@ -54,6 +56,10 @@ def _installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     monkeypatch.setattr(lock.importlib.metadata, "version", version)
 
 
+def _versions(requirements: str) -> dict[str, str]:
+    return {pin.name: pin.version for pin in read_pins(requirements) if pin.applies}
+
+
 def test_the_harness_lock_needs_no_package_index() -> None:
     requirements = pinned_requirements(installed_lock(), ())
     assert sorted(requirements.split()) == sorted(installed_lock().split())
@@ -67,18 +73,18 @@ def test_every_pin_has_hashes_and_torch_is_left_out() -> None:
 
 
 def test_the_locked_versions_are_installed() -> None:
-    pinned = pinned_versions(installed_lock())
+    pinned = _versions(installed_lock())
     installed = {canonicalize_name(one.name): one.version for one in importlib.metadata.distributions()}
     differing = {name: version for name, version in pinned.items() if installed.get(name, version) != version}
     assert differing == {} and pinned["numpy"] == installed["numpy"]
 
 
-def test_markers_select_the_version_and_all_lines_are_kept(
+def test_markers_select_the_version_and_all_pins_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert pinned_versions(BY_PYTHON) == {"alpha": "2.0", "beta-b": "3.1"}
+    assert _versions(BY_PYTHON) == {"alpha": "2.0", "beta-b": "3.1"}
     _installed(monkeypatch, **{"alpha": "2.0", "beta-b": "3.1"})
-    assert pinned_requirements(BY_PYTHON, ()) == BY_PYTHON
+    assert pinned_requirements(BY_PYTHON, ()) == BY_PYTHON.replace("    # via alpha\n", "")
 
 
 def test_a_pin_for_another_platform_is_kept_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,14 +106,6 @@ def test_requirements_of_an_attack_are_pinned_with_their_dependencies(monkeypatc
     monkeypatch.setattr(lock.importlib.metadata, "requires", lambda name: needs.get(name))
     with pytest.raises(HarnessError, match=r"no hash is known for needed==7, own==1:"):
         pinned_requirements(BY_PYTHON, ("Own", "alpha"))
-
-
-def test_an_invalid_marker_is_left_to_pip() -> None:
-    assert pinned_versions(f"alpha==1 ; nonsense of a marker \\\n{HASH}\n") == {"alpha": "1"}
-
-
-def test_a_file_without_pins_has_no_versions() -> None:
-    assert pinned_versions("# nothing\n\n-e .\nalpha>=1\n") == {}
 
 
 @pytest.mark.parametrize(
@@ -135,6 +133,10 @@ def test_the_torch_build_is_the_installed_one() -> None:
     assert Path(str(importlib.metadata.distribution("torch").locate_file("torch"))).is_dir()
 
 
+NUMPY = f"numpy==2.4.6 ; python_version >= '3.11' --hash=sha256:{'0' * 64}"
+PLAIN = f"evil==1 --hash=sha256:{'0' * 64}"
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -146,12 +148,46 @@ def test_the_torch_build_is_the_installed_one() -> None:
         "git+https://elsewhere.example/evil",
         "./evil.whl",
         "evil>=1",
-        "evil==1 --global-option=x",
-        "evil==1 ; python_version > '3' --config-settings=x",
-        "    --hash=md5:0123",
+        "evil==1",
+        f"evil==1.* --hash=sha256:{'0' * 64}",
+        f"evil==nonsense --hash=sha256:{'0' * 64}",
+        f"{PLAIN} --global-option=x",
+        f"{PLAIN} --index-url https://elsewhere.example/simple",
+        f"{PLAIN}\f-e .",
+        f"{PLAIN}\r-e .",
+        f"{PLAIN}\u2028-e .",
+        f"\ufeff{PLAIN}",
+        f"evil==1 ; python_version > '3' -i https://elsewhere.example --hash=sha256:{'0' * 64} x",
+        f"evil==1 ; python_version > '3' --config-settings=x --hash=sha256:{'0' * 64}",
+        f"evil==1 ; nonsense of a marker --hash=sha256:{'0' * 64}",
+        f"evil==1 ; {'(' * 400}os_name == 'x'{')' * 400} --hash=sha256:{'0' * 64}",
+        f"evil==1 ; os_name ~= 'x' --hash=sha256:{'0' * 64}",
+        "evil==1 --hash=md5:0123",
+        "    --hash=sha256:" + "0" * 64,
+        "# coding: utf-7",
+        "  # -*- coding=utf_7 -*-",
+        f"{PLAIN} # vim: set fileencoding=utf-7 :",
+        "# an unusual\N{NO-BREAK SPACE}character",
+        f"# pip does not continue a comment \\\n{PLAIN}",
     ],
 )
 def test_a_lock_with_other_lines_is_refused(line: str) -> None:
-    require_plain_lock(installed_lock())
-    with pytest.raises(HarnessError, match="line 2: "):
-        require_plain_lock(f"numpy==2.4.6 ; python_version >= '3.11' \\\n{line}\n")
+    read_pins(f"{NUMPY}\n{PLAIN}\n")
+    with pytest.raises(HarnessError, match=r"requirements.txt, line [23]: ") as refusal:
+        read_pins(f"{NUMPY}\n{line}\n")
+    assert len(str(refusal.value)) < 300
+
+
+def test_two_versions_of_a_distribution_are_refused() -> None:
+    with pytest.raises(HarnessError, match="pins evil more than once"):
+        read_pins(f"{PLAIN}\n{PLAIN.replace('evil', 'Evil')}\n")
+
+
+PARTS = [*"b=;#\\-. \n\t'@:/", "# coding=", " --hash=sha256:" + "0" * 64, "a==1", " ; os_name == 'posix'", " \\\n"]
+
+
+@given(st.lists(st.sampled_from(PARTS)).map("".join))
+def test_what_an_installer_gets_consists_of_names_versions_and_hashes(text: str) -> None:
+    with contextlib.suppress(HarnessError):
+        for pin in read_pins(text):
+            assert re.fullmatch(r"[a-z0-9-]+==[A-Za-z0-9.+!_-]+( --hash=sha256:[0-9a-f]{64})+", pin.requirement)
