@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.cluster.content import ContentStore
 from harness.cluster.node import use_node_home
+from harness.core.files import remove_tree
 from harness.core.request import write_request
 from harness.core.times import seconds_since_boot
 from harness.jobs.attack.request import AttackRequest, ModelRequest
@@ -52,8 +53,7 @@ class WorkerHost:
         `reference` and `path:NAME` for a path parameter; a single file has the name "". `fetch` returns the content
         with a hash. `seconds_left` is the time until the soft deadline.
         """
-        for directory in (self._scratch, self._shared):
-            shutil.rmtree(directory, ignore_errors=True)
+        self._remove_folders()
         inputs = self._scratch / "inputs"
         shutil.copytree(self._content.tree(files["inputs"], fetch), inputs)
         self._shared.mkdir(parents=True)
@@ -105,8 +105,7 @@ class WorkerHost:
         finally:
             worker.kill()
             worker.close()
-            for directory in (self._scratch, self._shared):
-                shutil.rmtree(directory, ignore_errors=True)
+            self._remove_folders()
 
     def command(self, word: str, number: int) -> None:
         """Pass a command of the supervisor on to the worker."""
@@ -126,6 +125,12 @@ class WorkerHost:
         directory.mkdir(exist_ok=True)
         for name, content in files.items():
             (directory / Path(name).name).write_bytes(content)
+
+    def _remove_folders(self) -> None:
+        for directory in (self._scratch, self._shared):
+            # What the attack left behind there must not cost its results.
+            with contextlib.suppress(Exception):
+                remove_tree(directory)
 
     def _located(self, files: Mapping[str, str], fetch: Callable[[str], Iterable[bytes]]) -> Path:
         if "" in files:
