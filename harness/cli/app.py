@@ -152,6 +152,9 @@ def _exit_code() -> int | str | None:
             raise
         if isinstance(error, ModuleNotFoundError) and error.name is not None and (extra := extra_of(error.name)):
             error = missing_extra(error.name, extra, "this command")
+        if isinstance(error, OSError) and error.filename is not None:
+            # A directory that is read-only, full or damaged.
+            error = HarnessError(f"{error.filename}: {error.strerror}.")
         is_expected = isinstance(error, HarnessError)
         output.print_error(
             str(error) if is_expected else f"internal error. Please report it; --debug prints the traceback. {error!r}"

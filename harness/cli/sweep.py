@@ -25,7 +25,7 @@ from harness.plugins.discovery import attack_named
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
-from harness.runs.summary_text import score_text
+from harness.runs.summary_text import failure_text, score_text
 from harness.sweeps.baseline import setting_named
 from harness.sweeps.estimates import estimate, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
@@ -213,6 +213,8 @@ def _ended_line(place: str, one: SweptRun, ended: Ended) -> str:
     if ended.failure:
         return sanitize(f"{name} · failed: {ended.failure}")
     summary = run_summary(RunFolder.of(one.run))
+    if summary.status in (Status.CRASHED, Status.LOST):
+        return sanitize(f"{name} · {failure_text(summary)}")
     status = "" if summary.status is Status.FINISHED else f" · {summary.status.words}"
     return sanitize(f"{name} · {score_text(summary)}{status}")
 

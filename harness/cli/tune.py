@@ -35,7 +35,8 @@ from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.status import Status
-from harness.runs.summary import run_status
+from harness.runs.summary import run_status, run_summary
+from harness.runs.summary_text import failure_text
 from harness.runs.tuning import TUNINGS, Tried, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
 from harness.sweeps.running import PlannedRun
 
@@ -224,6 +225,8 @@ def _run_until(
                 recall = recall_text(next(run.recall for run in runs_of(tuning.id) if run.folder.id == ended.run))
                 line = f"{done} of {runs}: {settings} · {one.fold} · recall {recall} · {ended.run}"
                 say(line + (f" · about {left} left" if done < runs else ""))
+                if (summary := run_summary(one.folder)).status in (Status.CRASHED, Status.LOST):
+                    say(failure_text(summary))
 
 
 def _wait_for_end(folder: RunFolder) -> None:

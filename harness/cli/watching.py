@@ -13,7 +13,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_status, run_summary
-from harness.runs.summary_text import score_text, status_line
+from harness.runs.summary_text import failure_text, score_text, status_line
 
 EXIT_INCOMPLETE = 3
 """Exit code of a run that ran out of time or was stopped, and of a verification that differs."""
@@ -122,7 +122,7 @@ def _print_outcome(summary: RunSummary) -> None:
 def _exit_as(summary: RunSummary) -> None:
     """Raise what gives the command the exit code of the run's status."""
     if summary.status in (Status.CRASHED, Status.LOST):
-        raise HarnessError(f"{summary.id} {summary.status}: {summary.reason}")
+        raise HarnessError(failure_text(summary))
     if summary.reason:
         say(f"{summary.status.words}: {sanitize(summary.reason)}")
     if summary.status is not Status.FINISHED:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from harness.core.errors import HarnessError
-from harness.core.files import atomic_file, try_lock
+from harness.core.files import atomic_file, sync_folder, sync_tree, try_lock
 
 _LONGEST_TRANSFER_SECONDS = 86_400.0
 
@@ -66,7 +66,9 @@ class ContentStore:
                     raise HarnessError(f"{name}: not a name inside the directory.")
                 (partial / place).parent.mkdir(parents=True, exist_ok=True)
                 os.link(self.file(sha256, functools.partial(fetch, sha256)), partial / place)
+            sync_tree(partial)
             partial.rename(path)
+            sync_folder(path.parent)
         except OSError:
             # Another process may have been faster.
             if not path.is_dir():

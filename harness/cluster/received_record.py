@@ -1,12 +1,19 @@
 """The record of a run as it arrives from a node: checked by hash, scored with the answers, and put into the store."""
 
 import contextlib
-import os
 import shutil
 from typing import IO
 
 from harness.core.errors import HarnessError
-from harness.core.files import file_sha256, remove_tree, sync_folder, try_lock, write_atomically
+from harness.core.files import (
+    create_folder,
+    file_sha256,
+    remove_tree,
+    sync_folder,
+    sync_tree,
+    try_lock,
+    write_atomically,
+)
 from harness.core.paths import state_home
 from harness.core.spec import TargetRecord
 from harness.jobs import read_spec
@@ -60,10 +67,9 @@ class ReceivedRecord:
             raise HarnessError(f"{spec.id}: the node sent an unfinished record. Resume the sweep.")
         write_atomically(self._folder.spec_file, spec.model_dump_json(indent=2) + "\n")
         write_results(self._folder, spec)
-        for directory in (self._folder.code, self._folder.path):
-            sync_folder(directory)
+        sync_tree(self._folder.path)
         final = RunFolder.of(spec.id)
-        final.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_folder(final.path.parent)
         with contextlib.ExitStack() as stack:
             if final.path.is_dir():
                 lock = try_lock(final.lock)
@@ -75,7 +81,7 @@ class ReceivedRecord:
                 replaced = self._folder.path.with_name(f"{final.id}.replaced")
                 remove_tree(replaced)
                 final.path.rename(replaced)
-                stack.callback(remove_tree, replaced)
+                stack.callback(shutil.rmtree, replaced, ignore_errors=True)
             self._folder.path.rename(final.path)
             sync_folder(final.path.parent)
 
@@ -86,8 +92,6 @@ class ReceivedRecord:
 
     def _close(self) -> None:
         if self._open is not None:
-            self._open.flush()
-            os.fsync(self._open.fileno())
             self._open.close()
             self._open = None
 

@@ -107,11 +107,6 @@ class WorkerHost:
             worker.close()
             self._remove_folders()
 
-    def _remove_folders(self) -> None:
-        for directory in (self._scratch, self._shared):
-            with contextlib.suppress(OSError):
-                remove_tree(directory)
-
     def command(self, word: str, number: int) -> None:
         """Pass a command of the supervisor on to the worker."""
         worker = self._process
@@ -130,6 +125,12 @@ class WorkerHost:
         directory.mkdir(exist_ok=True)
         for name, content in files.items():
             (directory / Path(name).name).write_bytes(content)
+
+    def _remove_folders(self) -> None:
+        for directory in (self._scratch, self._shared):
+            # What the attack left behind there must not cost its results.
+            with contextlib.suppress(OSError):
+                remove_tree(directory)
 
     def _located(self, files: Mapping[str, str], fetch: Callable[[str], Iterable[bytes]]) -> Path:
         if "" in files:

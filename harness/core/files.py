@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from harness.core.errors import HarnessError
+
 CHUNK_BYTES = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HELD_LEVELS = 64
@@ -60,12 +62,28 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename inside `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Make a rename inside `folder` durable, or the content of a file."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Make everything in `folder` durable, and the entry of `folder` in the directory above it."""
+    for directory, _, files in os.walk(folder):
+        for name in (*files, "."):
+            sync_folder(Path(directory) / name)
+    sync_folder(folder.parent)
+
+
+def create_folder(path: Path) -> None:
+    """Create the directory `path` and those above it, durably and readable by the owner only, unless they exist."""
+    if not path.is_dir():
+        create_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(path.parent)
 
 
 def file_sha256(path: Path) -> str:
@@ -77,32 +95,53 @@ def file_sha256(path: Path) -> str:
 def try_lock(path: Path, *, patience: float = 0.5) -> IO[bytes] | None:
     """Return an open file that holds the exclusive lock on `path` until it is closed; None if another process holds it.
 
-    Waits up to `patience` seconds, because `is_locked` holds a shared lock for a moment.
+    Waits up to `patience` seconds, because `is_locked` holds a shared lock for a moment. Raises OSError if the file
+    cannot be opened, and HarnessError if its file system has no locks.
     """
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+    # O_NONBLOCK: a named pipe in place of the file must not wait for another process.
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600), "r+b", buffering=0)
     until = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    try:
+        while not _lock(file, path, fcntl.LOCK_EX):
             if time.monotonic() >= until:
                 file.close()
                 return None
             time.sleep(0.01)
-        else:
-            return file
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def is_locked(path: Path) -> bool:
-    """Return True if a process holds the exclusive lock on `path`, in this PID namespace or any other."""
+    """Return True if a process holds the exclusive lock on `path`, in this PID namespace or any other.
+
+    Raises as `try_lock` does.
+    """
     try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
-    return False
+    try:
+        return not _lock(descriptor, path, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(file: IO[bytes] | int, path: Path, kind: int) -> bool:
+    """Lock the open file at `path` without waiting, and return True if that succeeded."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        raise HarnessError(
+            f"{path.parent}: its file system has no file locks ({error.strerror}). "
+            "Set --home or HARNESS_HOME to a directory on another one."
+        ) from None
+    return True
 
 
 class _LimitExceeded(Exception):

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.text import is_storable
+
 MAX_HEADER_BYTES = 1 << 16
 MAX_BODY_BYTES = 1 << 26
 MAX_UNACKNOWLEDGED_BYTES = 8 << 20
@@ -107,9 +109,13 @@ def _decoded(header: bytes, body: bytes) -> Frame:
             raise FrameError("a header without a table name or a row count")
         if not (isinstance(fields, dict) and all(isinstance(value, Scalar) for value in fields.values())):
             raise FrameError("a header whose fields are not plain values")
+        described = content["columns"]
+        texts = (table, *fields, *fields.values(), *(name for name, _, _ in described))
+        if not all(is_storable(text) for text in texts if isinstance(text, str)):
+            raise FrameError("a text that cannot be stored")
         columns: dict[str, NDArray[Any]] = {}
         offset = 0
-        for name, dtype, trailing in content["columns"]:
+        for name, dtype, trailing in described:
             if not isinstance(name, str) or dtype not in _DTYPES or len(trailing) > 4:
                 raise FrameError(f"a column of type {dtype!r}")
             if not all(type(size) is int and 0 <= size <= MAX_BODY_BYTES for size in trailing):

@@ -218,6 +218,8 @@ def _decode_texts(padded: NDArray[Any], lengths: NDArray[Any]) -> list[str]:
         raise ValueError("a text column is not padded bytes and their lengths")
     if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= padded.shape[1]:
         raise ValueError("a text is longer than its bytes")
+    if lengths.max(initial=0) > _MAX_TEXT_BYTES:
+        raise ValueError("a text is too long")
     return [row[:length].tobytes().decode() for row, length in zip(padded, lengths.tolist(), strict=True)]
 
 

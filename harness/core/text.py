@@ -45,6 +45,11 @@ def sanitize(text: str) -> str:
     return "".join(characters)
 
 
+def is_storable(text: str) -> bool:
+    """Return True if every program can store `text`: it has no NUL, and no half of a surrogate pair."""
+    return "\0" not in text and text == text.encode(errors="replace").decode()
+
+
 def shorten(text: str, limit: int = 60) -> str:
     """Return `text` cut to at most `limit` characters, with an ellipsis where it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

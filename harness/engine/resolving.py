@@ -108,13 +108,21 @@ def _tokenizer_sizes(path: Path) -> list[int]:
 
 
 def configured_number(path: Path, names: tuple[str, ...]) -> int | None:
-    """Return the number in config.json under the first of `names` that it has, or None if there is none."""
+    """Return the number in config.json under the first of `names` that it has, or None if there is none.
+
+    Raises HarnessError, which names the field, if the number is not positive.
+    """
     try:
         config = json.loads((path / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    found = [config[name] for name in names if isinstance(config, dict) and isinstance(config.get(name), int)]
-    return found[0] if found else None
+    name = next((name for name in names if isinstance(config, dict) and isinstance(config.get(name), int)), None)
+    if name is None:
+        return None
+    number = int(config[name])
+    if number < 1:
+        raise HarnessError(f"{path / 'config.json'}: {name} is {number}, and must be at least 1.")
+    return number
 
 
 def resolve_target(

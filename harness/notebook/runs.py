@@ -22,7 +22,7 @@ from harness.runs.listing import matching_summaries
 from harness.runs.status import Status
 from harness.runs.subcommand import run_subcommand
 from harness.runs.summary import RunSummary, run_status, run_summary
-from harness.runs.summary_text import score_text, status_line
+from harness.runs.summary_text import failure_text, score_text, status_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +157,7 @@ class Run:
             say(f'{self.id} continues. harness.open_run("{self.id}") opens it, and its stop() stops it.')
             raise
         if summary.status in (Status.CRASHED, Status.LOST):
-            raise HarnessError(f"{self.id} {summary.status}: {summary.reason}")
+            raise HarnessError(failure_text(summary))
         return self
 
     def stop(self) -> "Run":

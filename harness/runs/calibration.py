@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness.core import paths
 from harness.core.calibration import WORKLOAD, BudgetMachine, Calibration, Pace, TimeScale
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
+from harness.core.files import create_folder, write_atomically
 from harness.runs.errors import as_harness_error
 from harness.runs.reader import RunReader
 
@@ -40,7 +40,7 @@ def store_calibration(calibration: Calibration) -> Path:
     file = calibration_file()
     others = [one for one in stored_calibrations() if _key(one) != _key(calibration)]
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        create_folder(file.parent)
         write_atomically(file, _FILE.dump_json((*others, calibration), indent=2).decode() + "\n")
     except OSError as error:
         raise HarnessError(f"{file}: cannot be written ({error.strerror}).") from None

@@ -8,12 +8,12 @@ from pathlib import Path
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
-_DAMAGE = (OSError, sqlite3.Error, ValueError, TypeError, LookupError, ArithmeticError)
+_DAMAGE = (OSError, sqlite3.Error, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 
 
 @contextlib.contextmanager
-def as_harness_error(record: Path | str) -> Iterator[None]:
-    """Convert errors of reading `record` inside the block to a HarnessError that names it.
+def as_harness_error(record: Path | str, action: str = "read") -> Iterator[None]:
+    """Convert errors of an `action`, such as `read`, inside the block to a HarnessError that names `record`.
 
     A HarnessError that is raised inside keeps its text.
     """
@@ -22,4 +22,4 @@ def as_harness_error(record: Path | str) -> Iterator[None]:
     except _DAMAGE as error:
         # The text of a KeyError is the key alone.
         text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise HarnessError(f"{record}: cannot be read ({shorten(text, 120)}).") from error
+        raise HarnessError(f"{record}: cannot be {action} ({shorten(text, 120)}).") from error

@@ -2,6 +2,7 @@
 
 import contextlib
 import operator
+import os
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from harness.runs.errors import as_harness_error
 
 _ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 _DELETE_SECONDS = 6.0
+_SUFFIXES = (".json", ".db", ".log", ".csv", ".txt", ".py", ".npz", "lock", "reserve")
+"""The ends of the names of files in the directory of a run."""
 SpecType = TypeVar("SpecType", bound=JobSpec)
 
 
@@ -135,8 +138,29 @@ class RunFolder:
         """True if a supervisor works on the run, in this PID namespace or any other."""
         return is_locked(self.lock)
 
+    def check_files(self) -> None:
+        """Raise HarnessError if something else is in place of a file or a directory of the run.
+
+        Reading a named pipe in place of a file would wait for ever.
+        """
+        folders = {path.name for path in (self.code, self.inputs, self.tags, self.scratch, self.shared)}
+        with as_harness_error(self.path):
+            for directory in (self.path, self.code, self.inputs):
+                with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+                    for entry in entries:
+                        is_folder = directory == self.path and entry.name in folders
+                        # A user may keep directories of other names here.
+                        is_file = not is_folder and entry.name.endswith(_SUFFIXES)
+                        is_valid = (entry.is_dir() and not is_file) or (entry.is_file() and not is_folder)
+                        if not is_valid and os.path.lexists(entry.path):
+                            raise HarnessError(
+                                f"{entry.path}: cannot be read (not a {'directory' if is_folder else 'regular file'}). "
+                                f"Remove it, or delete the run with harness runs rm {self.id}."
+                            )
+
     def spec(self) -> JobSpec:
         """Return the spec of the run. Raises HarnessError if it cannot be read."""
+        self.check_files()
         return read_spec(self.spec_file)
 
     def attack_spec(self) -> AttackSpec:
@@ -175,7 +199,7 @@ def all_run_folders() -> list[RunFolder]:
         for folder in map(RunFolder, home.iterdir() if home.is_dir() else ()):
             # A run can be deleted during the listing.
             with contextlib.suppress(OSError):
-                if folder.spec_file.is_file():
+                if folder.spec_file.exists():
                     found.append((folder.spec_file.stat().st_mtime_ns, folder))
     return [folder for _, folder in sorted(found, key=operator.itemgetter(0), reverse=True)]
 

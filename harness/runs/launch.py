@@ -12,7 +12,7 @@ from harness.core import paths
 from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
-from harness.core.files import remove_tree, sync_folder, write_atomically
+from harness.core.files import create_folder, remove_tree, sync_tree, try_lock, write_atomically
 from harness.core.paths import runs_home
 from harness.core.spec import JobSpec, cluster_of
 from harness.runs.errors import as_harness_error
@@ -24,6 +24,8 @@ from harness.runs.summary import NEARLY_FULL_BYTES, run_status
 
 _OBSERVABLE_WITHIN_SECONDS = 30.0
 _GONE_WITHIN_SECONDS = 30.0
+_CLOSED_WITHIN_SECONDS = 10.0
+"""Seconds in which a supervisor that has recorded the end of its run releases the lock."""
 _RECORDED_WITHIN_SECONDS = 3.0
 """Seconds in which a supervisor that holds the lock writes its process into the run's record."""
 
@@ -31,12 +33,12 @@ _RECORDED_WITHIN_SECONDS = 3.0
 def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder:
     """Create the private directory of run `run_id`, let `prepare` fill it, and start its supervisor.
 
-    Raises HarnessError if the directory cannot be written or a library is missing (nothing of it stays), or if the
-    supervisor does not start.
+    Raises HarnessError if the directory cannot be written or locked or a library is missing (nothing of it stays), or
+    if the supervisor does not start.
     """
     folder = RunFolder.of(run_id)
     try:
-        runs_home().mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_folder(runs_home())
         if folder.path.is_dir() and not folder.spec_file.exists() and not folder.is_alive:
             # A preparation that was killed.
             remove_tree(folder.path)
@@ -46,17 +48,20 @@ def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder
             f"{folder.path}: cannot be created ({error.strerror}). Set --home or HARNESS_HOME to another directory."
         ) from None
     try:
+        # Some file systems have no locks.
+        _wait_for_lock(folder)
         spec = prepare(folder)
         _require_libraries(spec)
         write_atomically(folder.spec_file, spec.model_dump_json(indent=2) + "\n")
-        sync_folder(runs_home())
+        # The supervisor begins with a run that a power loss leaves complete.
+        sync_tree(folder.path)
     except OSError as error:
         remove_tree(folder.path)
         raise HarnessError(f"{folder.path}: cannot be written ({error.strerror}). Nothing was started.") from None
     except BaseException:
         remove_tree(folder.path)
         raise
-    start_supervisor(folder)
+    start_supervisor(folder, last=None)
     return folder
 
 
@@ -65,6 +70,7 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
 
     Raises HarnessError if it is alive, finished, out of time, if an input changed, or if a library is missing.
     """
+    last = last_supervisor(folder)
     spec, status = folder.spec(), run_status(folder)
     if not status.is_over:
         raise HarnessError(f"{folder.id} is {status.words}. Follow it with harness watch {folder.id}.")
@@ -79,8 +85,8 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
     if changed:
         raise HarnessError(f"{folder.id} cannot be resumed: changed since it began: {', '.join(changed)}.")
     _require_libraries(spec)
-    _wait_until_unlocked(folder)
-    start_supervisor(folder)
+    _wait_for_lock(folder)
+    start_supervisor(folder, last=last)
 
 
 def _require_libraries(spec: JobSpec) -> None:
@@ -90,18 +96,18 @@ def _require_libraries(spec: JobSpec) -> None:
         require_extra("torch", spec.id)
 
 
-def start_supervisor(folder: RunFolder) -> None:
+def start_supervisor(folder: RunFolder, *, last: Process | None) -> None:
     """Start a supervisor for the run in a session of its own; return when the run can be observed.
 
-    Raises HarnessError if it does not start (supervisor.log says why), or if the run has a supervisor.
+    `last` is the run's last supervisor so far. Raises HarnessError if the new one does not start (supervisor.log says
+    why), or if the run has a supervisor or has had another one since.
     """
-    before = _supervisor_of(folder)
     # Absolute, because the supervisor works in another directory.
     homes = {"HARNESS_DATA": paths.data_home(), "HARNESS_HOME": paths.state_home(), "HARNESS_CACHE": paths.cache_home()}
     environment = {"PYTHONPATH": str(paths.PACKAGE.parent)} | {name: str(path) for name, path in homes.items()}
-    with folder.supervisor_log.open("ab") as log:
+    with as_harness_error(folder.path, "supervised"), folder.supervisor_log.open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.supervisor", str(folder.path)],
+            [sys.executable, "-P", "-m", "harness.supervisor", str(folder.path), "" if last is None else last.key],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -113,8 +119,10 @@ def start_supervisor(folder: RunFolder) -> None:
     while time.monotonic() < until:
         code = process.poll()
         if code == ALREADY_SUPERVISED:
-            raise HarnessError(f"{folder.id} is already running. Follow it with harness watch {folder.id}.")
-        if _supervisor_of(folder) != before:
+            raise HarnessError(
+                f"{folder.id} was continued by another command. harness show {folder.id} says how far it is."
+            )
+        if (newest := last_supervisor(folder)) != last and newest is not None and newest.pid == process.pid:
             return
         if code is not None:
             break
@@ -134,7 +142,7 @@ def stop_run(folder: RunFolder) -> Status:
     is_asked = False
     while not (status := run_status(folder)).is_over:
         waited = time.monotonic() - began
-        if not is_asked and (supervisor := _supervisor_of(folder)) is not None:
+        if not is_asked and (supervisor := last_supervisor(folder)) is not None:
             is_asked = _signal_supervisor(folder, supervisor)
             # While a run starts or resumes, the record may still name the supervisor of an earlier execution.
             if not is_asked and waited > _RECORDED_WITHIN_SECONDS and folder.is_alive:
@@ -146,6 +154,15 @@ def stop_run(folder: RunFolder) -> Status:
         time.sleep(0.05)
     _wait_until_unlocked(folder)
     return status
+
+
+def _wait_for_lock(folder: RunFolder) -> None:
+    """Wait until no supervisor holds the run's lock. Raises HarnessError if that takes long, or if it has no lock."""
+    with as_harness_error(folder.lock, "locked"):
+        lock = try_lock(folder.lock, patience=_CLOSED_WITHIN_SECONDS)
+    if lock is None:
+        raise HarnessError(f"{folder.id} is running. Follow it with harness watch {folder.id}.")
+    lock.close()
 
 
 def _signal_supervisor(folder: RunFolder, supervisor: Process) -> bool:
@@ -176,7 +193,7 @@ def _wait_until_unlocked(folder: RunFolder) -> None:
         time.sleep(0.02)
 
 
-def _supervisor_of(folder: RunFolder) -> Process | None:
+def last_supervisor(folder: RunFolder) -> Process | None:
     """Return the last supervisor that the run's record names."""
     if not folder.store.exists():
         return None

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
+from harness.core.files import create_folder, write_atomically
 from harness.core.paths import state_home
 from harness.core.text import shorten
 from harness.runs.folder import matching_id
@@ -32,7 +32,7 @@ class RecordFiles(Generic[ModelType]):
         """Write a record. Raises HarnessError if it cannot be written."""
         file = self.file_of(id_)
         try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            create_folder(file.parent)
             write_atomically(file, record.model_dump_json(indent=2) + "\n")
         except OSError as error:
             raise HarnessError(

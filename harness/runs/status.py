@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 ALREADY_SUPERVISED = 75
-"""The exit code of a supervisor whose run already has one."""
+"""The exit code of a supervisor whose run has another one, or has had one since it was to be started."""
 
 
 class Status(StrEnum):
@@ -67,6 +67,11 @@ class Process:
             return is_same and psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
+
+    @property
+    def key(self) -> str:
+        """The fields as one word."""
+        return f"{self.boot}/{self.pid}/{self.created}"
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields for an event."""

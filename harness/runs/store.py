@@ -158,6 +158,10 @@ class RunStore:
             (stage, weight, draw_weight, int(is_announced)),
         )
 
+    def stages(self) -> set[str]:
+        """Return the stages whose work earlier executions have set."""
+        return {stage for (stage,) in self._db.execute("SELECT stage FROM plan")}
+
     def begin_batch(self, key: str, weight: float) -> tuple[int, int]:
         """Begin a new attempt at the batch `key`, which voids the rows of earlier ones; return batch and attempt."""
         batch = self._batches.get(key)

@@ -167,6 +167,7 @@ class RunSummary:
 def run_status(folder: RunFolder) -> Status:
     """Return the status of the run. Raises HarnessError if its record cannot be read."""
     with as_harness_error(folder.path):
+        folder.check_files()
         # The lock first: a supervisor that ends between the two readings has recorded its last phase.
         is_alive, phase = folder.is_alive, None
         if folder.store.exists():
@@ -178,6 +179,7 @@ def run_status(folder: RunFolder) -> Status:
 def run_summary(folder: RunFolder) -> RunSummary:
     """Return the run's figures now. Raises HarnessError if its record cannot be read."""
     with as_harness_error(folder.path):
+        folder.check_files()
         state = record_state(folder)
         if (cached := _cached_summary(folder, state)) is not None:
             return cached
@@ -313,7 +315,7 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
             current["budget_machine"] = BudgetMachine.model_validate(machine)
         current |= {"stages": tuple(StageWork(**stage) for stage in fields["stages"])}
         return RunSummary(**fields | current | {"recall_interval": None if interval is None else tuple(interval)})
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
 
 

@@ -12,6 +12,7 @@ from harness.core.files import is_larger_than, remove_tree
 from harness.core.frames import Frame, FrameError
 from harness.core.request import LEAD, write_request
 from harness.core.spec import cluster_of
+from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
 from harness.runs.disk import DiskFull, Reserve
 from harness.runs.reader import RunReader
@@ -96,7 +97,7 @@ class Execution:
                 ):
                     ending = self._follow(log, deadline, ledger, stop_is_asked)
             except (FrameError, IntakeError) as fault:
-                reason = f"the {self._job.noun}'s process sent an invalid message: {fault}."
+                reason = f"the {self._job.noun}'s process sent an invalid message: {shorten(str(fault), 200)}."
                 ending = Ending(Status.CRASHED, reason)
             except DiskFull:
                 ending = Ending(Status.CRASHED, DISK_FULL)
@@ -230,9 +231,13 @@ class Execution:
             return None
         self._record_last_score()
         if slot.end.failure is not None:
-            return Ending(Status.STOPPED if slot.end.is_interruption else Status.CRASHED, slot.end.failure)
+            # Only a service outside can interrupt a job.
+            is_interruption = slot.end.is_interruption and self._job.spec.network == "endpoint"
+            return Ending(Status.STOPPED if is_interruption else Status.CRASHED, slot.end.failure)
         if not any(other.end is not None and other.end.was_cut_short for other in self._slots):
             return Ending(Status.FINISHED)
+        if not self._finish_was_asked:
+            return Ending(Status.CRASHED, f"the {self._job.noun} ended early, and nothing had asked it to.")
         if self._budget.until_soft_deadline(seconds_since_boot()) <= 0:
             return Ending(Status.OUT_OF_TIME, "its budget ended before its work did; it finished early as asked.")
         return Ending(Status.STOPPED, "it was stopped.")

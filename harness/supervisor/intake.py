@@ -18,6 +18,9 @@ from harness.runs.store import RunStore
 _MAX_MESSAGE_BYTES = 128 << 20
 MAX_NAME = 200
 """Characters of the key of a batch, and of other names that a worker sends."""
+_MAX_STAGES = 500
+"""Every list of runs reads the stages of each run."""
+_MAX_EVENTS = 10_000
 _TARGET_FIELDS: dict[str, type | UnionType] = {
     "architecture": str,
     "parameters": int,
@@ -76,6 +79,8 @@ class Intake:
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._attempts: dict[str, tuple[int, int]] = {}
+        self._stages = store.stages()
+        self._events = 0
         self._bytes = Counter[str]()
         self.has_started = False
         self.byte_limits = {"messages": _MAX_MESSAGE_BYTES}
@@ -113,23 +118,25 @@ class Intake:
 
     def attempt_of(self, frame: Frame) -> tuple[int, int]:
         """Return the batch and the attempt that the frame's rows belong to."""
-        return self._attempts[str(frame.fields["key"])]
+        return self._attempts[name_in(frame, "key")]
 
     def void_attempts(self) -> None:
         """React to a batch that is begun again, which voids the rows of its earlier attempts."""
 
     def _plan(self, frame: Frame) -> None:
+        stage = name_in(frame, "stage")
+        self._stages.add(stage)
+        if len(self._stages) > _MAX_STAGES:
+            raise IntakeError(f"more than {_MAX_STAGES:,} stages")
         self._store.add_plan(
-            str(frame.fields["stage"])[:MAX_NAME],
+            stage,
             _positive(frame.fields["weight"]),
             draw_weight=_positive(frame.fields["draw_weight"]),
             is_announced=frame.fields["is_announced"] is True,
         )
 
     def _begin(self, frame: Frame) -> None:
-        key = str(frame.fields["key"])
-        if len(key) > MAX_NAME:
-            raise IntakeError(f"a batch with a key of more than {MAX_NAME} characters")
+        key = name_in(frame, "key")
         _, attempt = self._attempts[key] = self._store.begin_batch(key, _positive(frame.fields["weight"]))
         if attempt > 1:
             self.void_attempts()
@@ -151,6 +158,9 @@ class Intake:
         name = frame.fields["name"]
         if name not in self.events:
             raise IntakeError("an unknown event")
+        self._events += 1
+        if self._events > _MAX_EVENTS:
+            raise IntakeError(f"more than {_MAX_EVENTS:,} events")
         self.has_started = True
         self._store.add_event(f"worker_{name}", **self.event_detail(str(name), dict(frame.fields)))
 
@@ -159,6 +169,16 @@ class Intake:
         if name in ("target", "reference"):
             return {field: _typed(fields[field], kind) for field, kind in _TARGET_FIELDS.items()}
         return {}
+
+
+def name_in(frame: Frame, field: str) -> str:
+    """Return the name in a field of a frame. Raises IntakeError if it is no text or too long."""
+    name = frame.fields.get(field)
+    if not isinstance(name, str) or len(name) > MAX_NAME:
+        raise IntakeError(
+            f"a frame for {shorten(frame.table)} whose {field} is no text of at most {MAX_NAME} characters"
+        )
+    return name
 
 
 def _typed(value: Any, kind: type | UnionType) -> Any:

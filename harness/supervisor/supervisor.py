@@ -12,6 +12,7 @@ from harness.core.calibration import Pace, official_rate
 from harness.core.errors import HarnessError
 from harness.core.files import remove_tree
 from harness.core.spec import cluster_of
+from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
 from harness.runs.calibration import time_scale
 from harness.runs.disk import DiskFull, Reserve, is_full
@@ -61,8 +62,7 @@ class Supervisor:
         try:
             self._end(ending)
         except DiskFull:
-            with contextlib.suppress(OSError):
-                print(f"the end of the run was not recorded: {DISK_FULL}", file=sys.stderr, flush=True)
+            _print(f"the end of the run was not recorded: {DISK_FULL}")
         self._store.close()
 
     def ask_to_stop(self) -> None:
@@ -73,9 +73,12 @@ class Supervisor:
         """Write the results, and as the last event how the run ended. Raises DiskFull if there is no room."""
         self._reserve.release_for_results()
         self._record_phase(Status.FINISHING)
-        with contextlib.suppress(OSError):
-            remove_tree(self._folder.scratch)
-            remove_tree(self._folder.shared)
+        for directory in (self._folder.scratch, self._folder.shared):
+            try:
+                remove_tree(directory)
+            except Exception as error:
+                # An attack made the content. What is left of it must not cost the results.
+                _print(f"{directory} was not deleted: {error!r:.300}")
         try:
             job_record(self._spec).write_results(self._folder, self._spec)
         except Exception as error:
@@ -89,7 +92,9 @@ class Supervisor:
             traceback.print_exception(error)
         if is_full(error, self._folder.path):
             return Ending(Status.CRASHED, DISK_FULL)
-        return Ending(Status.CRASHED, f"{what}: {str(error).partition(chr(10))[0] or type(error).__name__}")
+        return Ending(
+            Status.CRASHED, f"{what}: {shorten(str(error).partition(chr(10))[0], 300) or type(error).__name__}"
+        )
 
     def _execute(self) -> Ending:
         if self._budget.remaining(seconds_since_boot()) <= 0:
@@ -186,6 +191,12 @@ class Supervisor:
     def _record_phase(self, phase: Status, **detail: str) -> None:
         with self._store.transaction():
             self._store.add_event("phase", phase=phase, **detail)
+
+
+def _print(sentence: str) -> None:
+    """Write a sentence to the supervisor's log, whose disk may be full."""
+    with contextlib.suppress(OSError):
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def _without(choices: Sequence[Sequence[Device]], locks: set[str]) -> list[list[Device]]:

@@ -6,10 +6,11 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 from harness.core.errors import HarnessError, Interruption
 from harness.core.request import read_kind
-from harness.core.text import shorten
+from harness.core.text import sanitize, shorten
 from harness.jobs import job_module
 from harness.worker.channel import Channel
 
@@ -27,16 +28,24 @@ def main() -> None:
         channel.send("end", cut_short=worker.run(folder, channel))
     except BaseException as error:
         # A plugin may raise anything, also SystemExit. The last message must be a sentence.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(BaseException):
             traceback.print_exc()
-        sentence = str(error) if isinstance(error, HarnessError) else worker.failure_sentence(error, folder)
         is_interruption = isinstance(error, Interruption)
-        channel.send("failed", sentence=shorten(sentence, _LONGEST_SENTENCE), is_interruption=is_interruption)
+        channel.send("failed", sentence=_sentence(worker, error, folder), is_interruption=is_interruption)
     channel.drain()
     # A thread that the plugin started must not keep the process alive.
     with contextlib.suppress(Exception):
         sys.stdout.flush()
     os._exit(0)
+
+
+def _sentence(worker: ModuleType, error: BaseException, folder: Path) -> str:
+    """Return what went wrong. The class of the error may be a plugin's, whose methods may raise anything too."""
+    try:
+        sentence = str(error) if isinstance(error, HarnessError) else worker.failure_sentence(error, folder)
+        return shorten(sanitize(sentence), _LONGEST_SENTENCE)
+    except BaseException:
+        return "the job raised an error that cannot be described; its log has the traceback."
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 
 from harness.core.errors import HarnessError
-from harness.core.text import shorten
+from harness.core.text import is_storable, shorten
 from harness.worker.channel import Channel
 
 LONGEST_NAME = 100
@@ -99,9 +99,16 @@ class ReferenceCalls:
         self._log.record_call(rows_at_once, is_reference=True)
 
 
+def is_valid_name(name: str) -> bool:
+    """Return True if a stage or a kept array may have this name."""
+    return len(name) <= LONGEST_NAME and is_storable(name)
+
+
 def _check_name(stage: str) -> None:
-    if len(stage) > LONGEST_NAME:
-        raise HarnessError(f"the stage name {shorten(stage)!r} is longer than {LONGEST_NAME} characters.")
+    if not is_valid_name(stage):
+        raise HarnessError(
+            f"the stage name {shorten(stage)!r} is longer than {LONGEST_NAME} characters or contains invalid ones."
+        )
 
 
 def derive_seed(seed: int, stage: str, number: int) -> int:

@@ -75,5 +75,5 @@ def error_message(error: BaseException) -> str:
     """Return the message of `error` on one line. The class of the error may be a plugin's, so `str` may raise."""
     try:
         return shorten(" ".join(str(error).split()), 200).rstrip(".")
-    except Exception as in_turn:
+    except BaseException as in_turn:
         return f"with a message that raised {type(in_turn).__name__}"

@@ -52,8 +52,8 @@ def test_a_run_that_exceeds_its_memory_limit_names_it(machine: Machine, monkeypa
     round_ = load_round(str(machine.folder / "round.toml"))
     spec = plan_attack(attack, params, round_, None, id_=new_run_id("x"), budget=60.0, seed=0, limit=None)
 
-    def supervise(folder: RunFolder) -> None:
-        command = [sys.executable, "-c", _WITH_LESS_MEMORY, str(folder.path)]
+    def supervise(folder: RunFolder, **_: object) -> None:
+        command = [sys.executable, "-c", _WITH_LESS_MEMORY, str(folder.path), ""]
         subprocess.run(command, check=True, env=machine.env(), timeout=240)
 
     monkeypatch.setattr(launch, "start_supervisor", supervise)

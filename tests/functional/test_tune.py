@@ -9,7 +9,6 @@ import pytest
 
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs import launch
-from harness.runs.folder import RunFolder
 from tests.functional.machine import PLUGINS, Machine, wait_until
 
 COMMAND = ("tune", "draws", "--limit", "12", "--vary", "trials=1..3")
@@ -79,7 +78,7 @@ def test_an_interrupted_tuning_can_be_resumed(tuned: Machine) -> None:
 
 
 def test_a_run_whose_supervisor_never_started_is_run_on_resume(tuned: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_: RunFolder) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

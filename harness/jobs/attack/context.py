@@ -27,7 +27,14 @@ from harness.jobs.attack.request import (
     read_prefixes,
     read_training,
 )
-from harness.worker.batches import LONGEST_NAME, OUTSIDE_ANY_BATCH, BatchLog, ReferenceCalls, derive_seed
+from harness.worker.batches import (
+    LONGEST_NAME,
+    OUTSIDE_ANY_BATCH,
+    BatchLog,
+    ReferenceCalls,
+    derive_seed,
+    is_valid_name,
+)
 from harness.worker.channel import Channel, as_frame_dtype
 from harness.worker.sharing import Alone, OneOfSeveral, Sharing
 
@@ -200,9 +207,9 @@ class AttackContext:
 
     def keep(self, name: str, array: ArrayLike) -> None:
         values = as_frame_dtype(np.asarray(array))
-        if len(name) > LONGEST_NAME or values.nbytes > MAX_BODY_BYTES:
+        if not is_valid_name(name) or values.nbytes > MAX_BODY_BYTES:
             raise HarnessError(
-                f"context.keep({shorten(name)!r}): at most {LONGEST_NAME} characters and "
+                f"context.keep({shorten(name)!r}): at most {LONGEST_NAME} valid characters and "
                 f"{MAX_BODY_BYTES >> 20} MiB per name. Split larger arrays."
             )
         self._kept[name] = values

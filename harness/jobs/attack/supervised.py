@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.core.arrays import token_dtype
 from harness.core.examples import load_answers, load_prefixes, load_training
@@ -23,12 +23,13 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.store import RunStore
 from harness.supervisor.devices import Device
-from harness.supervisor.intake import EVENTS, MAX_NAME, Intake, IntakeError
+from harness.supervisor.intake import EVENTS, Intake, IntakeError, name_in
 from harness.supervisor.job import Job as BaseJob
 from harness.supervisor.job import target_config
 
 _ROWS_STORED_PER_SUBMITTED = 100
 _BYTE_LIMITS = {"kept": 1 << 30, "final": 1 << 30}
+_MAX_KEPT = 10_000
 _SCORE_SHARE_OF_A_CORE = 0.01
 _SCORE_INTERVAL_SECONDS = 0.5
 
@@ -140,8 +141,10 @@ class GuessIntake(Intake):
     def count(self, frame: Frame, size: int) -> None:
         if frame.table == "kept":
             # An array replaces the one of the same name: the bytes that are stored count, not those that were sent.
-            name = _kept_name(frame)
+            name = name_in(frame, "name")
             size, self._kept_bytes[name] = size - self._kept_bytes.get(name, 0), size
+            if len(self._kept_bytes) > _MAX_KEPT:
+                raise IntakeError(f"more than {_MAX_KEPT:,} kept arrays")
         if frame.table != "guess":
             super().count(frame, size)
 
@@ -165,7 +168,7 @@ class GuessIntake(Intake):
         shape = [int(size) for size in str(frame.fields["shape"]).split()]
         if min(shape, default=0) < 0 or math.prod(shape) != array.size:
             raise IntakeError("a kept array whose shape does not match its size")
-        self._store.add_kept(_kept_name(frame), array.reshape(shape))
+        self._store.add_kept(name_in(frame, "name"), array.reshape(shape))
 
     def _final(self, frame: Frame) -> None:
         order = self._checked(Guesses.from_columns(frame.columns))
@@ -196,8 +199,3 @@ def _model_request(
         rows_at_once=None if loaded is None else int(loaded["rows_at_once"]),
         latest_rows=reader.latest_rows(is_reference=role == "reference"),
     )
-
-
-def _kept_name(frame: Frame) -> str:
-    name: Any = frame.fields.get("name")
-    return str(name)[:MAX_NAME]

@@ -12,6 +12,7 @@ from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.request import ENDPOINT_KEYS
 from harness.core.rows import Rows, Table, concatenate_rows, split_into_frames, validate_columns
+from harness.core.text import sanitize
 from harness.jobs.audit.request import AuditRequest, read_rows
 from harness.worker.batches import OUTSIDE_ANY_BATCH, BatchLog, derive_seed
 from harness.worker.channel import Channel
@@ -93,4 +94,4 @@ class WorkerAuditContext(AuditContext):
         return checked
 
     def warn(self, sentence: str) -> None:
-        self._channel.send("event", name="warning", sentence=sentence)
+        self._channel.send("event", name="warning", sentence=sanitize(sentence))

@@ -15,12 +15,14 @@ from harness.jobs.audit.spec import AuditSpec
 from harness.runs.reader import RunReader
 from harness.runs.store import RunStore
 from harness.supervisor.devices import Device
-from harness.supervisor.intake import EVENTS, Intake, IntakeError
+from harness.supervisor.intake import EVENTS, MAX_NAME, Intake, IntakeError
 from harness.supervisor.job import Job as BaseJob
 from harness.supervisor.job import target_config
 
 _MAX_ROW_BYTES = 16 << 30
 _MAX_WARNINGS = 1_000
+_MAX_FIGURES = 1_000
+"""Every list of runs reads the figures of each audit."""
 
 
 class Job(BaseJob[AuditSpec]):
@@ -81,6 +83,7 @@ class RowIntake(Intake):
         super().__init__(store)
         self._tables = {table.name: table for table in tables}
         self._warnings = 0
+        self._figures: set[str] = set()
         self.rows = rows
         self.byte_limits |= {"rows": _MAX_ROW_BYTES}
         self.handlers |= {"rows": self._take_rows}
@@ -96,5 +99,9 @@ class RowIntake(Intake):
     def _take_rows(self, frame: Frame) -> None:
         table = self._tables[str(frame.fields["table"])]
         columns = columns_from_frame(table, frame.columns, frame.rows)
+        if table.name == FIGURES.name:
+            self._figures |= set(columns["name"])
+            if len(self._figures) > _MAX_FIGURES or any(len(name) > MAX_NAME for name in columns["name"]):
+                raise IntakeError(f"more than {_MAX_FIGURES:,} figures, or a name of more than {MAX_NAME} characters")
         self._store.add_rows(*self.attempt_of(frame), f"audit_{table.name}", columns)
         self.rows += frame.rows

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from harness import Attack, Context, Field, Guesses, Params
+from harness.core.files import write_all
 from harness.core.frames import Frame, encode_frame
 
 
@@ -124,9 +125,7 @@ class Forging(Attack[ForgingParams]):
         sequence = 3
         while True:
             fields = {"name": "started", "filling": "x" * 60_000}
-            data = memoryview(encode_frame(Frame("event", fields=fields), sequence))
-            while data:
-                data = data[os.write(pipe, data) :]
+            write_all(pipe, encode_frame(Frame("event", fields=fields), sequence))
             sequence += 1
 
     def _bare_target(self, context: Context, pipe: int) -> None:
@@ -137,6 +136,45 @@ class Forging(Attack[ForgingParams]):
         counts = ("vocabulary", "context_length", "rows_at_once", "threads")
         fields = dict.fromkeys(words, "x") | dict.fromkeys(counts, 1) | {"parameters": float("inf")}
         self._send(pipe, Frame("event", fields={"name": "target", **fields}))
+
+    def _many_stages(self, context: Context, pipe: int) -> None:
+        for number in range(100_000):
+            fields = {"stage": f"stage {number}", "weight": 1.0, "draw_weight": 1.0, "is_announced": True}
+            write_all(pipe, encode_frame(Frame("plan", fields=fields), 3 + number))
+
+    def _many_events(self, context: Context, pipe: int) -> None:
+        for number in range(100_000):
+            write_all(pipe, encode_frame(Frame("event", fields={"name": "started"}), 3 + number))
+
+    def _many_arrays(self, context: Context, pipe: int) -> None:
+        for number in range(100_000):
+            fields = {"name": str(number), "shape": "0"}
+            write_all(pipe, encode_frame(Frame("kept", 0, {"data": np.zeros(0)}, fields), 3 + number))
+
+    def _long_stage(self, context: Context, pipe: int) -> None:
+        fields = {"stage": "x" * 60_000, "weight": 1.0, "draw_weight": 1.0, "is_announced": True}
+        self._send(pipe, Frame("plan", fields=fields))
+
+    def _long_key(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("done", fields={"key": "x" * 60_000}))
+
+    def _long_column(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("guess", 1, {"x" * 60_000: np.zeros(1)}))
+
+    def _half_a_character(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("begin", fields={"key": "\ud800", "weight": 1.0}))
+
+    def _half_a_character_in_a_name(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("begin", fields={"key": "x", "weight": 1.0, "\udfff": 1}))
+
+    def _half_a_character_in_a_table(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("\ud800"))
+
+    def _half_a_character_in_a_column(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("guess", 1, {"\ud800": np.zeros(1)}, {"key": ""}))
+
+    def _zero_character(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("begin", fields={"key": "a\0b", "weight": 1.0}))
 
     def _forked_child(self, context: Context, pipe: int) -> None:
         for _ in range(4):
@@ -159,4 +197,4 @@ class Forging(Attack[ForgingParams]):
 
     def _send(self, pipe: int, frame: Frame) -> None:
         # Three frames were sent before: started, begin, guess.
-        os.write(pipe, encode_frame(frame, 3))
+        write_all(pipe, encode_frame(frame, 3))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from harness import Attack, Context, Field, Guesses, Params
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, Interruption
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 [/bold] [/\nnext line\u202e \ud800"
 
@@ -24,6 +24,16 @@ class MisbehavingParams(Params):
 class InvalidMessage(Exception):
     def __str__(self) -> str:
         raise ValueError
+
+
+class ExitInMessage(HarnessError):
+    def __str__(self) -> str:
+        sys.exit(3)
+
+
+class ExitCode:
+    def __repr__(self) -> str:
+        raise KeyboardInterrupt
 
 
 class Misbehaving(Attack[MisbehavingParams]):
@@ -50,6 +60,32 @@ class Misbehaving(Attack[MisbehavingParams]):
 
     def _invalid_message(self, context: Context) -> None:
         raise InvalidMessage
+
+    def _exit_in_message(self, context: Context) -> None:
+        class Unprintable(RuntimeError):
+            __str__ = ExitInMessage.__str__
+
+        raise Unprintable
+
+    def _exit_in_harness_error(self, context: Context) -> None:
+        raise ExitInMessage
+
+    def _exit_with_hostile_code(self, context: Context) -> None:
+        sys.exit(ExitCode())
+
+    def _finishes_itself(self, context: Context) -> Iterator[Guesses]:
+        with open(f"/proc/self/fd/{sys.argv[2]}", "wb", buffering=0) as commands:
+            commands.write(b"finish\n")
+        for batch in context.batches(trials=100, size=1):
+            time.sleep(0.02)
+            yield Guesses(batch.ids, batch.prefixes[:, : context.suffix_length], batch.ids)
+
+    def _interrupted(self, context: Context) -> None:
+        raise Interruption("the user pressed a key.")
+
+    def _hostile_log(self, context: Context) -> None:
+        os.write(2, b"x" * 5_000_000 + b"\na \x1b[31mred\x1b[0m " + b"x" * 300 + b"\n\n")
+        os._exit(1)
 
     def _segfault_signal(self, context: Context) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -15,7 +15,7 @@ from harness.core.frames import MAX_BODY_BYTES, Frame, FrameError, FrameReader, 
 
 PROLOGUE = struct.Struct("<4sQIQI")
 DTYPES = [np.dtype(name) for name in ("u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f4", "<f8", ">u2", ">f8")]
-names = st.text('ab"é\0\ud800', max_size=5)
+names = st.text('ab"é\x01\u2028', max_size=5)
 scalars = st.none() | st.booleans() | st.integers(-(1 << 53), 1 << 53) | st.floats(allow_nan=False) | names
 
 
@@ -96,6 +96,10 @@ def test_any_header_with_a_valid_checksum_is_a_frame_or_an_error(header: bytes, 
         b'{"table":"t","rows":1,"columns":[["a","u1",[1,1,1,1,1]]],"fields":{}}',
         b'{"table":"t","rows":1,"columns":[["a","u1"]],"fields":{}}',
         b'{"table":"t","rows":0,"columns":[],"fields":{"a":[]}}',
+        b'{"table":"t","rows":0,"columns":[],"fields":{"a":"\\ud800"}}',
+        b'{"table":"t","rows":0,"columns":[],"fields":{"a\\u0000":1}}',
+        b'{"table":"\\udfff","rows":0,"columns":[],"fields":{}}',
+        b'{"table":"t","rows":0,"columns":[["\\u0000","u1",[]]],"fields":{}}',
         b"[" * 60_000,
     ],
 )

@@ -9,7 +9,13 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.demo import REFERENCE, SIZES
 from harness.engine import resolving
-from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
+from harness.engine.resolving import (
+    BLOCKS_KEYS,
+    configured_number,
+    require_capacity,
+    require_round_vocabulary,
+    resolve_target,
+)
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -252,3 +258,10 @@ def test_a_folder_without_weights_is_refused(tmp_path):
     (folder / "config.json").unlink()
     with pytest.raises(HarnessError, match=r"no config\.json"):
         resolve_target(str(folder))
+
+
+@pytest.mark.parametrize("number", [-1, 0])
+def test_a_number_that_is_not_positive_is_named_with_its_field(tmp_path: Path, number: int) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"num_layers": number}))
+    with pytest.raises(HarnessError, match=rf"config\.json: num_layers is {number}, and must be at least 1\.$"):
+        configured_number(tmp_path, BLOCKS_KEYS)

@@ -95,3 +95,24 @@ def test_repeated_warnings_are_stored_once_and_too_many_are_refused(store: RunSt
             intake.take(warning, 60)
     with AuditReader(tmp_path / "run.db") as reader:
         assert reader.warnings() == ["line 3 holds no text."]
+
+
+@pytest.mark.parametrize("names", [["x" * 201], [f"rate {number}" for number in range(1_001)]])
+def test_figures_stay_readable_for_a_list_of_runs(store: RunStore, names: list[str]) -> None:
+    intake = RowIntake(store, TABLES, rows=0)
+    with store.transaction():
+        intake.take(Frame("begin", fields={"key": "", "weight": 0.0}), 10)
+        with pytest.raises(IntakeError, match="more than 1,000 figures, or a name of more than 200 characters"):
+            for name in names:
+                take(intake, FIGURES, figure(0.5, name), "")
+
+
+def test_a_text_is_no_longer_than_what_a_worker_may_emit(store: RunStore) -> None:
+    intake = RowIntake(store, TABLES, rows=0)
+    arrays = next(split_into_frames(ANSWERS, validate_columns(ANSWERS, rows(1))))
+    size = (1 << 20) + 1
+    arrays |= {"select": np.full((1, size), ord("x"), np.uint8), "select.bytes": np.array([size])}
+    with store.transaction():
+        intake.take(Frame("begin", fields={"key": "", "weight": 0.0}), 10)
+        with pytest.raises(IntakeError, match="a text is too long"):
+            intake.take(Frame("rows", 1, arrays, {"table": ANSWERS.name, "key": ""}), 100)

@@ -165,3 +165,16 @@ def test_a_run_that_shares_its_device_does_not_lock_it_before_a_run_that_waits(
     with QueuePlace(early, {GPU.name: GPU.lock_file.name}, budget_s=60.0):
         supervise(shares_device=True)
     assert holders == [None]
+
+
+def test_a_failed_clean_up_does_not_cost_the_results(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: Path) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(supervisor, "remove_tree", fail)
+    folder = supervise(shares_device=False)
+    assert _phases(folder)[-1] == ("finished", "")
+    assert folder.submission.exists() and folder.scorecard.exists()
+    assert "scratch was not deleted: RecursionError" in capfd.readouterr().err
