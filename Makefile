@@ -19,7 +19,7 @@ COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib harness attacks >/
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 FAST   = -m "not slow"
 
-.PHONY: help demo reference docs install torch install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check dockerfile results lock relock clean
+.PHONY: help demo reference docs install torch install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check stranger dockerfile results lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -67,7 +67,7 @@ test-busy: $(VENV)/.installed-dev ## run the fast tests while two processes keep
 	trap 'kill $$first $$second' EXIT; trap 'exit 130' INT TERM; \
 	$(PYTEST) $(FAST); exit $$?
 
-check: lint docs test-all ## check format, lint, types and import contracts, build the docs, run all tests
+check: lint docs test-all stranger ## check format, lint, types and import contracts, build the docs, run all tests
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -100,6 +100,9 @@ dist: $(VENV)/.installed-dev ## build the wheel and the sdist into dist/, and ch
 
 # Interpreters with which wheel-check installs the wheel, such as PYTHONS="python3.11 python3.13".
 PYTHONS ?= $(PYTHON)
+
+stranger: $(VENV)/.installed-dev ## install the wheel as a user without root rights, bubblewrap and tmux, use it, run the tests of the sandbox
+	@$(BIN)/python -m tests.stranger
 
 wheel-check: $(VENV)/.installed-dev ## install the wheel into new environments and use it; PYTHONS="python3.11 python3.13"
 	@$(BIN)/python -m tests.distribution $(PYTHONS:%=--python %)

@@ -30,6 +30,7 @@ from typing import Any
 from harness.submit.environment import torch_folders
 
 ROOT = Path(__file__).resolve().parent.parent
+WHEELS = os.environ.get("HARNESS_WHEELS", "")
 EXTRA = "[torch]"
 _SCREEN_SECONDS = 120.0
 _SIZE = (30, 100)
@@ -73,8 +74,7 @@ def run(command: list[str], *, env: Mapping[str, str] | None = None, cwd: Path |
 
 def sources() -> list[str]:
     """Return the options of pip and uv that say where wheels come from: HARNESS_WHEELS, or their own settings."""
-    wheels = os.environ.get("HARNESS_WHEELS")
-    return [] if not wheels else ["--no-index", "--find-links", wheels]
+    return ["--no-index", "--find-links", WHEELS] if WHEELS else []
 
 
 @dataclass(frozen=True)
@@ -165,18 +165,18 @@ def copy_torch(environment: Path) -> None:
     """Copy the torch of this interpreter into a virtual environment of the same Python version."""
     (packages,) = (environment / "lib").glob("python*/site-packages")
     for path in torch_folders():
-        _copy(path, packages / path.name)
+        copy_tree(path, packages / path.name)
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_tree(source: Path, target: Path) -> None:
     """Copy a file or a directory, as hard links where that is possible. What exists stays."""
     if source.is_dir():
         shutil.copytree(source, target, copy_function=_link_or_copy, dirs_exist_ok=True)
     else:
-        _link_or_copy(str(source), str(target))
+        _link_orcopy_tree(str(source), str(target))
 
 
-def _link_or_copy(source: str, target: str) -> None:
+def _link_orcopy_tree(source: str, target: str) -> None:
     if not Path(target).exists():
         try:
             os.link(source, target)

@@ -13,11 +13,11 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from tests.distribution import ROOT, Installation, build, copy_torch, run, sources, version_of
+from harness.core.files import temporary_folder
+from tests.distribution import ROOT, WHEELS, Installation, build, copy_torch, copy_tree, run, version_of
 
 USER = 54321
 """The id of a user without an account."""
@@ -98,8 +98,12 @@ class Stranger:
         shutil.copyfile(ROOT / "constraints.txt", constraints)
         pip = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir")
         only_wheels = ("--disable-pip-version-check", "--only-binary", ":all:", "--constraint", str(constraints))
-        self.run(*pip, *only_wheels, *sources(), f"{packages}[torch]")
-        # HARNESS_WHEELS has the packages of the product only.
+        sources: tuple[str, ...] = ()
+        if WHEELS:
+            # This user may not be allowed to read them where they are. They are those of the product only.
+            copy_tree(Path(WHEELS), self.folder / "wheels")
+            sources = ("--no-index", "--find-links", str(self.folder / "wheels"))
+        self.run(*pip, *only_wheels, *sources, f"{packages}[torch]")
         self.run(*pip, *only_wheels, *_TEST_TOOLS)
 
     def use(self) -> None:
@@ -141,11 +145,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", metavar="PYTHON", help="interpreter that every user can read")
     python = parser.parse_args().python or readable_python()
-    with tempfile.TemporaryDirectory(prefix="stranger-") as temporary:
-        # mkdtemp makes it private.
-        Path(temporary).chmod(0o755)
-        stranger = Stranger(Path(temporary) / "user")
-        wheel = build(Path(temporary) / "dist").wheel
+    with temporary_folder("stranger-") as temporary:
+        temporary.chmod(0o755)
+        stranger = Stranger(temporary / "user")
+        wheel = build(temporary / "dist").wheel
         for step, action in (
             (f"installed with {python}", lambda: stranger.install(python, wheel)),
             ("demo, run, score, package, verify, screen", stranger.use),

@@ -3,7 +3,7 @@
 import os
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 from harness.core import paths
 from harness.core.errors import HarnessError
+from harness.core.files import remove_tree
 from harness.core.inputs import cached_files, content_sha256, files_in
 from harness.demo import SIZES
 from harness.engine.resolving import resolve_target
@@ -20,9 +21,10 @@ TINY = SIZES[-1].weights
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(tmp_path: Path) -> Iterator[Path]:
     """A copy of the smallest demo target."""
-    return shutil.copytree(TINY, tmp_path / "models" / "copy")
+    yield shutil.copytree(TINY, tmp_path / "models" / "copy")
+    remove_tree(tmp_path / "models")
 
 
 def _replace(file: Path, create: Callable[[Path], object]) -> None:
