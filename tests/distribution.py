@@ -173,10 +173,10 @@ def copy_tree(source: Path, target: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, target, copy_function=_link_or_copy, dirs_exist_ok=True)
     else:
-        _link_orcopy_tree(str(source), str(target))
+        _link_or_copy(str(source), str(target))
 
 
-def _link_orcopy_tree(source: str, target: str) -> None:
+def _link_or_copy(source: str, target: str) -> None:
     if not Path(target).exists():
         try:
             os.link(source, target)
