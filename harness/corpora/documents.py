@@ -103,15 +103,16 @@ def files_in(folder: Path) -> Iterator[Path]:
     Raises HarnessError if a directory cannot be listed.
     """
 
-    def fail(error: OSError) -> None:
-        raise HarnessError(f"cannot list {error.filename}: {error.strerror}.")
-
-    for place, folders, files in os.walk(folder, onerror=fail):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            file = Path(place) / name
-            if not name.startswith(".") and file.is_file():
-                yield file
+    pending = [folder]
+    while pending:
+        place = pending.pop()
+        try:
+            with os.scandir(place) as entries:
+                shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda one: one.name)
+        except OSError as error:
+            raise HarnessError(f"cannot list {place}: {error.strerror}.") from None
+        yield from (Path(entry.path) for entry in shown if entry.is_file())
+        pending += [Path(entry.path) for entry in reversed(shown) if entry.is_dir(follow_symlinks=False)]
 
 
 def _text_pieces(

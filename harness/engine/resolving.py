@@ -281,6 +281,6 @@ def _is_complete(path: Path) -> bool:
         return any(path.glob("*.safetensors"))
     try:
         shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (OSError, ValueError, KeyError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
     return all((path / os.fspath(shard)).exists() for shard in shards)

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness import __version__
 from harness.core import paths
 from harness.core.errors import HarnessError, UsageError, unknown_name
-from harness.core.files import file_sha256, write_atomically
+from harness.core.files import file_sha256, temporary_folder, write_atomically
 from harness.core.text import shorten
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.environment import plain_environment
@@ -141,14 +141,13 @@ def _answer_of(file: Path, size: int, mtime_ns: int, request: str) -> _Answer:
 def _output(file: Path, request: bytes) -> bytes:
     """Return what the process that imports `file` answers. All its descendants are killed before this returns."""
     with (
-        tempfile.TemporaryDirectory(prefix="harness-schema-", ignore_cleanup_errors=True) as directory,
+        temporary_folder("harness-schema-") as scratch,
         tempfile.TemporaryFile() as stdin,
         tempfile.TemporaryFile() as stdout,
         tempfile.TemporaryFile() as stderr,
     ):
         stdin.write(request)
         stdin.seek(0)
-        scratch = Path(directory)
         process = SandboxedProcess(
             [sys.executable, "-I", "-c", _START, str(paths.PACKAGE.parent), str(file)],
             SandboxPolicy(readable=(file,), writable=(scratch,), file_bytes=_MOST_FILE_BYTES),

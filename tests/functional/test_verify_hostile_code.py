@@ -170,7 +170,7 @@ def test_hostile_text_is_sanitized(bundler: Bundler, draws: Packed, tmp_path: Pa
     words = HOSTILE.replace("'", "")
     bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", f"printf '%s\\n' '{words}'", "exit 5")
     marks = [{"check": HOSTILE, "sentence": HOSTILE}]
-    bundle = altered(bundle, tmp_path / "y.zip", {}, attack=HOSTILE, round=HOSTILE, marks=marks)
+    bundle = altered(bundle, tmp_path / "y.zip", {}, marks=marks)
     done = bundler.machine.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
     page = (tmp_path / "y.verdict.html").read_text()
     assert "red" in done.stdout and "red" in page

@@ -236,6 +236,13 @@ def test_an_import_that_times_out_is_killed_with_its_children(tmp_path: Path, mo
     wait_until(lambda: not processes_that_name(seconds))
 
 
+def test_an_import_that_nests_directories_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    nesting = "import os\nfor _ in range(3_000):\n    os.mkdir('x')\n    os.chdir('x')\nos.chdir('/')\n"
+    assert _fetch(_file(tmp_path, nesting + SOURCE)) and os.listdir(temporary) == []
+
+
 def test_a_running_thread_does_not_delay_the_result(tmp_path: Path) -> None:
     source = SOURCE + "\nimport threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
     assert _fetch(_file(tmp_path, source)).params is not None
