@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -89,10 +90,25 @@ def connect(address: str) -> Any:
                 f"--ray {address}: the cluster refuses the token. "
                 "Set RAY_AUTH_TOKEN, or copy ~/.ray/auth_token from its head."
             ) from None
-        raise HarnessError(
-            f"--ray {address}: no cluster answers ({type(error).__name__}). Start one with ray start --head."
-        ) from None
+        reason, advice = "no cluster answers", "Start one with ray start --head."
+        if address == LOCAL:
+            reason, advice = "Ray did not start on this machine", "Try again, or use --ray none."
+        raise HarnessError(f"--ray {address}: {reason} ({type(error).__name__}). {advice}") from None
     return ray
+
+
+@contextlib.contextmanager
+def last_words(sentence: str) -> Iterator[None]:
+    """Print `sentence` on stderr if this process ends inside the block without leaving it.
+
+    Ray calls `_exit` when one of its own processes dies, so another process has to say it.
+    """
+    command = ["sh", "-c", 'read -r _ || printf "%s\\n" "$0" >&2', sentence]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as shell:
+        try:
+            yield
+        finally:
+            shell.communicate(b"\n")
 
 
 def slots_of(ray: Any, *, threads: int, uses_gpus: bool) -> int:
@@ -128,33 +144,39 @@ class RayExecutor:
         self._slots = 1
         self._slots_known_until = 0.0
         self._gpus = 0
-        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         """Connect to the cluster."""
-        # Ray prints what its nodes report, where this command prints its data.
-        nowhere = self._stack.enter_context(Path(os.devnull).open("w"))
-        self._stack.enter_context(contextlib.redirect_stdout(nowhere))
-        self._ray = connect(self._address)
-        self._stack.callback(self._ray.shutdown)
-        if self._device == "cuda" and not self._ray.cluster_resources().get("GPU", 0):
-            self._stack.close()
-            raise HarnessError(f"--ray {self._address}: the cluster has no GPU. Use --device cpu or auto.")
-        self._gpus = int(self._device != "cpu" and self._ray.cluster_resources().get("GPU", 0) > 0)
-        retry_never = {"max_retries": 0, "num_returns": "streaming"}
-        self._compute = self._ray.remote(**retry_never, _generator_backpressure_num_objects=MESSAGES_AHEAD)(_task)
-        self._forget = self._ray.remote(num_cpus=0, max_retries=0)(forget_runs)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(
+                last_words(
+                    f"harness: --ray {self._address}: this command was killed, or ended by a process of Ray that died. "
+                    "--resume continues the work."
+                )
+            )
+            # Ray prints what its nodes report, where this command prints its data.
+            nowhere = stack.enter_context(Path(os.devnull).open("w"))
+            stack.enter_context(contextlib.redirect_stdout(nowhere))
+            self._ray = connect(self._address)
+            stack.callback(self._ray.shutdown)
+            if self._device == "cuda" and not self._ray.cluster_resources().get("GPU", 0):
+                raise HarnessError(f"--ray {self._address}: the cluster has no GPU. Use --device cpu or auto.")
+            self._gpus = int(self._device != "cpu" and self._ray.cluster_resources().get("GPU", 0) > 0)
+            retry_never = {"max_retries": 0, "num_returns": "streaming"}
+            self._compute = self._ray.remote(**retry_never, _generator_backpressure_num_objects=MESSAGES_AHEAD)(_task)
+            self._forget = self._ray.remote(num_cpus=0, max_retries=0)(forget_runs)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Disconnect. Runs in progress are continued by the next command."""
-        for task in self._tasks.values():
-            task.received.discard()
-        for node in list(self._stored):
-            self._delete_copies(node)
-        if self._deletions:
-            self._ray.wait(self._deletions, num_returns=len(self._deletions), timeout=_FINISHING_SECONDS)
-        self._stack.close()
+        with self._stack:
+            for task in self._tasks.values():
+                task.received.discard()
+            for node in list(self._stored):
+                self._delete_copies(node)
+            if self._deletions:
+                self._ray.wait(self._deletions, num_returns=len(self._deletions), timeout=_FINISHING_SECONDS)
 
     @property
     def has_room(self) -> bool:

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from harness.runs.folder import RunFolder
@@ -119,6 +120,24 @@ def test_sigterm_says_how_to_continue_and_nothing_else(machine: Machine) -> None
     _, err = driver.communicate(timeout=120)
     assert driver.returncode == 130 and "harness sweep --resume" in err.splitlines()[-1]
     assert len(err.splitlines()) < 5, err
+
+
+@pytest.mark.parametrize("victim", ["ray::DashboardAgent", "raylet/raylet"])
+def test_a_dead_process_of_ray_ends_the_command_with_a_sentence(machine: Machine, victim: str) -> None:
+    file = _write_sweep(machine, pause=0.5, seeds=4)
+    driver = machine.start("sweep", str(file), "--attacks", str(PLUGINS), "--ray", "local")
+    node = machine.folder / "state" / "node" / "runs"
+    wait_until(lambda: any(RunFolder(path).store.exists() for path in node.glob("*")))
+    for child in psutil.Process(driver.pid).children(recursive=True):
+        if any(victim in part for part in child.cmdline()[:1]):
+            child.kill()
+    _, err = driver.communicate(timeout=240)
+    assert driver.returncode == 1
+    assert err.splitlines()[-1].startswith(
+        "harness: --ray local: this command was killed, or ended by a process of Ray"
+    )
+    machine.run_process("sweep", "--resume", "latest", "--ray", "none")
+    assert [run_status(folder) for folder in machine.folders()] == [Status.FINISHED] * 4
 
 
 def test_a_run_that_fails_on_a_node_does_not_stop_the_others(machine: Machine) -> None:
