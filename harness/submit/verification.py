@@ -1,7 +1,7 @@
 """Verify a bundle: unpack it, run its code in a sandbox within the budget, and compare the submissions."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,12 @@ class OrganizerInputs:
     answers: Path | None = None
     budget: float | None = None
     find_rate: Callable[[CodeSpec, BudgetMachine | None], float | None] = lambda spec, machine: None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files with prefixes and answers, which the code must not find."""
+        own = () if self.round is None else self.round.files
+        return (*own, *filter(None, (self.prefixes, self.answers)))
 
 
 @dataclass(frozen=True)
@@ -136,7 +142,7 @@ class Verification:
             name = None if machine is None else machine.name
             self._report |= {"budget_s": budget, "budget_machine": name, "official_per_s": rate}
             wall = budget if machine is None or rate is None else budget * (machine.official_per_s / rate)
-            self._run_code(judging.prefixes, settings, environment, models=folders, wall=wall)
+            self._run_code(judging.prefixes, settings, environment, models=folders, hidden=inputs.files, wall=wall)
             produced = self._read_produced(judging)
             self._score("produced", produced, judging)
             if submitted is None:
@@ -184,12 +190,13 @@ class Verification:
         environment: CodeEnvironment,
         *,
         models: Mapping[str, Path],
+        hidden: Iterable[Path],
         wall: float,
     ) -> None:
         """Run run.sh on the prefixes. It can read itself, its environment and the models, and write to its scratch.
 
-        `models` maps environment variables to the folders of the target and the reference model. `wall` is the budget
-        in wall seconds.
+        `models` maps environment variables to the folders of the target and the reference model. The code cannot read
+        the files `hidden`, even where a model's folder contains them. `wall` is the budget in wall seconds.
         """
         settings.on_step(f"running the code, within {format_duration(wall)}")
         code, scratch = self._folder / "code", self._out.parent
@@ -206,6 +213,7 @@ class Verification:
             ["bash", str(code / "run.sh"), str(scratch / "prefixes.npy"), str(self._out)],
             scratch=scratch,
             readable=(code, *environment.readable, *models.values()),
+            hidden=hidden,
             variables=variables,
             seconds=wall + _startup_allowance(wall),
             network=False,
