@@ -264,5 +264,7 @@ def local_package_indexes() -> list[Path]:
         for word in value.split() if option in (*_INDEX_SETTINGS, *_FILE_SETTINGS) else ():
             path = unquote(urlparse(word).path) if word.startswith("file:") else word
             if path.startswith("/") and path != "/":
-                paths[Path(path)] = None
-    return [path for path in paths if path.exists()]
+                # An index is a folder simple/ with links to files next to it.
+                is_index = word.startswith("file:") and Path(path).name == "simple"
+                paths[Path(path).parent if is_index else Path(path)] = None
+    return [path for path in paths if path.exists() and path != Path("/")]
