@@ -10,6 +10,8 @@ from harness.runs import subcommand
 _SOURCE = """
 import json, pathlib, signal, sys, time
 folder = pathlib.Path(sys.argv[1])
+if (folder / "completes").exists():
+    signal.signal(signal.SIGINT, lambda *_: (folder / "interrupted").touch())
 try:
     print("harness: hashing", file=sys.stderr, flush=True)
     (folder / "started").write_text(json.dumps(sys.argv[2:]))
@@ -32,6 +34,10 @@ class StubCommand:
         script = folder / "stub.py"
         script.write_text(_SOURCE)
         monkeypatch.setattr(subcommand, "PROGRAM", (sys.executable, str(script), str(folder)))
+
+    def complete_after_interrupt(self) -> None:
+        """Let the command ignore an interrupt, as one does that has begun to start a run."""
+        (self.folder / "completes").touch()
 
     def release(self) -> None:
         """Let the command finish."""
