@@ -26,7 +26,7 @@ def scores_and_pace(comparison: Comparison) -> Table:
             run.id,
             run.shown_attack,
             run.status.words,
-            *_score_cells(run.whole.score),
+            *_score_cells(run, run.whole.score),
             _time(run),
             format_number(run.suffixes_per_s),
         )
@@ -40,7 +40,7 @@ def scores_on_unreachable(comparison: Comparison) -> Table:
     if comparison.unreachable is None:
         return []
     rows = [
-        (run.id, run.shown_attack, *_score_cells(run.unreachable.score))
+        (run.id, run.shown_attack, *_score_cells(run, run.unreachable.score))
         for run in comparison.runs
         if run.unreachable is not None
     ]
@@ -182,7 +182,9 @@ def _score_header(part: Part) -> tuple[str, str]:
     return f"Recall@{part.cap}", "precision"
 
 
-def _score_cells(score: Score) -> tuple[str, str]:
+def _score_cells(run: ComparedRun, score: Score) -> tuple[str, str]:
+    if not run.guesses:
+        return NO_VALUE, NO_VALUE
     interval = format_interval(score.interval.low, score.interval.high)
     return f"{format_score(score.recall_at_cap)} {interval}", format_score(score.precision_at_cap)
 
