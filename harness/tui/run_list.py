@@ -249,7 +249,7 @@ def _trend_of(run: RunSummary, scale: float) -> Drawn:
     highest = max(run.trend, default=1.0) if run.is_blind else scale
 
     def draw(width: int) -> list[Span]:
-        values = run.trend[:: -(-len(run.trend) // width)] if run.trend else ()
+        values = run.trend[:: -(-len(run.trend) // width)] if run.trend and run.guesses else ()
         return [(spark(values, highest or 1.0), "active")]
 
     return draw

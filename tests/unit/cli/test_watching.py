@@ -2,13 +2,16 @@
 
 import dataclasses
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from harness.cli import watching
 from harness.runs.eta import EtaBasis
+from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from tests.unit.cli.command_line import CommandLine
@@ -80,6 +83,37 @@ def test_a_run_without_a_guess_has_no_score_in_any_command(harness: CommandLine,
     (row,) = harness("runs").out.splitlines()[1:]
     assert "  –  " in row and "0.00" not in row
     assert harness("show", run.folder.id, "--json").json["recall_at_cap"] == 0.0
+
+
+def test_an_interrupt_ends_a_start_only_before_the_run_is_recorded(home: Path) -> None:
+    started: list[str] = []
+    with pytest.raises(KeyboardInterrupt), watching.interrupts_after_start("abcd-some"):
+        signal.raise_signal(signal.SIGINT)
+    with watching.interrupts_after_start("abcd-some") as is_interrupted:
+        folder = recorded_run(home).folder
+        signal.raise_signal(signal.SIGINT)
+        started.append(folder.id)
+    assert started == ["abcd-some"] and is_interrupted.is_set()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_run_that_was_started_when_the_start_was_interrupted_is_named(
+    home: Path, capsys: pytest.CaptureFixture[str], detach: bool
+) -> None:
+    def start() -> RunFolder:
+        folder = recorded_run(home).folder
+        signal.raise_signal(signal.SIGINT)
+        return folder
+
+    code = 0
+    try:
+        watching.start_and_follow("abcd-some", start, detach=detach, json=False)
+    except typer.Exit as ending:
+        code = ending.exit_code
+    printed = capsys.readouterr()
+    assert code == (0 if detach else 130)
+    assert printed.out == ("abcd-some\n" if detach else "") and "harness watch abcd-some" in printed.err
 
 
 def test_a_log_is_printed_as_json(harness: CommandLine, home: Path) -> None:
