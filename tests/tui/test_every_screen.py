@@ -126,7 +126,7 @@ def recorded_in(state: Status, job: RecordedJob) -> RecordedJob:
     return job
 
 
-@pytest.fixture(params=first_is_fast([Status.RUNNING, *(one for one in Status if one is not Status.RUNNING)], fast=2))
+@pytest.fixture(params=first_is_fast([Status.RUNNING, *(one for one in Status if one is not Status.RUNNING)], fast=1))
 def state(request: pytest.FixtureRequest) -> Status:
     return Status(request.param)
 
