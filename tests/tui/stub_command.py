@@ -14,6 +14,8 @@ if (folder / "completes").exists():
     signal.signal(signal.SIGINT, lambda *_: (folder / "interrupted").touch())
 try:
     print("harness: hashing", file=sys.stderr, flush=True)
+    with (folder / "commands").open("a") as file:
+        print(*sys.argv[2:], file=file)
     (folder / "started").write_text(json.dumps(sys.argv[2:]))
     while not (folder / "release").exists():
         time.sleep(0.02)
@@ -42,6 +44,11 @@ class StubCommand:
     def release(self) -> None:
         """Let the command finish."""
         (self.folder / "release").touch()
+
+    @property
+    def commands(self) -> list[str]:
+        """The arguments of each command that was started."""
+        return (self.folder / "commands").read_text().splitlines()
 
     def has(self, name: str) -> bool:
         """Return whether the command wrote the file `name`."""

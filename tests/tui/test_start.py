@@ -11,10 +11,12 @@ from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.launch import stop_run
 from harness.runs.summary import run_summary
 from harness.tui.form_history import save_values
+from harness.tui.pages.runs import FIRST_RUN, FirstRun
 from harness.tui.run_list import HEADING
+from harness.tui.screens.run import RunScreen
 from tests.functional.machine import OVER, PLUGINS, ROOT, wait_until
 from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, text_of, typed, written
-from tests.tui.piloting import notifications, play_screen, until
+from tests.tui.piloting import notifications, play_app, play_screen, until
 from tests.tui.stub_command import StubCommand
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -144,7 +146,6 @@ def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, place: Path, m
         await until(pilot, lambda: command.has("started"))
         await until(pilot, lambda: text_of(pilot, "#message") == "starting … hashing")
         await pilot.press("escape")
-        assert text_of(pilot, "#message") == "cancelling …"
         await until(pilot, lambda: text_of(pilot, "#message") == "cancelled before the run started.")
         assert command.has("interrupted")
         assert stage(pilot).results == []
@@ -200,6 +201,21 @@ def test_cancelling_names_exactly_the_runs_that_exist(place: Path) -> None:
     play_screen(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
     for folder in all_run_folders():
         stop_run(folder)
+
+
+def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = StubCommand(place / "stub", monkeypatch)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: isinstance(pilot.app.focused, FirstRun))
+        await pilot.press("enter")
+        await until(pilot, lambda: command.has("started"))
+        await pilot.press("enter", "enter")
+        command.release()
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+
+    play_app(scenario)
+    assert command.commands == [" ".join([*FIRST_RUN, "--json"])]
 
 
 def test_a_start_continues_after_the_application(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
