@@ -26,7 +26,7 @@ _TEAM = 'name = "Strangers"\n\n[[members]]\nname = "A. Stranger"\naffiliation = 
 _DESCRIPTION = "# What is new\n\nNothing: the likeliest token at each step.\n"
 _SANDBOX_TESTS = ("tests/unit/sandbox", "tests/functional/test_sandbox.py", "tests/functional/test_secrecy.py")
 _TESTS = {"hostile": ("tests/hostile",), "sandbox": (*_SANDBOX_TESTS, "-m", "not slow")}
-_TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
+_TEST_TOOLS = ("hypothesis", "optuna", "pytest", "pytest-timeout", "pytest-xdist")
 _INSTALLER_SETTINGS = ("PIP_", "SSL_CERT_", "REQUESTS_CA_", "http_proxy", "https_proxy", "no_proxy")
 
 

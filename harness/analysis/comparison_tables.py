@@ -3,6 +3,7 @@
 Cells contain text from records and files unchanged. The caller sanitizes them before printing.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
@@ -26,7 +27,7 @@ def scores_and_pace(comparison: Comparison) -> Table:
             run.id,
             run.shown_attack,
             run.status.words,
-            *_score_cells(run.whole.score),
+            *_score_cells(run, run.whole.score),
             _time(run),
             format_number(run.suffixes_per_s),
         )
@@ -40,7 +41,7 @@ def scores_on_unreachable(comparison: Comparison) -> Table:
     if comparison.unreachable is None:
         return []
     rows = [
-        (run.id, run.shown_attack, *_score_cells(run.unreachable.score))
+        (run.id, run.shown_attack, *_score_cells(run, run.unreachable.score))
         for run in comparison.runs
         if run.unreachable is not None
     ]
@@ -61,7 +62,7 @@ def recall_over_budget(comparison: Comparison) -> Table:
     header = ("run", *(f"{100 * share:g} %" for share in BUDGET_SHARES))
     on_part = [f"{header_cell} unreachable" for header_cell in header[1:]] if comparison.unreachable else []
     rows = [
-        (run.id, *_recalls(run.whole), *([] if run.unreachable is None else _recalls(run.unreachable)))
+        (run.id, *_recalls(run, run.whole), *([] if run.unreachable is None else _recalls(run, run.unreachable)))
         for run in comparison.runs
     ]
     return [(*header, *on_part), *rows]
@@ -97,7 +98,7 @@ def recall_over_standard_budget(comparison: Comparison) -> Table:
             run.id,
             _seconds(run.scale.wall(run.elapsed_s)),
             _seconds(clock.time(run.scale, run.elapsed_s)),
-            *map(format_score, run.recall_at_shares_on(clock)),
+            *_shown_recalls(run, run.recall_at_shares_on(clock)),
         )
         for run in comparison.runs
     ]
@@ -166,23 +167,31 @@ def contrast_lines(comparison: Comparison, contrast: Contrast, where: str) -> li
 
 
 def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
-    """Return each contrast of a pair of runs with the name of its examples."""
+    """Return each contrast of a pair of runs with the name of its examples; none if a run has no guess."""
     pairs = (
         ("all examples", comparison.contrast),
         ("the unreachable examples", comparison.unreachable_contrast),
     )
-    return [(where, contrast) for where, contrast in pairs if contrast is not None]
+    have_guesses = all(run.guesses for run in comparison.runs)
+    return [(where, contrast) for where, contrast in pairs if contrast is not None and have_guesses]
 
 
-def _recalls(trajectory: Trajectory) -> list[str]:
-    return [format_score(recall) for recall in trajectory.recall_at_shares]
+def _recalls(run: ComparedRun, trajectory: Trajectory) -> list[str]:
+    return _shown_recalls(run, trajectory.recall_at_shares)
+
+
+def _shown_recalls(run: ComparedRun, recalls: Iterable[float | None]) -> list[str]:
+    """Return the recalls as text. Those of a run without a guess say nothing."""
+    return [format_score(recall if run.guesses else None) for recall in recalls]
 
 
 def _score_header(part: Part) -> tuple[str, str]:
     return f"Recall@{part.cap}", "precision"
 
 
-def _score_cells(score: Score) -> tuple[str, str]:
+def _score_cells(run: ComparedRun, score: Score) -> tuple[str, str]:
+    if not run.guesses:
+        return NO_VALUE, NO_VALUE
     interval = format_interval(score.interval.low, score.interval.high)
     return f"{format_score(score.recall_at_cap)} {interval}", format_score(score.precision_at_cap)
 

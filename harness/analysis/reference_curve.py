@@ -58,7 +58,7 @@ def _best_other_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSummar
                 and other.data_sha256 == spec.data_sha256
                 and not other.is_partial
             )
-            if is_comparable and (summary := run_summary(folder)).recall_at_cap is not None:
+            if is_comparable and (summary := run_summary(folder)).known_recall is not None:
                 others.append((folder, summary))
         except HarnessError:
             continue  # a run that cannot be read is no reference

@@ -19,6 +19,7 @@ from harness.cli import output
 from harness.cli.options import Attacks
 from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup
 from harness.core.errors import HarnessError, UsageError
+from harness.runs.trash import free_expired
 
 PANELS = {
     "Runs": {
@@ -29,7 +30,7 @@ PANELS = {
         "show": ("run_records:show", "Show a run: what it was given, how it went, its score."),
         "logs": ("run_records:logs", "Print the log of a run's worker."),
         "export": ("export:export", "Write a run to a file, or log it to MLflow."),
-        "runs": ("run_records:app", "List, annotate, queue and delete runs."),
+        "runs": ("run_records:app", "List, annotate, queue, delete and restore runs."),
         "demo": ("demo:demo", "Run the baseline attack on the bundled demo target."),
     },
     "Attacks": {
@@ -106,6 +107,7 @@ def open_screen(
     if version:
         print(__version__)
         raise typer.Exit
+    free_expired()
     if context.invoked_subcommand is not None:
         if attacks is not None:
             raise typer.BadParameter("write it after the command: harness run ATTACK --attacks DIR")

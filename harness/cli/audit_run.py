@@ -11,7 +11,7 @@ import typer
 from harness.cli.audit_findings import print_findings
 from harness.cli.options import Detach, Json, Seed, ShareDevice, budget_seconds, round_option
 from harness.cli.output import say
-from harness.cli.watching import follow_audit, print_detached
+from harness.cli.watching import follow_audit, interrupts_after_start, leave, print_detached
 from harness.core.audit import Audit, AuditInputs
 from harness.core.spec import TargetRecord
 from harness.jobs.audit.planning import plan_audit
@@ -65,25 +65,28 @@ def run_audit(
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "audit"
     id_ = new_run_id(f"{audit.name}-{label}")
 
-    folder = start_job(
-        id_,
-        lambda run: plan_audit(
-            audit,
-            inputs,
-            id_=id_,
-            subject=name,
-            sources=files,
-            models=models,
-            budget=seconds,
-            seed=options.seed,
-            shares_device=options.share_device,
-            folder=run.inputs,
-            calibrations=planned_calibrations(models),
-        ),
-    )
-    if options.detach:
-        print_detached(folder, json=options.json)
-        return
+    with interrupts_after_start(id_) as is_interrupted:
+        folder = start_job(
+            id_,
+            lambda run: plan_audit(
+                audit,
+                inputs,
+                id_=id_,
+                subject=name,
+                sources=files,
+                models=models,
+                budget=seconds,
+                seed=options.seed,
+                shares_device=options.share_device,
+                folder=run.inputs,
+                calibrations=planned_calibrations(models),
+            ),
+        )
+        if options.detach:
+            print_detached(folder, json=options.json)
+            return
+    if is_interrupted.is_set():
+        leave(folder)
     say(f"audit {folder.id} · Ctrl-C leaves it running")
     try:
         follow_audit(folder)

@@ -48,6 +48,13 @@ def record_names(incomplete: str) -> list[str]:
     return list(dict.fromkeys([*run_names(incomplete), *tuning_names(incomplete), *sweep_names(incomplete)]))
 
 
+def deleted_names(incomplete: str) -> list[str]:
+    """Return the ids of deleted runs, tunings and sweeps that begin with `incomplete`, the last deleted first."""
+    from harness.runs.trash import restorable
+
+    return [id_ for id_ in dict.fromkeys(one.id for one in restorable()) if id_.startswith(incomplete)]
+
+
 def parent_names(incomplete: str) -> list[str]:
     """Return the ids of tunings and sweeps that begin with `incomplete`."""
     return [name for name in (*tuning_names(incomplete), *sweep_names(incomplete)) if name != "latest"]

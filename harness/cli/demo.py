@@ -3,7 +3,7 @@
 from harness.cli.options import DeviceOptions, Json, Plain, RunOptions, Seed
 from harness.cli.output import is_terminal, say
 from harness.cli.resolving import ResolvedRun, resolve_run
-from harness.cli.watching import follow_or_detach
+from harness.cli.watching import interrupts_after_start, start_and_follow
 from harness.core.extras import install_sentence, missing_module
 from harness.jobs.attack.planning import start_attack
 
@@ -27,10 +27,11 @@ def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
 
         # Before the run starts, so that bad settings are reported first.
         app = HarnessApp(notice=notice)
-        app.watched = start_attack(plan.spec, plan.attack)
+        with interrupts_after_start(plan.spec.id):
+            app.watched = start_attack(plan.spec, plan.attack)
         show(app)
         return
-    follow_or_detach(start_attack(plan.spec, plan.attack), detach=False, json=json)
+    start_and_follow(plan.spec.id, lambda: start_attack(plan.spec, plan.attack), detach=False, json=json)
 
 
 def _baseline(seed: int) -> ResolvedRun:

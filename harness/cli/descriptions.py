@@ -147,9 +147,9 @@ def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tup
         return [*rows, ("rows", f"{summary.guesses:,} committed")]
     rows.append(("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"))
     rows.append(("score", score_text(summary)))
-    if summary.recall_interval_unit:
+    if summary.interval_text:
         rows.append(("interval", f"95 %, bootstrap over {summary.recall_interval_unit}s"))
-    if summary.exact_at_1 is not None and summary.any_of_n is not None:
+    if summary.guesses and summary.exact_at_1 is not None and summary.any_of_n is not None:
         bound = f"upper bound (any guess) {format_score(summary.any_of_n)}"
         rows.append(("candidates", f"exact@1 {format_score(summary.exact_at_1)}, {bound}"))
     if summary.rows_left_out:

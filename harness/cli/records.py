@@ -1,24 +1,41 @@
 """Find the runs, tunings and sweeps that commands name by an id; all ids are distinct."""
 
+from harness.core.paths import runs_home
 from harness.runs.folder import RunFolder, all_run_folders, matching_id, run_folder
 from harness.runs.record_files import RecordFiles
+from harness.runs.trash import Deleted, restorable
 from harness.runs.tuning import TUNINGS, Tuning, runs_of
 from harness.sweeps.record import SWEEPS, Sweep
 
 _PARENTS: dict[str, RecordFiles[Tuning] | RecordFiles[Sweep]] = {"tuning": TUNINGS, "sweep": SWEEPS}
 
 
-def find_record(name: str) -> RunFolder | Tuning | Sweep:
+def find_record(name: str, *, also_damaged: bool = False) -> RunFolder | Tuning | Sweep:
     """Return the run, tuning or sweep called `name`: an id, an unambiguous beginning of one, or `latest` for a run.
 
-    Raises HarnessError if there is none, or more than one.
+    also_damaged: a directory of a run counts even if it has no spec. Raises HarnessError if there is none, or more than
+    one.
     """
     if name == "latest":
         return run_folder(name)
     folders = {folder.id: folder for folder in all_run_folders()}
+    if also_damaged:
+        folders |= {path.name: RunFolder(path) for path in runs_home().glob("*/")}
     others = {id_: records for records in _PARENTS.values() for id_ in records.ids()}
     id_ = matching_id("run", name, [*folders, *others], see="harness runs")
     return folders[id_] if id_ in folders else others[id_].named(id_)
+
+
+def deletion_named(name: str) -> list[Deleted]:
+    """Return what is restored for the id of a deleted run, tuning or sweep, or an unambiguous beginning of one.
+
+    With a tuning or a sweep comes all that the same command deleted. Raises HarnessError if there is none, or more than
+    one.
+    """
+    found = restorable()
+    id_ = matching_id("deleted run", name, dict.fromkeys(one.id for one in found), see="harness runs restore")
+    newest = next(one for one in found if one.id == id_)
+    return [newest] if newest.kind == "runs" else [one for one in found if one.deleted_at == newest.deleted_at]
 
 
 def noun_of_parent(id_: str) -> str:
@@ -34,6 +51,6 @@ def runs_under(parent: Tuning | Sweep) -> list[RunFolder]:
     return [folder for folder in folders if folder.spec_file.is_file()]
 
 
-def remove_parent(parent: Tuning | Sweep) -> None:
-    """Delete the record of a tuning or a sweep. Its runs stay."""
-    (TUNINGS if isinstance(parent, Tuning) else SWEEPS).remove(parent.id)
+def delete_parent(parent: Tuning | Sweep, deleted_at: int) -> list[Deleted]:
+    """Move the record of a tuning or a sweep to the trash. Its runs stay. Raises HarnessError if that fails."""
+    return (TUNINGS if isinstance(parent, Tuning) else SWEEPS).delete(parent.id, deleted_at)

@@ -29,7 +29,7 @@ from harness.cli.output import is_terminal, print_json, sanitize, say
 from harness.cli.repeating import RunRequest, request_like
 from harness.cli.resolving import current_weights, resolve_run
 from harness.cli.typer_classes import is_given
-from harness.cli.watching import follow, follow_or_detach
+from harness.cli.watching import follow, follow_or_detach, start_and_follow
 from harness.core.rounds import preset_text
 from harness.core.spec import cluster_device
 from harness.jobs.attack.planning import start_attack
@@ -99,7 +99,7 @@ def run(
     if dry_run:
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return
-    follow_or_detach(start_attack(plan.spec, plan.attack), detach=detach, json=json)
+    start_and_follow(plan.spec.id, lambda: start_attack(plan.spec, plan.attack), detach=detach, json=json)
 
 
 def _cluster_devices(shards: int | None, ray: str | None, devices: str | None) -> str:

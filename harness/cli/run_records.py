@@ -1,4 +1,4 @@
-"""Commands that list, show, annotate, queue and delete recorded runs; `harness runs` is their group."""
+"""Commands that list, show and annotate recorded runs; `harness runs` is their group."""
 
 import itertools
 from typing import Annotated
@@ -14,8 +14,9 @@ from harness.cli.options import (
     Run,
     round_option,
 )
-from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
-from harness.cli.records import find_record, remove_parent, runs_under
+from harness.cli.output import align_columns, print_error, print_json, sanitize, say
+from harness.cli.records import find_record
+from harness.cli.run_deletion import deleted_size, restore, rm
 from harness.cli.run_queue import queue
 from harness.cli.sweep_show import print_sweep
 from harness.cli.token_probabilities import token_probabilities
@@ -26,8 +27,8 @@ from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.text import format_score
 from harness.core.times import date_and_time, format_duration
-from harness.runs.folder import RunFolder, remove_run, run_folder
-from harness.runs.launch import is_over, stop_run
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder, run_folder
 from harness.runs.listing import matching_summaries
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
@@ -57,7 +58,7 @@ def list_runs(
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="List only the newest N runs.")] = None,
     json: Json = False,
 ) -> None:
-    """List, annotate, queue and delete runs.
+    """List, annotate, queue, delete and restore runs.
 
     Without a command, runs are listed, newest first; after the attack stand the parameters that are not its defaults.
     `harness tune --list` lists tunings, `harness sweep list` sweeps.
@@ -79,6 +80,8 @@ def list_runs(
         say("no run matches.")
     else:
         say("no runs yet. `harness run ATTACK --round ROUND` starts one.")
+    if not json and (size := deleted_size()):
+        say(f"deleted runs hold {size}: `harness runs restore` lists them, `harness runs rm --now` frees the disk.")
 
 
 def _table(summaries: list[RunSummary]) -> str:
@@ -89,7 +92,7 @@ def _table(summaries: list[RunSummary]) -> str:
 
 
 def _row(summary: RunSummary) -> tuple[str, ...]:
-    recall = "blind" if summary.is_blind else format_score(summary.recall_at_cap)
+    recall = "blind" if summary.is_blind else format_score(summary.known_recall)
     return (
         summary.id,
         summary.status.words,
@@ -110,52 +113,6 @@ def _time(summary: RunSummary) -> str:
 
 
 @app.command()
-def rm(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN",
-            help=f"{RUN_HELP} Or the id of a tuning or a sweep, which is deleted with its runs.",
-            autocompletion=record_names,
-        ),
-    ],
-    force: Annotated[bool, typer.Option("--force", help="Stop a run that is still running, then delete it.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    json: Json = False,
-) -> None:
-    """Delete runs and everything they recorded.
-
-    In a terminal it asks before it deletes.
-    """
-    found = [find_record(name) for name in runs]
-    parents = {one.id: one for one in found if not isinstance(one, RunFolder)}
-    folders = {one: None for one in found if isinstance(one, RunFolder)}
-    folders |= {folder: None for parent in parents.values() for folder in runs_under(parent)}
-    ids = [*(folder.id for folder in folders), *parents]
-    if is_terminal() and not yes:
-        shown = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
-        typer.confirm(f"Delete {pluralize(len(folders), 'run')} ({shown})?", abort=True, err=True)
-    if not force:
-        for folder in folders:
-            if folder.is_alive and not is_over(folder):
-                raise HarnessError(
-                    f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force."
-                )
-    for folder in folders:
-        if force and folder.is_alive:
-            stop_run(folder)
-        remove_run(folder)
-        if not json:
-            print(folder.id, flush=True)
-    for id_, parent in parents.items():
-        remove_parent(parent)
-        if not json:
-            print(id_)
-    if json:
-        print_json({"removed": ids})
-
-
-@app.command()
 def note(
     run: Run,
     text: Annotated[
@@ -166,8 +123,12 @@ def note(
     """Attach a note to a run, or print its note."""
     folder = run_folder(run)
     if text is not None:
-        write_atomically(folder.note, text)
-    shown = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
+        try:
+            write_atomically(folder.note, text)
+        except OSError as error:
+            raise HarnessError(f"{folder.note}: cannot be written ({error.strerror}).") from None
+    with as_harness_error(folder.note):
+        shown = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
     if json:
         print_json({"run": folder.id, "note": shown})
     elif text is None:
@@ -189,7 +150,8 @@ def tag(
         remove_tags(folder, tags or ())
     elif tags:
         add_tags(folder, tags)
-    shown = tags_of(folder)
+    with as_harness_error(folder.tags):
+        shown = tags_of(folder)
     if json:
         print_json({"run": folder.id, "tags": list(shown)})
     elif not tags:
@@ -197,6 +159,8 @@ def tag(
 
 
 app.command()(queue)
+app.command()(rm)
+app.command()(restore)
 
 
 def logs(

@@ -1,8 +1,12 @@
 """Follow a run from a terminal: the status line, the outcome, and the log as it grows."""
 
 import codecs
+import contextlib
+import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import typer
 
@@ -37,6 +41,48 @@ def follow(folder: RunFolder, *, json: bool) -> None:
     elif summary.status not in (Status.CRASHED, Status.LOST):
         _print_outcome(summary)
     _exit_as(summary)
+
+
+@contextlib.contextmanager
+def interrupts_after_start(run_id: str) -> Iterator[threading.Event]:
+    """Let Ctrl-C end the block only as long as the run has no record, so that no run starts without being named.
+
+    Afterwards Ctrl-C sets the event, and the block is completed.
+    """
+    record, is_interrupted = RunFolder.of(run_id).spec_file, threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        if not record.exists():
+            raise KeyboardInterrupt
+        is_interrupted.set()
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield is_interrupted
+        return
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield is_interrupted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def start_and_follow(run_id: str, start: Callable[[], RunFolder], *, detach: bool, json: bool) -> None:
+    """Start a run, then follow it, or only name it. Raises as `start` and `follow` do."""
+    with interrupts_after_start(run_id) as is_interrupted:
+        folder = start()
+        if detach:
+            print_detached(folder, json=json)
+            return
+    if is_interrupted.is_set():
+        leave(folder)
+    follow_or_detach(folder, detach=False, json=json)
+
+
+def leave(folder: RunFolder) -> NoReturn:
+    """Say that the run continues, and raise typer.Exit(130), the exit code of Ctrl-C."""
+    say(f"{folder.id} continues. `harness watch {folder.id}` shows it, `harness stop {folder.id}` stops it.")
+    raise typer.Exit(130)
 
 
 def follow_or_detach(folder: RunFolder, *, detach: bool, json: bool) -> None:
@@ -76,8 +122,7 @@ def _wait_for_end(folder: RunFolder) -> RunSummary:
                 is_young = time.monotonic() - began < _FIRST_SECONDS
                 time.sleep(_FIRST_REFRESH_SECONDS if is_young else _REFRESH_SECONDS)
     except KeyboardInterrupt:
-        say(f"{folder.id} continues. `harness watch {folder.id}` shows it, `harness stop {folder.id}` stops it.")
-        raise typer.Exit(130) from None
+        leave(folder)
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:

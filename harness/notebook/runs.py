@@ -273,7 +273,7 @@ class RunList(Sequence[Run]):
                 one.status.words,
                 one.labelled_attack,
                 one.round,
-                "blind" if one.is_blind else format_score(one.recall_at_cap) + one.interval_text,
+                "blind" if one.is_blind else format_score(one.known_recall) + one.interval_text,
                 date_and_time(one.created_at),
             )
             for one in self._summaries

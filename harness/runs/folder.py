@@ -4,13 +4,14 @@ import contextlib
 import operator
 import os
 import secrets
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from harness.core.errors import HarnessError, unknown_name
-from harness.core.files import is_locked, remove_tree, try_lock
+from harness.core.files import is_locked, try_lock
 from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
 from harness.core.text import shorten
@@ -18,6 +19,7 @@ from harness.jobs import read_spec
 from harness.jobs.attack.spec import AttackSpec
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.errors import as_harness_error
+from harness.runs.trash import Deleted, free, move_to_trash
 
 _ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 _DELETE_SECONDS = 6.0
@@ -233,15 +235,30 @@ def matching_id(kind: str, name: str, known: Iterable[str], *, see: str) -> str:
     return matches[0]
 
 
+def delete_run(folder: RunFolder, deleted_at: int) -> Deleted:
+    """Move a run to the trash; `deleted_at` is in nanoseconds since the epoch.
+
+    Raises HarnessError if its supervisor holds the lock, or if it cannot be moved.
+    """
+    with contextlib.suppress(OSError):
+        # The owner may need this permission for the rename.
+        folder.path.chmod(0o700)
+    lock: contextlib.AbstractContextManager[object] | None
+    try:
+        # The supervisor of a run that is over holds the lock until it has closed the store.
+        lock = try_lock(folder.lock, patience=_DELETE_SECONDS)
+    except IsADirectoryError:
+        # No supervisor can hold it.
+        lock = contextlib.nullcontext()
+    except OSError as error:
+        raise HarnessError(f"{folder.path}: cannot be deleted ({error.strerror}).") from None
+    if lock is None:
+        raise HarnessError(f"{folder.id} is still running and was not deleted. Stop it first.")
+    with lock:
+        return move_to_trash(folder.path, deleted_at)
+
+
 def remove_run(folder: RunFolder) -> None:
-    """Delete a run that is not alive. Raises HarnessError if its supervisor holds the lock."""
-    with contextlib.ExitStack() as stack:
-        if folder.path.is_dir():
-            # The supervisor of a run that is over holds the lock until it has closed the store.
-            lock = try_lock(folder.lock, patience=_DELETE_SECONDS)
-            if lock is None:
-                raise HarnessError(f"{folder.id} is still running and was not deleted. Stop it first.")
-            stack.enter_context(lock)
-        # The spec goes first: a directory without one is not a run.
-        folder.spec_file.unlink(missing_ok=True)
-        remove_tree(folder.path)
+    """Delete a run for good, if it exists. Raises as `delete_run` does."""
+    if folder.path.exists():
+        free(delete_run(folder, time.time_ns()))

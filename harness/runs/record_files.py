@@ -11,6 +11,7 @@ from harness.core.files import create_folder, write_atomically
 from harness.core.paths import state_home
 from harness.core.text import shorten
 from harness.runs.folder import matching_id
+from harness.runs.trash import Deleted, move_to_trash
 
 ModelType = TypeVar("ModelType", bound=BaseModel)
 
@@ -58,7 +59,6 @@ class RecordFiles(Generic[ModelType]):
         except (OSError, ValidationError) as error:
             raise HarnessError(f"{file}: cannot be read ({shorten(str(error), 120)}).") from None
 
-    def remove(self, id_: str) -> None:
-        """Delete a record and the files beside it. Its runs stay."""
-        for file in self.file_of(id_).parent.glob(f"{id_}.*"):
-            file.unlink(missing_ok=True)
+    def delete(self, id_: str, deleted_at: int) -> list[Deleted]:
+        """Move a record and the files beside it to the trash. Its runs stay. Raises HarnessError if that fails."""
+        return [move_to_trash(file, deleted_at) for file in self.file_of(id_).parent.glob(f"{id_}.*")]

@@ -20,7 +20,8 @@ _ANSWER_BYTES = 1 << 20
 _PROGRESS_BYTES = 4096
 _ERRORS = ("harness: ", "Error: ")
 _POLL_SECONDS = 0.05
-_INTERRUPT_SECONDS = 5.0
+_INTERRUPT_SECONDS = 60.0
+"""Longer than a supervisor takes to start, during which a command cannot be interrupted."""
 
 
 def run_subcommand(
@@ -32,9 +33,9 @@ def run_subcommand(
 ) -> dict[str, Any] | None:
     """Run `harness COMMAND --json` and return the object that it prints.
 
-    `on_progress` gets each new line of the command's stderr. Returns None once `is_cancelled`, which interrupts the
-    process, or `is_abandoned`, which leaves it running. Raises HarnessError with the last error on stderr if the
-    command fails. A KeyboardInterrupt interrupts the process too.
+    `on_progress` gets each new line of the command's stderr. Once `is_cancelled`, the process is interrupted and
+    awaited; the result is None unless it had done its work. It is None once `is_abandoned`, which leaves it running.
+    Raises HarnessError with the last error on stderr if the command fails. A KeyboardInterrupt interrupts the process.
     """
     # Files, not pipes: a process that writes to a closed pipe would die once its reader is gone.
     with contextlib.ExitStack() as files:
@@ -50,14 +51,17 @@ def run_subcommand(
             )
         except (OSError, ValueError) as error:
             raise HarnessError(f"harness {command[0]} cannot be started ({error}).") from None
-        progress = ""
+        progress, interrupted_at = "", None
         try:
             while process.poll() is None:
-                if is_cancelled():
-                    _interrupt(process)
-                    return None
                 if is_abandoned():
                     return None
+                if interrupted_at is None and is_cancelled():
+                    interrupted_at = time.monotonic()
+                    # As from Ctrl-C, so that the command removes its temporary files.
+                    process.send_signal(signal.SIGINT)
+                elif interrupted_at is not None and time.monotonic() > interrupted_at + _INTERRUPT_SECONDS:
+                    process.kill()
                 if (line := _plain(_lines(stderr)[-1])) != progress:
                     progress = line
                     on_progress(line)
@@ -65,6 +69,8 @@ def run_subcommand(
         except KeyboardInterrupt:
             _interrupt(process)
             raise
+        if process.returncode != 0 and interrupted_at is not None:
+            return None
         if process.returncode != 0:
             raise HarnessError(
                 _last_error(stderr)
@@ -80,7 +86,6 @@ def run_subcommand(
 
 
 def _interrupt(process: "subprocess.Popen[bytes]") -> None:
-    # SIGINT as from Ctrl-C, so that the command removes its temporary files.
     process.send_signal(signal.SIGINT)
     try:
         process.wait(_INTERRUPT_SECONDS)

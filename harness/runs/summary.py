@@ -150,8 +150,8 @@ class RunSummary:
 
     @property
     def interval_text(self) -> str:
-        """The recall's interval with a space before it, such as ` [0.256, 0.357]`; empty without an interval."""
-        return "" if self.recall_interval is None else f" {format_interval(*self.recall_interval)}"
+        """The interval of the known recall with a space before it, such as ` [0.256, 0.357]`; empty without one."""
+        return "" if self.recall_interval is None or not self.guesses else f" {format_interval(*self.recall_interval)}"
 
     @property
     def has_score(self) -> bool:

@@ -39,10 +39,10 @@ def score_text(summary: RunSummary) -> str:
     """Return, for example, `Recall@100: 0.301 [0.256, 0.357]`, or why there is no score."""
     if summary.is_blind:
         return "blind round"
-    if summary.recall_at_cap is None:
-        return "no score yet"
+    if summary.known_recall is None:
+        return "no score" if summary.status.is_over else "no score yet"
     part = " (a part of the round)" if summary.is_partial else ""
-    return f"Recall@{summary.error_cap:,}: {format_score(summary.recall_at_cap)}{summary.interval_text}{part}"
+    return f"Recall@{summary.error_cap:,}: {format_score(summary.known_recall)}{summary.interval_text}{part}"
 
 
 def failure_text(summary: RunSummary) -> str:

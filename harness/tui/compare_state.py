@@ -13,7 +13,7 @@ from harness.analysis.parts import Part
 from harness.core.arrays import Bools, Ints
 from harness.core.examples import load_answers
 from harness.core.scoring import Score
-from harness.core.text import format_interval, format_p_value, format_score, shorten, shorten_middle
+from harness.core.text import NO_VALUE, format_interval, format_p_value, format_score, shorten, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -103,8 +103,10 @@ def forest_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], li
         cells: list[Cell] = [
             _name(number, run, is_dark=is_dark),
             run.shown_attack,
-            [(format_score(score.recall_at_cap), "bold")],
-            interval_bar(
+            [(format_score(score.recall_at_cap), "bold") if run.guesses else (NO_VALUE, "dim")],
+            ""
+            if not run.guesses
+            else interval_bar(
                 score.recall_at_cap,
                 score.interval.low,
                 score.interval.high,
@@ -112,7 +114,7 @@ def forest_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], li
                 colour=curve_colour(number, is_dark=is_dark),
             ),
             format_duration(run.scale.wall(run.elapsed_s)),
-            format_score(score.precision_at_cap),
+            format_score(score.precision_at_cap) if run.guesses else NO_VALUE,
         ]
         rows.append(Row(run.id, cells))
     return columns, rows

@@ -38,7 +38,7 @@ class Overview:
     def best_recall(self, attack: str, round_name: str | None) -> float | None:
         """Return the best recall at the error cap of all runs of `attack` on the whole round; None without one."""
         runs = (run for run in self.runs if (run.attack, run.round, run.is_partial) == (attack, round_name, False))
-        return max((run.recall_at_cap for run in runs if run.recall_at_cap is not None), default=None)
+        return max((run.known_recall for run in runs if run.known_recall is not None), default=None)
 
 
 class OverviewFeed:

@@ -245,8 +245,8 @@ def run_header(summary: RunSummary) -> tuple[str, str]:
     score = "no score yet"
     if summary.is_blind:
         score = "blind round"
-    elif summary.recall_at_cap is not None:
-        score = f"Recall@{summary.error_cap} {format_score(summary.recall_at_cap)}{summary.interval_text}"
+    elif summary.known_recall is not None:
+        score = f"Recall@{summary.error_cap} {format_score(summary.known_recall)}{summary.interval_text}"
     note = (shorten(summary.note, 200),) if summary.note else ()
     return (
         f"{summary.shown_attack} on {summary.round}, {score}",

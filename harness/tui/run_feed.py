@@ -8,11 +8,11 @@ import numpy as np
 
 from harness.analysis.curve_band import CurveBand, curve_band
 from harness.analysis.parts import Part, attacked_parts
-from harness.core.arrays import Bools, Ints, Tokens
+from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
-from harness.core.live_score import LiveScore
+from harness.core.live_score import Figures, LiveScore
 from harness.jobs.attack.reader import Arrivals, GuessReader
 from harness.jobs.attack.results import ranked_guesses, submission_of
 from harness.runs.errors import as_harness_error
@@ -64,6 +64,8 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._last_point = 0
         self._lines = {verdict: deque[GuessLine](maxlen=MAX_LINES) for verdict in Verdict}
         self._band: CurveBand | None = None
+        self._band_recall: Floats | None = None
+        """The curve of the band, at its errors."""
         self._band_seq = -1
         self._pace: list[tuple[float, float]] = []
         self._loads: list[tuple[float, float]] = []
@@ -85,9 +87,10 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
     def _snapshot(self, **common: Any) -> RunSnapshot:
         guesses = common["summary"].guesses
         self._update_band()
+        figures = self._score.figures()
         return RunSnapshot(
-            figures=self._score.figures(),
-            band=self._band,
+            figures=figures,
+            band=self._band_around(figures),
             history=self._history(),
             load=self._load_history(),
             lines={verdict: tuple(lines) for verdict, lines in self._lines.items()},
@@ -165,8 +168,23 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         if self._part is None:
             self._part = attacked_parts(self.spec).whole
         self._band, self._band_seq = curve_band(self._score.walk(), self._part), self._seq
+        figures = self._score.figures()
+        assert figures.errors is not None and figures.recall is not None
+        self._band_recall = np.interp(self._band.errors, figures.errors, figures.recall)
         ended = time.monotonic()
         self._next_band = ended + (ended - started) / _BAND_TIME_SHARE
+
+    def _band_around(self, figures: Figures) -> CurveBand | None:
+        """Return the last band, moved to the present curve, which it always contains."""
+        band = self._band
+        if band is None or self._band_recall is None or figures.errors is None or figures.recall is None:
+            return None
+        below, above = (
+            np.interp(figures.errors, band.errors, np.maximum(0.0, distance))
+            for distance in (self._band_recall - band.low, band.high - self._band_recall)
+        )
+        low, high = np.maximum(0.0, figures.recall - below), np.minimum(1.0, figures.recall + above)
+        return CurveBand(figures.errors, low, high)
 
     def _read_submission(self, reader: GuessReader, *, is_over: bool) -> None:
         """Read the whole submission where new guesses alone cannot give it: after a lower score, or a final order.

@@ -14,9 +14,11 @@ from harness.tui.glyphs import GLYPHS, spark
 HEADING = "group "
 """The beginning of the key of a heading."""
 _WORK_CELLS = 6
+STATUS_CELLS = 29
+"""The width to which a column of statuses may shrink: that of `━━━─── 100% ETA about 11:05:00`."""
 _SORT_KEYS: dict[str, tuple[Callable[[RunSummary], Any], bool]] = {
     "started": (lambda run: run.created_at, True),
-    "recall": (lambda run: -1.0 if run.recall_at_cap is None else run.recall_at_cap, True),
+    "recall": (lambda run: -1.0 if run.known_recall is None else run.known_recall, True),
     "attack": (lambda run: run.attack, False),
     "status": (lambda run: run.status.value, False),
     "elapsed": (lambda run: run.wall_s, True),
@@ -123,10 +125,10 @@ def best_other(run: RunSummary, runs: Iterable[RunSummary]) -> RunSummary | None
         for other in runs
         if other.id != run.id
         and (other.round, other.is_partial, other.is_blind) == (run.round, run.is_partial, False)
-        and other.recall_at_cap is not None
+        and other.known_recall is not None
     ]
     baseline = [other for other in others if other.attack == _BASELINE]
-    return max(baseline or others, key=lambda other: other.recall_at_cap or 0.0, default=None)
+    return max(baseline or others, key=lambda other: other.known_recall or 0.0, default=None)
 
 
 def status_cell(run: RunSummary) -> list[Span]:
@@ -153,18 +155,20 @@ def run_name(run: RunSummary) -> str:
 
 
 def _highest(run: RunSummary) -> float:
-    return run.recall_interval[1] if run.recall_interval is not None else run.recall_at_cap or 0.0
+    recall = run.known_recall or 0.0
+    return recall if run.recall_interval is None or not run.guesses else run.recall_interval[1]
 
 
-def _columns(runs: Iterable[RunSummary], scale: float) -> tuple[Column, ...]:
+def _columns(runs: Sequence[RunSummary], scale: float) -> tuple[Column, ...]:
     caps = {run.error_cap for run in runs if run.error_cap}
     recall = f"Recall@{caps.pop()}" if len(caps) == 1 else "Recall"
     return (
         Column("run", least=8),
-        Column("attack", least=22, sort_key="attack"),
+        # A run that works has a long status, which is more important than the parameters.
+        Column("attack", least=22 if all(run.status.is_over for run in runs) else 16, sort_key="attack"),
+        Column("status", least=STATUS_CELLS, sort_key="status"),
         Column(recall, is_right=True, sort_key="recall"),
         Column(scale_title(0.0, scale), width=24, least=10),
-        Column("status", least=20, sort_key="status"),
         Column("trend", width=16, least=8),
         Column("time", is_right=True, sort_key="elapsed"),
         Column("started", width=14, sort_key="started"),
@@ -222,9 +226,9 @@ def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
             *((f" {mark}", "warning") for mark in _marks(run)),
             (f" {run.changed_text}" if run.changed else "", "dim"),
         ],
+        status_cell(run),
         [(recall, "dim" if recall in ("blind", "–") else "bold")],
         _bar_of(run, scale),
-        status_cell(run),
         _trend_of(run, scale),
         format_duration(run.wall_s),
         [(day_and_time(run.created_at), "dim")],
@@ -245,7 +249,7 @@ def _trend_of(run: RunSummary, scale: float) -> Drawn:
     highest = max(run.trend, default=1.0) if run.is_blind else scale
 
     def draw(width: int) -> list[Span]:
-        values = run.trend[:: -(-len(run.trend) // width)] if run.trend else ()
+        values = run.trend[:: -(-len(run.trend) // width)] if run.trend and run.guesses else ()
         return [(spark(values, highest or 1.0), "active")]
 
     return draw

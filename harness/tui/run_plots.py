@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-import numpy as np
-
 from harness.analysis.reference_curve import ReferenceCurve
 from harness.core.arrays import Floats
 from harness.tui.axes import Axis, ClockAxis, EdgesAxis, ErrorsAxis, axis_up_to
@@ -44,12 +42,9 @@ def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plo
     figures, cap = snapshot.figures, snapshot.summary.error_cap
     if figures.errors is None or figures.recall is None:
         return "The round is blind: recall is not known."
-    if not len(figures.errors):
-        return "No guesses yet."
-    low = high = None
-    if snapshot.band is not None:
-        low = np.interp(figures.errors, snapshot.band.errors, snapshot.band.low)
-        high = np.interp(figures.errors, snapshot.band.errors, snapshot.band.high)
+    if not figures.guessed:
+        return _no_guesses(snapshot)
+    low, high = (None, None) if snapshot.band is None else (snapshot.band.low, snapshot.band.high)
     lines = [Line(figures.errors.astype(float), figures.recall, 0, "this run", low, high)]
     if reference is not None:
         label = f"best baseline {reference.id.partition('-')[0]}"
@@ -62,7 +57,7 @@ def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plo
 def _time_plot(snapshot: RunSnapshot) -> Plot | str:
     history, summary = snapshot.history, snapshot.summary
     if not len(history.spent):
-        return "No guesses yet."
+        return _no_guesses(snapshot)
     title, y = f"Recall@{summary.error_cap}", history.recall
     if y is None:
         title, y = "Guesses", history.guesses.astype(float)
@@ -72,9 +67,13 @@ def _time_plot(snapshot: RunSnapshot) -> Plot | str:
 def _score_plot(snapshot: RunSnapshot) -> Plot | str:
     edges, counts = snapshot.figures.score_edges, snapshot.figures.score_counts.astype(float)
     if not counts.any():
-        return "No guesses yet."
+        return _no_guesses(snapshot)
     x = EdgesAxis("best score", 0.0, 1.0, tuple(edges.tolist()))
     return Plot(x, axis_up_to("Examples", [counts], least=1.0), bars=counts)
+
+
+def _no_guesses(snapshot: RunSnapshot) -> str:
+    return "No guesses." if snapshot.summary.status.is_over else "No guesses yet."
 
 
 def _over_time(

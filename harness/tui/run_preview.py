@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Floats
-from harness.core.text import format_score
+from harness.core.text import NO_VALUE, format_score
 from harness.core.times import date_and_time
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -35,13 +35,15 @@ def read_preview(folder: RunFolder, summary: RunSummary) -> Preview:
 
 def preview_facts(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the figures of a run as labels and values."""
-    recall = "blind round" if summary.is_blind else "–"
+    recall, first, bound = "blind round" if summary.is_blind else NO_VALUE, "", ""
     if summary.known_recall is not None:
         recall = f"{format_score(summary.known_recall)}{summary.interval_text}"
+        first = "" if summary.exact_at_1 is None else format_score(summary.exact_at_1)
+        bound = "" if summary.any_of_n is None else f"{format_score(summary.any_of_n)} (any guess)"
     facts = [
         (f"Recall@{summary.error_cap}" if summary.error_cap else "Recall", recall),
-        ("exact@1", "" if summary.exact_at_1 is None else format_score(summary.exact_at_1)),
-        ("upper bound", "" if summary.any_of_n is None else f"{format_score(summary.any_of_n)} (any guess)"),
+        ("exact@1", first),
+        ("upper bound", bound),
         ("status", summary.status.words),
         ("", summary.reason),
         ("round", summary.round),

@@ -89,8 +89,9 @@ class Snapshot:
 class RunSnapshot(Snapshot):
     """A run of an attack.
 
-    band: around the curve of `figures`, None in a blind round and before it is computed. lines: the last guesses of
-    each verdict, oldest first. suffixes_per_s: the recent sampling rate, None before the first two batches.
+    band: around each point of the curve of `figures`, as wide as it was a little earlier; None in a blind round and
+    before it is computed. lines: the last guesses of each verdict, oldest first. suffixes_per_s: the recent sampling
+    rate, None before the first two batches.
     """
 
     figures: Figures

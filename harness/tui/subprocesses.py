@@ -14,8 +14,9 @@ def run_command(
 ) -> dict[str, Any] | None:
     """Run `harness COMMAND --json` in a thread worker and return the object that it prints.
 
-    Returns None once `cancelled` is set, which interrupts the process, or the worker is cancelled, which leaves it
-    running. `on_progress` and the errors are those of `run_subcommand`.
+    Once `cancelled` is set, the process is interrupted, and the result is None unless it had done its work. It is None
+    too once the worker is cancelled, which leaves the process running. `on_progress` and the errors are those of
+    `run_subcommand`.
     """
     worker = get_current_worker()
     return run_subcommand(

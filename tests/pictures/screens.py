@@ -25,7 +25,7 @@ SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
     "runs": ((), "exact@1|finished"),
     "run": (("enter",), "Recall@100 ±"),
     "example": (("enter", "3", "m", "enter"), "guess "),
-    "compare": (("space", "space", "c"), "p <|p ="),
+    "compare": (("space", "down", "space", "c"), "p <|p ="),
     "package": (("p",), "description"),
     "keys": (("question_mark",), "This screen"),
     "round": (("b",), "satml-dev"),

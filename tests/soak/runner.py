@@ -85,7 +85,7 @@ class Runner:
             charged = invariants.check_ledger(folder)
             margin = invariants.check_charge(folder, charged=charged, lifetime=observer.lifetime())
             self.counts.margins.append(margin)
-            self._machine.run("runs", "rm", folder.id)
+            self._machine.run("runs", "rm", "--now", folder.id)
 
     def _run_to_end(self, folder: RunFolder, observer: Observer) -> None:
         while True:

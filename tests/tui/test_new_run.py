@@ -62,6 +62,18 @@ def test_an_invalid_value_is_reported_while_it_is_typed(size: tuple[int, int]) -
     play_screen(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
 
 
+def test_typing_replaces_the_value_of_a_field_that_the_keyboard_reached() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        rows = await form(pilot)
+        await until(pilot, lambda: rows["--round"].query_one(Input).has_focus)
+        await pilot.press("tab", "2")
+        assert rows["trials"].text == "2" and rows["--round"].text == "demo"
+        await pilot.press("end", "5", "shift+tab", "tab", "7")
+        assert rows["trials"].text == "7"
+
+    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
+
+
 def test_keys_in_one_burst_land_in_the_fields_that_they_are_typed_for() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)

@@ -13,6 +13,7 @@ from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
 from tests.tiers import first_is_fast
 from tests.tui.piloting import play_screen, screen_text, text_of, until, watch
+from tests.tui.stored import edit_spec
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
 STATES = {
@@ -54,6 +55,32 @@ def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyP
             await until(pilot, lambda: "Guesses" in screen_text(pilot.app) and "Figures" in screen_text(pilot.app))
 
     watch(run.folder, scenario)
+
+
+@pytest.mark.parametrize("state", first_is_fast(["queued", "starting", "crashed", "stopped"]))
+@pytest.mark.parametrize("name", ["some", "baseline"])
+def test_a_run_without_a_guess_shows_no_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, name: str
+) -> None:
+    for variable, value in homes(tmp_path).items():
+        monkeypatch.setenv(variable, value)
+    run, baseline = recorded_run(tmp_path, pid=os.getpid()), recorded_run(tmp_path, id_="efgh-baseline")
+    edit_spec(run.folder, name=name, examples=EXAMPLES)
+    edit_spec(baseline.folder, name="baseline", examples=EXAMPLES, seed=1)
+    baseline.guess(baseline.batch("a"), [(example, example < 8, 1.0 - example) for example in range(EXAMPLES)])
+    with baseline.store.transaction():
+        baseline.store.add_point(spent=1.0, guesses=16, rows=16, solved=8, wrong=8, recall=0.5)
+    run.event("phase", phase=state)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "baseline 0.500" in text_of(pilot, "#difference-figure .name"))
+        for figure in ("recall", "difference"):
+            assert text_of(pilot, f"#{figure}-figure .small") == "–"
+            assert pilot.app.screen.query_one(f"#{figure}-figure").has_class("-none")
+        assert "0.0" not in text_of(pilot, "#details-text") and "± 0" not in screen_text(pilot.app)
+        assert "No guesses" in screen_text(pilot.app)
+
+    watch(run.folder, scenario, size=(120, 40))
 
 
 @pytest.mark.parametrize(

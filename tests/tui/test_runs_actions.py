@@ -57,6 +57,8 @@ def test_marked_runs_are_compared_and_escape_unmarks_them(machine: Machine) -> N
         await listed(pilot, CRASHED, DRAWS, second.id)
         runs(pilot).move_to(DRAWS)
         burst(pilot, "space", "space")
+        await until(pilot, lambda: title_of(pilot, "list") == "Runs")
+        burst(pilot, "space", "down", "space")
         await until(pilot, lambda: title_of(pilot, "list") == "Runs · 2 marked")
         assert [rows_of(runs(pilot))[id_][0] for id_ in (DRAWS, second.id)] == ["● ✓ aaaa", "● ✓ cccc"]
         await pilot.press("c")
@@ -64,6 +66,10 @@ def test_marked_runs_are_compared_and_escape_unmarks_them(machine: Machine) -> N
         await until(pilot, lambda: "2 runs of small" in screen_text(pilot.app))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        # The comparison used the marks.
+        await until(pilot, lambda: title_of(pilot, "list") == "Runs")
+        burst(pilot, "space", "up", "space")
+        await until(pilot, lambda: title_of(pilot, "list") == "Runs · 2 marked")
         await pilot.press("escape")
         await until(pilot, lambda: title_of(pilot, "list") == "Runs")
 
@@ -128,7 +134,7 @@ def test_tags_are_saved_and_shown(machine: Machine) -> None:
     play_app(scenario)
 
 
-def test_deleting_asks_once_and_deletes_all_marked_runs(machine: Machine) -> None:
+def test_marked_runs_are_deleted_together_and_restored(machine: Machine) -> None:
     two = [stored_run(machine.folder, f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy")]
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -136,16 +142,71 @@ def test_deleting_asks_once_and_deletes_all_marked_runs(machine: Machine) -> Non
         for folder in two:
             runs(pilot).move_to(folder.id)
             await pilot.press("space")
-        for answer in ("n", "y"):
+        for answer in ("n", "enter", "escape", "y"):
             await pilot.press("x")
             await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
-            assert "2 marked runs" in screen_text(pilot.app) and all(folder.path.exists() for folder in two)
+            assert "2 marked runs" in screen_text(pilot.app) and all(
+                folder.id in screen_text(pilot.app) for folder in two
+            )
+            assert all(folder.path.exists() for folder in two)
+            assert pilot.app.screen.focused is pilot.app.screen.query_one("#no")
             await pilot.press(answer)
             await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
         await listed(pilot, CRASHED, DRAWS)
+        assert not any(folder.path.exists() for folder in two) and title_of(pilot, "list") == "Runs"
+        await until(pilot, lambda: "u restores them" in notifications(pilot))
+        await pilot.press("u")
+        await until(pilot, lambda: {folder.id for folder in two} <= set(runs(pilot).keys))
 
     play_app(scenario)
-    assert not any(folder.path.exists() for folder in two)
+    for folder in two:
+        remove_run(folder)
+
+
+def test_marks_do_not_delete_when_the_cursor_is_on_another_run(machine: Machine) -> None:
+    marked, other = (stored_run(machine.folder, f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy"))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: {marked.id, other.id} <= set(runs(pilot).keys))
+        runs(pilot).move_to(marked.id)
+        await pilot.press("space")
+        runs(pilot).move_to(other.id)
+        await pilot.press("x")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+        assert f"Delete {other.id}" in screen_text(pilot.app) and "Not deleted: 1 marked run" in screen_text(pilot.app)
+        await pilot.press("y")
+        await until(pilot, lambda: other.id not in runs(pilot).keys)
+        assert marked.path.exists() and title_of(pilot, "list") == "Runs · 1 marked"
+
+    play_app(scenario)
+    remove_run(marked)
+
+
+def test_the_screen_of_a_run_closes_when_the_run_is_deleted(machine: Machine) -> None:
+    folder = stored_run(machine.folder, "xxxx-draws-small", age=-5.0)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+        await pilot.press("x")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+        await pilot.press("y")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        assert not folder.path.exists()
+
+    play_app(scenario, watched=folder)
+
+
+def test_tags_that_cannot_be_read_are_a_message(spoilt: RunFolder) -> None:
+    shutil.rmtree(spoilt.tags, ignore_errors=True)
+    spoilt.tags.write_text("")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: spoilt.id in runs(pilot).keys)
+        runs(pilot).move_to(spoilt.id)
+        await pilot.press("t")
+        await until(pilot, lambda: "tags: cannot be read" in notifications(pilot))
+
+    play_app(scenario)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_runs_are_listed_at_any_size(size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await listed(pilot, CRASHED, DRAWS)
         rows = rows_of(runs(pilot))
-        assert rows[DRAWS][:3] == ["✓ aaaa", "draws", "0.125"] and rows[CRASHED][4] == "crashed"
+        assert rows[DRAWS][:4] == ["✓ aaaa", "draws", "finished", "0.125"] and rows[CRASHED][2] == "crashed"
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
         if size[0] >= 80:
             assert "draws" in screen_text(pilot.app) and "crashed" in screen_text(pilot.app)

@@ -6,13 +6,17 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from harness.core.paths import runs_home
 from harness.runs.folder import all_run_folders, run_folder
+from harness.runs.launch import stop_run
 from harness.runs.summary import run_summary
 from harness.tui.form_history import save_values
+from harness.tui.pages.runs import FIRST_RUN, FirstRun
 from harness.tui.run_list import HEADING
+from harness.tui.screens.run import RunScreen
 from tests.functional.machine import OVER, PLUGINS, ROOT, wait_until
 from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, text_of, typed, written
-from tests.tui.piloting import play_screen, until
+from tests.tui.piloting import notifications, play_app, play_screen, until
 from tests.tui.stub_command import StubCommand
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -143,13 +147,75 @@ def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, place: Path, m
         await until(pilot, lambda: text_of(pilot, "#message") == "starting … hashing")
         await pilot.press("escape")
         await until(pilot, lambda: text_of(pilot, "#message") == "cancelled before the run started.")
-        await until(pilot, lambda: command.has("interrupted"))
+        assert command.has("interrupted")
         assert stage(pilot).results == []
         await pilot.press("escape")
         await until(pilot, lambda: stage(pilot).results == [None])
 
     play_screen(screen_of("some", plugins), scenario)
     assert not command.has("finished")
+
+
+def test_a_run_that_started_before_it_was_cancelled_is_named(
+    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(plugins, PLAIN)
+    command = StubCommand(place / "stub", monkeypatch)
+    command.complete_after_interrupt()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await form(pilot)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: command.has("started"))
+        await pilot.press("escape")
+        await until(pilot, lambda: command.has("interrupted"))
+        # Until the command has answered, nobody knows, and no second start is possible.
+        await pilot.press("ctrl+r", "escape")
+        assert text_of(pilot, "#message") == "cancelling …" and stage(pilot).results == []
+        command.release()
+        await until(pilot, lambda: stage(pilot).results == ["abcd-stub"])
+        assert "abcd-stub was started before it could be cancelled; s stops it." in notifications(pilot)
+
+    play_screen(screen_of("some", plugins), scenario)
+
+
+def test_cancelling_names_exactly_the_runs_that_exist(place: Path) -> None:
+    """Whenever the real command is interrupted, the screen says what happened."""
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await form(pilot)
+        screen = stage(pilot).shown
+        for moment in range(4):
+            await pilot.press("ctrl+r")
+            begun = len(list(runs_home().glob("*/"))) if moment % 2 else -1
+            if moment % 2:
+                # The directory of the run is the first trace of the start.
+                await until(pilot, lambda begun=begun: len(list(runs_home().glob("*/"))) > begun)
+            await pilot.press("escape")
+            ended = await until(pilot, lambda: stage(pilot).results or "cancelled" in text_of(pilot, "#message"))
+            if stage(pilot).results:
+                assert [folder.id for folder in all_run_folders()] == stage(pilot).results
+                return
+            assert ended and all_run_folders() == [] and screen.is_current
+
+    play_screen(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
+    for folder in all_run_folders():
+        stop_run(folder)
+
+
+def test_the_card_of_the_first_run_starts_one_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = StubCommand(place / "stub", monkeypatch)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: isinstance(pilot.app.focused, FirstRun))
+        await pilot.press("enter")
+        await until(pilot, lambda: command.has("started"))
+        await pilot.press("enter", "enter")
+        command.release()
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+
+    play_app(scenario)
+    assert command.commands == [" ".join([*FIRST_RUN, "--json"])]
 
 
 def test_a_start_continues_after_the_application(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from harness.tui.audit_page import verdict
 from harness.tui.columns import Column, Row
 from harness.tui.glyphs import GLYPHS
 from harness.tui.overview import Overview
-from harness.tui.run_list import run_name, status_cell
+from harness.tui.run_list import STATUS_CELLS, run_name, status_cell
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.dialogs import ChoiceDialog
 from harness.tui.screens.new_audit import AUDITS, NewAuditScreen
@@ -36,11 +36,11 @@ _COLUMNS = (
     Column("audit", least=8),
     Column("measures", least=14),
     Column("of", least=12, fills=True),
-    Column("status", least=10),
+    Column("status", least=STATUS_CELLS),
     Column("time", is_right=True),
     Column("started", width=14),
 )
-_ACTIONS = ("stop", "resume", "tag", "note", "delete", "copy_id")
+_ACTIONS = ("stop", "resume", "tag", "note", "delete", "restore", "copy_id")
 _ANSWER_SECONDS = 0.3
 _EMPTY = "no audits yet. n starts one"
 
@@ -68,7 +68,7 @@ class AuditPanels(PanelGroup):
             )
 
 
-class AuditsPage(RunActions, Vertical):
+class AuditsPage(Vertical, RunActions):
     """All audits."""
 
     HELP = "All audits on this machine. Enter opens one."

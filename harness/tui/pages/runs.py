@@ -15,7 +15,7 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
-from harness.core.text import sanitize
+from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
@@ -102,13 +102,13 @@ class RunPanels(PanelGroup):
             yield Panel(PlotView(id="preview-plot"), Static("", id="facts"), id="preview", label="Preview")
 
 
-class RunsPage(RunActions, Vertical):
+class RunsPage(Vertical, RunActions):
     """All runs of attacks."""
 
     HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Choose an attack and start a run"),
-        Binding("space", "mark", "Mark", tooltip="Mark the run for a comparison"),
+        Binding("space", "mark", "Mark", tooltip="Mark the run to compare or delete it, or unmark it"),
         Binding("c", "compare", "Compare", tooltip="Compare the marked runs"),
         Binding("slash", "filter", "Filter", tooltip="Filter the runs"),
         Binding("o", "sort", "Sort", show=False, tooltip="Sort the runs by the next column"),
@@ -295,8 +295,8 @@ class RunsPage(RunActions, Vertical):
         if key.startswith(HEADING):
             self._state = replace(self._state, toggled=self._state.toggled ^ {key})
         else:
+            # The cursor stays, so that a second Space undoes the first.
             self._state = replace(self._state, marked=self._state.marked ^ {key})
-            self.table.action_move(1)
         self._update()
 
     @on(ListTable.Opened, "#runs")
@@ -323,9 +323,19 @@ class RunsPage(RunActions, Vertical):
         return None if run is None else run.status
 
     def runs_to_delete(self) -> list[RunFolder]:
-        """Return the marked runs, or else the one under the cursor."""
-        marked = [RunFolder(runs_home() / id_) for id_ in sorted(self._state.marked)]
-        return marked or super().runs_to_delete()
+        """Return the run under the cursor, and if it is marked all marked runs."""
+        marked = self._state.marked if self.table.key_under_cursor in self._state.marked else ()
+        return [RunFolder(runs_home() / id_) for id_ in sorted(marked)] or super().runs_to_delete()
+
+    def deletion_question(self, ids: list[str]) -> str:
+        """Return the question; it says which marked runs stay."""
+        question, stay = super().deletion_question(ids), len(self._state.marked - set(ids))
+        return f"{question}\nNot deleted: {pluralize(stay, 'marked run')}." if stay else question
+
+    def after_deletion(self, ids: list[str]) -> None:
+        """Unmark the runs."""
+        self._state = replace(self._state, marked=self._state.marked - set(ids))
+        self._update()
 
     def action_compare(self) -> None:
         """Compare the marked runs; a single run is compared with the best run of the baseline, or of any attack."""
@@ -344,6 +354,8 @@ class RunsPage(RunActions, Vertical):
         # Imported here to keep the first paint fast.
         from harness.tui.screens.compare import CompareScreen
 
+        self._state = replace(self._state, marked=frozenset())
+        self._update()
         self.app.push_screen(CompareScreen([RunFolder(runs_home() / id_) for id_ in ids]))
 
     def action_new_run(self) -> None:
@@ -351,8 +363,10 @@ class RunsPage(RunActions, Vertical):
 
     @on(FirstRun.Started)
     def _start_first_run(self) -> None:
-        self.notify("Starting the baseline on the demo round …")
-        self._start()
+        # A second start would cancel only the waiting for the first.
+        if not any(worker.group == "start" and not worker.is_finished for worker in self.workers):
+            self.notify("Starting the baseline on the demo round …")
+            self._start()
 
     @work(thread=True, exclusive=True, group="start")
     def _start(self) -> None:

@@ -40,6 +40,7 @@ class ConfirmDialog(Dialog[bool]):
     HELP = "`y` confirms; `n` and Escape cancel."
     DEFAULT_CSS = """
     ConfirmDialog > Vertical { max-width: 90%; padding: 1 2; }
+    ConfirmDialog.-deletes > Vertical { border: heavy $error; border-title-color: $text-error; }
     ConfirmDialog Horizontal { height: auto; align: center middle; margin-top: 1; }
     ConfirmDialog Button { margin: 0 1; }
     """
@@ -48,16 +49,24 @@ class ConfirmDialog(Dialog[bool]):
         Binding("n,escape", "dismiss(False)", "No", tooltip="Cancel"),
     ]
 
-    def __init__(self, question: str) -> None:
-        super().__init__()
-        self._question = question
+    def __init__(self, question: str, *, deletes: bool = False) -> None:
+        """`deletes`: it is about a deletion, which the Enter key does not confirm."""
+        super().__init__(classes="-deletes" if deletes else None)
+        self._question, self._deletes = question, deletes
 
     def compose(self) -> ComposeResult:
-        with Vertical():
+        with Vertical() as box:
+            box.border_title = "Delete" if self._deletes else None
             yield Static(Content(self._question))
             with Horizontal():
-                yield Button("Yes (y)", variant="primary", id="yes")
+                if self._deletes:
+                    yield Button("Delete (y)", variant="error", id="yes")
+                else:
+                    yield Button("Yes (y)", variant="primary", id="yes")
                 yield Button("No (n)", id="no")
+
+    def on_mount(self) -> None:
+        self.query_one("#no" if self._deletes else "#yes").focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Close the dialog with the answer of the button."""

@@ -26,10 +26,9 @@ from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panel_text import metric_facts, resource_facts
 from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot_view import PlotView
-from harness.tui.widgets.run_figures import RunFigures
+from harness.tui.widgets.run_figures import BASELINE, RunFigures
 
 _LOG = logging.getLogger(__name__)
-_REFERENCE_ATTACK = "baseline"
 
 
 class RunPanels(PanelGroup):
@@ -92,7 +91,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
     @work(thread=True, exclusive=True, group="reference")
     def _load_reference(self, feed: RunFeed) -> None:
         try:
-            reference = best_other_curve(_REFERENCE_ATTACK, feed.spec)
+            reference = best_other_curve(BASELINE, feed.spec)
         except HarnessError as error:
             _LOG.warning("no reference curve: %s", error)
             return

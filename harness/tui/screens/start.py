@@ -37,6 +37,7 @@ class Phase(Enum):
     FAILED = "failed"
     EDITING = "editing"
     STARTING = "starting"
+    CANCELLING = "cancelling"
 
 
 _ACTION_PHASES = {
@@ -44,6 +45,8 @@ _ACTION_PHASES = {
     "next_values": (Phase.EDITING,),
     "copy_command": (Phase.EDITING, Phase.STARTING),
     "retry": (Phase.FAILED,),
+    # Once the start is being cancelled, the form waits for the answer of the command.
+    "cancel": tuple(phase for phase in Phase if phase is not Phase.CANCELLING),
 }
 
 
@@ -200,19 +203,23 @@ class StartScreen(FormScreen[str | None]):
                 on_progress = partial(self.call_later, self._show_progress, place)
                 on_progress("")
                 answer = run_command([*command, "--detach"], on_progress=on_progress, cancelled=cancelled)
-                if answer is None:
+                if answer is not None:
+                    started.append(str(answer["id"]))
+                if answer is None or cancelled.is_set():
                     break
-                started.append(str(answer["id"]))
         except HarnessError as error:
-            if not cancelled.is_set():
-                more = f" {pluralize(len(started), 'run')} before it started." if started else ""
-                self.call_later(self._show_start_error, f"{error}{more}", {})
+            more = f" {pluralize(len(started), 'run')} before it started." if started else ""
+            self.call_later(self._show_start_error, f"{error}{more}", {})
             return
-        if len(commands) == 1:
-            if started:
-                self.call_later(self._close_with_run, started[0])
+        if not started:
+            self.call_later(self._return_to_form, "cancelled before the run started.")
+        elif len(commands) == 1:
+            if cancelled.is_set():
+                self.app.notify(f"{started[0]} was started before it could be cancelled; s stops it.", markup=False)
+            self.call_later(self._close_with_run, started[0])
         elif len(started) < len(commands):
-            self.call_later(self.show_message, f"cancelled; {pluralize(len(started), 'run')} of the group had started.")
+            had_started = f"{pluralize(len(started), 'run')} of the group {self._group} had started"
+            self.call_later(self._return_to_form, f"cancelled; {had_started}.")
         else:
             self.app.notify(f"Started {pluralize(len(started), 'run')} in the group {self._group}.", markup=False)
             self.call_later(self._close_with_run, f"{HEADING}{self._group}")
@@ -237,7 +244,8 @@ class StartScreen(FormScreen[str | None]):
     def action_cancel(self) -> None:
         if self._phase is Phase.STARTING:
             self._cancelled.set()
-            self._return_to_form("cancelled before the run started.")
+            self._enter(Phase.CANCELLING)
+            self.show_message("cancelling …")
         else:
             self.dismiss(None)
 
@@ -254,8 +262,8 @@ class StartScreen(FormScreen[str | None]):
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
-        self.set_class(phase in (Phase.EDITING, Phase.STARTING), "-form")
-        self.query_one(FormFields).disabled = phase is Phase.STARTING
+        self.set_class(phase in (Phase.EDITING, Phase.STARTING, Phase.CANCELLING), "-form")
+        self.query_one(FormFields).disabled = phase in (Phase.STARTING, Phase.CANCELLING)
         self.query_one("#submit", Button).disabled = phase is not Phase.EDITING
         self.refresh_bindings()
 

@@ -27,7 +27,7 @@ from harness.tui.widgets.top_bar import TopBar
 _POLL_SECONDS = 0.5
 
 
-class WatchScreen(RunActions, Screen[None], Generic[SnapshotT]):
+class WatchScreen(Screen[None], RunActions, Generic[SnapshotT]):
     """Polls a feed in a thread. A subclass composes a PanelGroup and a LogDrawer below the header."""
 
     DEFAULT_CSS = """
@@ -131,6 +131,11 @@ class WatchScreen(RunActions, Screen[None], Generic[SnapshotT]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+    def after_deletion(self, ids: list[str]) -> None:
+        """Close the screen of a run that was deleted."""
+        if self.is_current:
+            self.dismiss(None)
 
 
 def who(snapshot: Snapshot, *, is_frozen: bool) -> Content:

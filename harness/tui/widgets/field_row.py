@@ -90,7 +90,6 @@ class FieldRow(Vertical):
             restrict=_NO_CONTROLS,
             suggester=self._suggester(),
             compact=True,
-            select_on_focus=False,
             classes="control",
         )
 

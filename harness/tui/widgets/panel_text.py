@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from harness.core.text import format_number, format_score, pluralize, sanitize, shorten
+from harness.core.text import NO_VALUE, format_number, format_score, pluralize, sanitize, shorten
 from harness.jobs.audit.reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.tui.columns import Cell
@@ -23,7 +23,9 @@ def metric_facts(snapshot: RunSnapshot) -> list[Fact]:
     """
     summary, figures = snapshot.summary, snapshot.figures
     facts: list[Fact] = [("answers", "unknown: the round is blind")]
-    if figures.recall_at_cap is not None and figures.exact_at_1 is not None and figures.any_of_n is not None:
+    if figures.recall_at_cap is not None and not figures.guessed:
+        facts = [(f"Recall@{summary.error_cap}", NO_VALUE)]
+    elif figures.recall_at_cap is not None and figures.exact_at_1 is not None and figures.any_of_n is not None:
         facts = [
             (f"Recall@{summary.error_cap}", f"{format_score(figures.recall_at_cap)}{summary.interval_text}"),
             ("exact@1", format_score(figures.exact_at_1)),

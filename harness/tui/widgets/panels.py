@@ -1,11 +1,13 @@
 """Panels with titles: all of them where there is room, otherwise one at a time; `z` lets one fill the screen."""
 
+from itertools import takewhile
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.events import DescendantFocus
 from textual.style import Style
 from textual.widget import Widget
@@ -120,7 +122,7 @@ class PanelGroup(Container):
         self._chosen = id
         self._arrange()
         panel = self.query_one(f"#{id}", Panel)
-        target = next((part for part in panel.query("*") if part.focusable and part.display), None)
+        target = next((part for part in panel.query("*") if part.focusable and _is_displayed(part, panel)), None)
         if target is not None:
             self.screen.set_focus(target)
 
@@ -169,3 +171,11 @@ class PanelGroup(Container):
             click = Style.from_meta({"@click": f"go_to({number})"})
             tabs += [Content.styled(f"[{name}]" if panel.id == self._chosen else f" {name} ", click), Content(" ")]
         self.query_one(".tabs", Static).update(Content("").join(tabs), layout=False)
+
+
+def _is_displayed(part: DOMNode, panel: Panel) -> bool:
+    """Return True if neither the part nor anything between it and the panel is hidden.
+
+    The panel itself may be shown only by the next update of the styles.
+    """
+    return all(node.display for node in takewhile(lambda node: node is not panel, part.ancestors_with_self))

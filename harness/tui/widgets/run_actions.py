@@ -19,8 +19,10 @@ from harness.runs.launch import stop_run
 from harness.runs.queue import Move, move_in_queue
 from harness.runs.status import Status
 from harness.runs.tags import add_tags, check_tag, remove_tags, tags_of
+from harness.runs.trash import restorable, restore
 from harness.tui.subprocesses import run_command
 
+_MAX_LISTED = 8
 RUN_BINDINGS: list[BindingType] = [
     Binding("s", "stop", "Stop", show=False, tooltip="Stop the run; it can be resumed"),
     Binding("r", "resume", "Resume", show=False, tooltip="Resume the run with the rest of its budget"),
@@ -31,13 +33,17 @@ RUN_BINDINGS: list[BindingType] = [
     Binding("K", "queue('up')", "Up the queue", show=False, tooltip="Let a queued run start earlier"),
     Binding("J", "queue('down')", "Down the queue", show=False, tooltip="Let a queued run start later"),
     Binding("i", "note", "Note", show=False, tooltip="Write a note about the run"),
-    Binding("x,delete", "delete", "Delete", show=False, tooltip="Delete the run, or all marked runs"),
+    Binding("x,delete", "delete", "Delete", show=False, tooltip="Delete the run, or the marked runs if it is marked"),
+    Binding("u", "restore", "Restore", show=False, tooltip="Restore what was deleted last, within a day"),
     Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the id of the run"),
 ]
 
 
 class RunActions(Widget):
-    """The actions of RUN_BINDINGS. A subclass says which run they are about."""
+    """The actions of RUN_BINDINGS. A subclass says which run they are about.
+
+    It comes last among the bases: Textual takes styles and component classes only from the first base that is a widget.
+    """
 
     class Duplicated(Message):
         """The user wants a form with the values of a run."""
@@ -80,16 +86,45 @@ class RunActions(Widget):
             self._ask(question, lambda: self._command(["resume", folder.id, "--detach"], f"{folder.id} was resumed."))
 
     def action_delete(self) -> None:
-        folders = self.runs_to_delete()
-        ids = [folder.id for folder in folders]
-        if not ids:
+        ids = [folder.id for folder in self.runs_to_delete()]
+        if ids:
+            self._ask(self.deletion_question(ids), lambda: self._delete(ids), deletes=True)
+
+    def deletion_question(self, ids: list[str]) -> str:
+        """Return the question before a deletion; it names the runs."""
+        listed = ids if len(ids) <= _MAX_LISTED else [*ids[:_MAX_LISTED], f"and {len(ids) - _MAX_LISTED} more"]
+        noun = f"Delete {ids[0]}" if len(ids) == 1 else f"Delete {pluralize(len(ids), 'marked run')}"
+        names = [] if len(ids) == 1 else ["", *(f"  {name}" for name in listed), ""]
+        return "\n".join([f"{noun}, with all results?", *names, "u restores what was deleted, for a day."])
+
+    @work(thread=True, group="verbs")
+    def _delete(self, ids: list[str]) -> None:
+        try:
+            run_command(["runs", "rm", "--force", "--yes", *ids], on_progress=self._say)
+        except HarnessError as error:
+            self._say(str(error), is_error=True)
+        else:
+            self._say(
+                f"Deleted {pluralize(len(ids), 'run')}. u restores {'it' if len(ids) == 1 else 'them'} for a day."
+            )
+            self.call_later(self.after_deletion, ids)
+
+    def after_deletion(self, ids: list[str]) -> None:
+        """Update what refers to the runs that were deleted."""
+
+    @work(thread=True, group="verbs")
+    def action_restore(self) -> None:
+        """Restore what was deleted last."""
+        found = restorable()
+        last = [one for one in found if one.deleted_at == found[0].deleted_at]
+        try:
+            for one in last:
+                restore(one)
+        except HarnessError as error:
+            self._say(str(error), is_error=True)
             return
-        noun = ids[0] if len(ids) == 1 else f"{pluralize(len(ids), 'marked run')} ({shorten(', '.join(ids))})"
-        command = ["runs", "rm", "--force", "--yes", *ids]
-        self._ask(
-            f"Delete {noun}, with all guesses? This cannot be undone.",
-            lambda: self._command(command, f"Deleted {pluralize(len(ids), 'run')}."),
-        )
+        ids = dict.fromkeys(one.id for one in last)
+        self._say(f"Restored {shorten(', '.join(ids))}." if ids else "Nothing was deleted within the last day.")
 
     def action_note(self) -> None:
         folder = self.run_under_action()
@@ -112,7 +147,11 @@ class RunActions(Widget):
         folder = self.run_under_action()
         if folder is None:
             return
-        before = tags_of(folder)
+        try:
+            before = tags_of(folder)
+        except OSError as error:
+            self._say(f"{folder.tags}: cannot be read ({error.strerror}).", is_error=True)
+            return
 
         def problem(text: str) -> str | None:
             try:
@@ -168,7 +207,7 @@ class RunActions(Widget):
             self.app.copy_to_clipboard(folder.id)
             self._say(f"Copied {folder.id}.")
 
-    def _ask(self, question: str, confirmed: Callable[[], Any]) -> None:
+    def _ask(self, question: str, confirmed: Callable[[], Any], *, deletes: bool = False) -> None:
         # Imported here, as the other dialogs, to keep the first paint fast.
         from harness.tui.screens.dialogs import ConfirmDialog
 
@@ -176,7 +215,8 @@ class RunActions(Widget):
             if is_confirmed:
                 confirmed()
 
-        self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
+        text = "\n".join(map(sanitize, question.split("\n")))
+        self.app.push_screen(ConfirmDialog(text, deletes=deletes), answered)
 
     @work(thread=True, group="verbs")
     def _stop(self, folder: RunFolder) -> None:

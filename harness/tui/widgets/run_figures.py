@@ -5,11 +5,13 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Digits, Static
 
-from harness.core.text import format_score, sanitize
+from harness.core.text import NO_VALUE, format_score, sanitize
 from harness.core.times import format_duration
 from harness.tui.snapshot import RunSnapshot, Snapshot
 
 _BAR_CELLS = 16
+BASELINE = "baseline"
+"""The attack that every run is compared with."""
 
 
 class Figure(Vertical):
@@ -23,6 +25,7 @@ class Figure(Vertical):
         .name { width: auto; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
         &.-good Digits, &.-good .small { color: $text-success; }
         &.-bad Digits, &.-bad .small { color: $text-error; }
+        &.-none Digits, &.-none .small { color: $text-muted; }
     }
     """
 
@@ -33,8 +36,8 @@ class Figure(Vertical):
         yield Static("", classes="small")
         yield Static("", classes="name")
 
-    def show(self, value: str, name: str, *, mood: str = "") -> None:
-        """Show `value`; `mood` is `good`, `bad` or empty."""
+    def show(self, value: str, name: str, mood: str = "") -> None:
+        """Show `value`; `mood` is `good`, `bad`, `none` for a value that does not exist, or empty."""
         if self._shown == (value, name, mood):
             return
         before, self._shown = self._shown, (value, name, mood)
@@ -43,7 +46,7 @@ class Figure(Vertical):
         self.query_one(Digits).update(value)
         self.query_one(".small", Static).update(Content.styled(value, "bold"), layout=has_other_size)
         self.query_one(".name", Static).update(Content(sanitize(name)), layout=has_other_size)
-        for one in ("good", "bad"):
+        for one in ("good", "bad", "none"):
             self.set_class(mood == one, f"-{one}")
 
 
@@ -84,19 +87,9 @@ class RunFigures(Horizontal):
         self.set_class(self.app.size.height < 32 or self.app.size.width < 100, "-small")
 
     def show(self, snapshot: RunSnapshot, baseline: float | None) -> None:
-        """Show the figures; `baseline` is the recall of its best other run."""
+        """Show the figures; `baseline` is the recall of the best other run of the baseline."""
         self._show_recall(snapshot)
-        recall = snapshot.figures.recall_at_cap
-        if baseline is None or recall is None:
-            self.query_one("#difference-figure", Figure).show(
-                "–", "partial: not compared" if snapshot.summary.is_partial else "no baseline yet"
-            )
-        else:
-            difference = recall - baseline
-            mood = "good" if difference > 0 else "bad" if difference < 0 else ""
-            self.query_one("#difference-figure", Figure).show(
-                format_score(difference, is_signed=True), f"to baseline {format_score(baseline)}", mood=mood
-            )
+        self.query_one("#difference-figure", Figure).show(*difference_to_baseline(snapshot, baseline))
         summary = snapshot.summary
         left = format_duration(summary.left_s)
         time = self.query_one("#time-figure", Figure)
@@ -113,12 +106,29 @@ class RunFigures(Horizontal):
         if figures.recall_at_cap is None:
             figure.show(f"{figures.guessed:,}", "examples guessed (blind)")
             return
+        if not figures.guessed:
+            figure.show(NO_VALUE, f"Recall@{summary.error_cap}", mood="none")
+            return
         interval = summary.recall_interval
         if interval is None and snapshot.band is not None:
             at = snapshot.band.errors.searchsorted(min(summary.error_cap, snapshot.band.errors[-1]))
             interval = float(snapshot.band.low[at]), float(snapshot.band.high[at])
         bounds = "" if interval is None else f" ± {(interval[1] - interval[0]) / 2:.3f}"
         figure.show(format_score(figures.recall_at_cap), f"Recall@{summary.error_cap}{bounds}")
+
+
+def difference_to_baseline(snapshot: RunSnapshot, baseline: float | None) -> tuple[str, str, str]:
+    """Return the value, name and mood of the difference; `baseline` is the recall of the best other baseline run."""
+    summary, recall = snapshot.summary, snapshot.figures.recall_at_cap if snapshot.figures.guessed else None
+    if summary.is_partial:
+        return NO_VALUE, "partial: not compared", "none"
+    if summary.attack == BASELINE and (baseline is None or baseline <= (recall or 0.0)):
+        return NO_VALUE, "this is the baseline", "none"
+    if baseline is None or recall is None:
+        return NO_VALUE, "no baseline yet" if baseline is None else f"baseline {format_score(baseline)}", "none"
+    difference = recall - baseline
+    mood = "good" if difference > 0 else "bad" if difference < 0 else ""
+    return format_score(difference, is_signed=True), f"to baseline {format_score(baseline)}", mood
 
 
 def bars(snapshot: Snapshot, *, cells: int = _BAR_CELLS) -> Content:

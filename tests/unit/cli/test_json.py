@@ -102,6 +102,8 @@ def test_the_objects_of_runs(harness: CommandLine, runs: list[Recorded], home: P
     check(harness("validate", "aaaa-one.csv", "--round", "small.toml", "--json").json, "`harness validate`")
     check(harness("package", "aaaa", "--check", "--json").json, "`harness package --check`")
     check(harness("runs", "rm", "aaaa", "bbbb", "--json").json, "`harness runs rm`")
+    check(harness("runs", "restore", "--json").json, "`harness runs restore`")
+    check(harness("runs", "restore", "aaaa", "--json").json, "`harness runs restore RUN`")
 
 
 def test_the_objects_of_attacks_and_tunings(harness: CommandLine, home: Path) -> None:

@@ -90,7 +90,7 @@ def test_the_table_and_show_name_the_parameters_that_were_changed(harness: Comma
 
 def test_rm_asks_in_a_terminal(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ended_run(home)
-    monkeypatch.setattr("harness.cli.run_records.is_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.run_deletion.is_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: (_ for _ in ()).throw(EOFError))
     assert harness("runs", "rm", folder.id).code == 1
     assert folder.path.exists()
@@ -104,7 +104,7 @@ def test_rm_keeps_a_run_that_is_alive(harness: CommandLine, home: Path, monkeypa
     run.event("phase", phase="running")
     assert "is still running" in harness("runs", "rm", run.folder.id).err
     # A run that does not stop is not deleted, even with --force.
-    monkeypatch.setattr("harness.cli.run_records.stop_run", lambda _: None)
+    monkeypatch.setattr("harness.cli.run_deletion.stop_run", lambda _: None)
     monkeypatch.setattr("harness.runs.folder._DELETE_SECONDS", 0.2)
     done = harness("runs", "rm", run.folder.id, "--force")
     assert done.code == 1 and "was not deleted" in done.err

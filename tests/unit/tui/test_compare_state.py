@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.analysis.comparison import compare_runs
+from harness.analysis.comparison_tables import contrasts, recall_over_budget, scores_and_pace
 from harness.tui.columns import Row
 from harness.tui.compare_state import (
     SOURCE,
@@ -120,3 +121,13 @@ def test_settings_are_listed_and_hashes_only_say_that_they_differ(home: Path) ->
     assert found[SOURCE] == ["source       differs, Enter shows the difference"]
     assert not any("aaaa" in cell for row in found.values() for cell in row)
     assert [column.title for column in columns] == ["setting", "● one", "■ two"]
+
+
+def test_a_run_without_a_guess_has_no_numbers(home: Path) -> None:
+    empty = recorded_run(home, id_="none-1", pid=os.getpid())
+    empty.event("phase", phase="crashed")
+    found = compared(run_of(home, "best-1", range(12)), empty)
+    _, rows = forest_table(found, is_dark=True)
+    assert [text_of(row)[2] for row in rows] == ["0.750", "–"] and text_of(rows[1])[3] == ""
+    tables = [scores_and_pace(found.comparison), recall_over_budget(found.comparison)]
+    assert all("–" in row[-1] or "–" in row[3] for _, _, row in tables) and contrasts(found.comparison) == []

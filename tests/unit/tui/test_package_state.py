@@ -161,7 +161,7 @@ def test_the_header_has_attack_round_score_and_note(folder: Path, is_blind: bool
     summary = read_snapshot(run.folder, VALUES).summary
     assert summary is not None
     assert run_header(summary) == (header, "abcd-some · starting · for the camera")
-    scored = replace(summary, is_blind=False, recall_at_cap=0.5, recall_interval=(0.25, 0.75), error_cap=100)
+    scored = replace(summary, is_blind=False, guesses=1, recall_at_cap=0.5, recall_interval=(0.25, 0.75), error_cap=100)
     assert run_header(scored)[0] == "some on small, Recall@100 0.500 [0.250, 0.750]"
 
 

@@ -1,6 +1,7 @@
 """The feed of a run reads each row once, and reports a damaged run in its snapshot instead of raising an exception."""
 
 import contextlib
+import math
 import os
 import shutil
 import sqlite3
@@ -102,8 +103,24 @@ def test_the_band_is_around_the_curve_and_is_read_after_the_first_picture(run: R
     recall = np.interp(band.errors, figures.errors, figures.recall)
     assert (band.low <= recall + 1e-9).all() and (recall <= band.high + 1e-9).all()
     assert (band.low < band.high).any()
-    # It is not computed again without new guesses.
-    assert feed.poll().band is band
+
+
+def test_a_band_lies_around_the_curve_even_if_it_is_older_than_the_curve(run: Recorded) -> None:
+    feed = RunFeed(run.folder)
+    run.guess(run.batch("a"), [(example, example < 2, -float(example)) for example in range(EXAMPLES)])
+    feed.poll()
+    assert feed.poll().band is not None
+    # No other band is computed during the test.
+    feed._next_band = math.inf
+    for solved in (6, 12, EXAMPLES):
+        rows = [(example, RIGHT, 1.0 - example / 100) for example in range(solved)]
+        run.guess(run.batch(f"{solved}"), rows)
+        snapshot = feed.poll()
+        band, figures = snapshot.band, snapshot.figures
+        assert band is not None and figures.errors is not None and figures.recall is not None
+        assert band.errors.tolist() == figures.errors.tolist() and figures.recall[-1] >= solved / EXAMPLES
+        assert (band.low <= figures.recall).all() and (figures.recall <= band.high).all()
+        assert (band.low >= 0).all() and (band.high <= 1).all() and (band.low < band.high).any()
 
 
 def test_the_pace_and_the_load_are_read_from_the_record(run: Recorded) -> None:

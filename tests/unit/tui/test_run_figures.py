@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.live_score import Figures
 from harness.runs.status import Status
-from harness.tui.snapshot import Snapshot
-from harness.tui.widgets.run_figures import bars
+from harness.tui.snapshot import LoadHistory, RecallHistory, RunSnapshot, Snapshot
+from harness.tui.widgets.run_figures import bars, difference_to_baseline
 from tests.unit.tui.summaries import summary_of
 
 RUNNING = Snapshot(
@@ -45,3 +47,30 @@ def test_an_eta_beyond_the_budget_is_named(eta: float, words: str) -> None:
 def test_work_that_is_not_announced_has_no_bar() -> None:
     _, work = lines(replace(RUNNING, summary=replace(RUNNING.summary, progress=None)))
     assert work == "work   not known yet"
+
+
+def difference(
+    recall: float | None, baseline: float | None, *, guessed: int = 16, **fields: object
+) -> tuple[str, str, str]:
+    figures = Figures(None, None, recall, None, None, guessed, guessed, np.zeros(2), np.zeros(1, np.int64))
+    load = LoadHistory(*[np.zeros(0)] * 4, "CPU")
+    history = RecallHistory(np.zeros(0), None, np.zeros(0, np.int64))
+    summary = replace(RUNNING.summary, **{"attack": "greedy", **fields})
+    snapshot = RunSnapshot(
+        summary=summary, figures=figures, band=None, history=history, load=load, lines={}, suffixes_per_s=None
+    )
+    return difference_to_baseline(snapshot, baseline)
+
+
+def test_a_difference_needs_a_baseline_and_a_guess() -> None:
+    assert difference(0.5, 0.25) == ("+0.250", "to baseline 0.250", "good")
+    assert difference(0.25, 0.5) == ("-0.250", "to baseline 0.500", "bad")
+    assert difference(0.0, 0.5, guessed=0) == ("–", "baseline 0.500", "none")
+    assert difference(0.5, None) == ("–", "no baseline yet", "none")
+    assert difference(0.5, 0.25, is_partial=True) == ("–", "partial: not compared", "none")
+
+
+def test_the_best_run_of_the_baseline_is_the_baseline() -> None:
+    assert difference(0.5, None, attack="baseline") == ("–", "this is the baseline", "none")
+    assert difference(0.5, 0.25, attack="baseline") == ("–", "this is the baseline", "none")
+    assert difference(0.25, 0.5, attack="baseline") == ("-0.250", "to baseline 0.500", "bad")

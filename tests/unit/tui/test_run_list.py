@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from harness.runs.eta import EtaBasis
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.columns import Row
+from harness.tui.columns import Row, fitted, lay_out
 from harness.tui.run_list import HEADING, ListState, best_other, interval_bar, list_rows, matches, scale_title
+from harness.tui.run_preview import preview_facts
 from tests.unit.tui.summaries import summary_of
 
 OLD = summary_of("old-1", created_at=1.0, recall_at_cap=0.25, elapsed_s=30.0, note="the first try")
@@ -89,15 +91,15 @@ def test_a_marked_run_and_special_runs_are_marked() -> None:
     rows = {row.key: row for row in list_rows((*RUNS, BLIND), {}, ListState(marked=frozenset({"old-1"}))).rows}
     assert text_of(rows["old-1"], 0) == "● ✓ old" and text_of(rows["new-1"], 0) == "■ new"
     assert text_of(rows["other-1"], 1).endswith(" partial control") and text_of(rows["blind-1"], 1).endswith(" blind")
-    assert text_of(rows["blind-1"], 2) == "blind"
+    assert text_of(rows["blind-1"], 3) == "blind"
 
 
 def test_all_bars_have_one_scale() -> None:
     runs = [replace(OLD, recall_interval=(0.2, 0.3)), replace(NEW, recall_interval=(0.5, 1.0))]
     columns, rows, _ = list_rows(runs, {}, ListState(sort_key="recall"))
-    title = columns[3].title
+    title = columns[4].title
     assert callable(title) and title(20) == "0" + "─" * 18 + "1"
-    high, low = (text_of(row, 3) for row in rows)
+    high, low = (text_of(row, 4) for row in rows)
     assert (high.index("─"), high.rindex("─")) == (10, 19) and high.index("●") == 14
     assert (low.index("─"), low.rindex("─"), low.index("●")) == (4, 6, 5)
 
@@ -116,9 +118,36 @@ def test_the_title_of_a_bar_has_the_ends_of_the_scale() -> None:
 def test_running_runs_show_their_progress_and_eta() -> None:
     running = replace(OLD, status=Status.RUNNING, progress=0.5, eta_s=65.0)
     (row,) = list_rows([running], {}, ListState()).rows
-    assert text_of(row, 4) == "━━━─── 50% ETA 1:05 (after the budget)"
+    assert text_of(row, 2) == "━━━─── 50% ETA 1:05 (after the budget)"
     (row,) = list_rows([replace(running, progress=None)], {}, ListState()).rows
-    assert text_of(row, 4) == "running"
+    assert text_of(row, 2) == "running"
+
+
+@pytest.mark.parametrize("available", [73, 76, 130])
+@pytest.mark.parametrize("sort_key", ["started", "recall"])
+def test_status_and_eta_of_a_running_run_are_never_hidden(available: int, sort_key: str) -> None:
+    """The widths are those of the list on terminals of 120, 80 and 200 columns."""
+    works = {"status": Status.RUNNING, "progress": 0.32, "eta_basis": EtaBasis.ESTIMATED, "budget_s": 90_000.0}
+    running = replace(OLD, eta_s=39_900.0, tags=("best", "old"), changed={"seed": 1, "trials": 100}, **works)
+    seed = replace(running, id="seed-1", parent="baseline-147c", round="small", eta_s=136.0)
+    waiting = replace(NEW, status=Status.QUEUED, queue_position=1, queue_length=2, wait_at_most_s=86_400.0)
+    state = ListState(marked=frozenset({"old-1", "seed-1"}), sort_key=sort_key)
+    columns, rows, _ = list_rows([running, seed, waiting, OTHER], {}, state)
+    layout = lay_out(columns, rows, available, first=1, sorted_by=3 if sort_key == "recall" else None)
+    assert layout.numbers[:4] == (0, 1, 2, 3)
+    cells = {row.key: fitted(row.cells[2], layout.widths[2]) for row in rows if not row.spans}
+    shown = {key: "".join(text for text, _ in spans).strip() for key, spans in cells.items()}
+    assert shown["old-1"] == "━━──── 32% ETA about 11:05:00" and shown["new-1"] == "queued 1/2 ≤ 24:00:00"
+
+
+def test_runs_without_a_guess_have_no_recall_anywhere() -> None:
+    empty = replace(NEW, id="empty-1", attack="baseline", guesses=0, recall_at_cap=0.0, recall_interval=(0.0, 0.9))
+    (row,) = list_rows([empty], {}, ListState()).rows
+    assert (text_of(row, 3), text_of(row, 4).strip()) == ("–", "")
+    title = list_rows([empty, OLD], {}, ListState()).columns[4].title
+    assert callable(title) and title(10) == "0─────0.25"
+    assert best_other(NEW, [NEW, empty]) is None
+    assert "0." not in " ".join(value for label, value in preview_facts(empty) if label in ("Recall@100", "exact@1"))
 
 
 def test_an_unreadable_run_is_a_row_across_all_columns() -> None:
@@ -135,8 +164,8 @@ def test_the_number_of_matches_is_that_of_all_groups() -> None:
 
 
 def test_the_title_has_the_cap_unless_the_caps_differ() -> None:
-    assert list_rows(RUNS, {}, ListState()).columns[2].title == "Recall@100"
-    assert list_rows([OLD, replace(NEW, error_cap=10)], {}, ListState()).columns[2].title == "Recall"
+    assert list_rows(RUNS, {}, ListState()).columns[3].title == "Recall@100"
+    assert list_rows([OLD, replace(NEW, error_cap=10)], {}, ListState()).columns[3].title == "Recall"
 
 
 def test_a_run_is_compared_with_the_best_baseline_or_else_the_best_run() -> None:

@@ -1,0 +1,231 @@
+"""Every screen withstands the mouse and the keys that move the focus, whatever the state of the run that it shows."""
+
+import importlib
+import inspect
+import os
+import pkgutil
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.dom import DOMNode
+from textual.events import MouseDown, MouseMove, MouseUp
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Button, Input, Select, Switch
+
+import harness.tui
+from harness.core.paths import runs_home
+from harness.plugins.discovery import find_attacks
+from harness.runs import subcommand
+from harness.runs.folder import RunFolder
+from harness.runs.status import Status
+from harness.runs.summary import run_status
+from harness.tui.app import HarnessApp
+from harness.tui.screens.audit import AuditScreen
+from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.dialogs import ChoiceDialog, ConfirmDialog, NameDialog, RoundDialog
+from harness.tui.screens.example import ExampleScreen
+from harness.tui.screens.keys import KeysScreen
+from harness.tui.screens.main import TABS, MainScreen
+from harness.tui.screens.new_audit import NewAuditScreen
+from harness.tui.screens.new_run import NewRunScreen
+from harness.tui.screens.package import PackageScreen
+from harness.tui.screens.run import RunScreen
+from harness.tui.screens.source_diff import SourceDiffScreen
+from harness.tui.widgets.key_footer import KeyFooter
+from tests.functional.machine import PLUGINS
+from tests.tiers import first_is_fast
+from tests.tui.piloting import on_page, play_app, screen_text, until
+from tests.unit.tui.recorded import EXAMPLES, RecordedJob, recorded_run
+from tests.unit.tui.recorded_audit import recorded_audit
+
+SIZES = ((80, 24), (120, 35))
+WITHOUT_GUESSES = (Status.QUEUED, Status.STARTING, Status.CRASHED, Status.STOPPED)
+
+
+@dataclass
+class Shown:
+    """The records that the screens are opened with."""
+
+    app: HarnessApp
+    run: RunFolder
+    other: RunFolder
+    audit: RunFolder
+
+    def attack(self) -> NewRunScreen:
+        attack = next(one for one in find_attacks(PLUGINS) if one.name == "draws")
+        return NewRunScreen(attack, attacks_folder=PLUGINS, round_name="demo")
+
+
+# The main screen is always there, and its pages are visited one after the other.
+SCREENS: dict[type[Screen[Any]], Callable[[Shown], list[Screen[Any]]]] = {
+    MainScreen: lambda shown: [],
+    RunScreen: lambda shown: [RunScreen(shown.run)],
+    AuditScreen: lambda shown: [AuditScreen(shown.audit)],
+    CompareScreen: lambda shown: [CompareScreen([shown.run, shown.other])],
+    ExampleScreen: lambda shown: [ExampleScreen([shown.run, shown.other], range(EXAMPLES), 3)],
+    SourceDiffScreen: lambda shown: [SourceDiffScreen([shown.run, shown.other])],
+    PackageScreen: lambda shown: [PackageScreen(shown.run)],
+    NewRunScreen: lambda shown: [shown.attack()],
+    NewAuditScreen: lambda shown: [NewAuditScreen("sequence", round_name="demo")],
+    ConfirmDialog: lambda shown: [ConfirmDialog("Stop it?"), ConfirmDialog("Delete it?", deletes=True)],
+    NameDialog: lambda shown: [NameDialog("A note:", "first")],
+    ChoiceDialog: lambda shown: [ChoiceDialog("One", {"a": "the first", "b": "the second"})],
+    RoundDialog: lambda shown: [RoundDialog("demo")],
+    KeysScreen: lambda shown: [KeysScreen(shown.app.screen, is_palette=palette) for palette in (False, True)],
+}
+
+ABOUT_A_RUN = (RunScreen, AuditScreen, CompareScreen, ExampleScreen, SourceDiffScreen, PackageScreen)
+"""The screens that depend on the state of a run, besides the pages of runs and audits."""
+
+
+def classes_of_the_screen() -> Iterator[type[Any]]:
+    """Yield every class that harness.tui defines."""
+    for module in pkgutil.walk_packages(harness.tui.__path__, "harness.tui."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(value) and value.__module__ == module.name:
+                yield value
+
+
+def test_every_screen_has_a_case() -> None:
+    screens = {one for one in classes_of_the_screen() if issubclass(one, Screen)}
+    bases = {base for one in screens for base in one.__mro__[1:]}
+    assert set(SCREENS) == screens - bases
+
+
+@pytest.mark.parametrize(
+    "node", [one for one in classes_of_the_screen() if issubclass(one, DOMNode)], ids=lambda one: one.__name__
+)
+def test_no_base_of_a_widget_loses_its_styles_and_component_classes(node: type[DOMNode]) -> None:
+    bases = [base for base in node.__mro__ if issubclass(base, DOMNode)]
+    components = {name for base in bases for name in base.__dict__.get("COMPONENT_CLASSES", ())}
+    assert components == node._get_component_classes()
+    assert {base for base in bases if base.__dict__.get("DEFAULT_CSS")} <= set(node._css_bases(node))
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with the commands that the screen started; none of them does anything."""
+    (tmp_path / "stub.py").write_text(
+        "import sys\nopen(sys.argv[1], 'a').write(' '.join(sys.argv[2:]) + '\\n')\nexit(1)\n"
+    )
+    monkeypatch.setattr(subcommand, "PROGRAM", (sys.executable, str(tmp_path / "stub.py"), str(tmp_path / "commands")))
+    return tmp_path / "commands"
+
+
+def recorded_in(state: Status, job: RecordedJob) -> RecordedJob:
+    """Bring a run or an audit into a state."""
+    if state is not Status.LOST:
+        job.supervised_by(os.getpid())
+        job.event("phase", phase=state.value, reason="for a reason")
+    return job
+
+
+@pytest.fixture(params=first_is_fast([Status.RUNNING, *(one for one in Status if one is not Status.RUNNING)], fast=1))
+def state(request: pytest.FixtureRequest) -> Status:
+    return Status(request.param)
+
+
+@pytest.fixture
+def records(place: Path, state: Status) -> Iterator[tuple[RunFolder, RunFolder, RunFolder]]:
+    """A run and an audit in the state, and a finished run to compare with."""
+    run, other, audit = recorded_run(place), recorded_run(place, id_="efgh-other"), recorded_audit(pid=None)
+    for one in (run, other):
+        if one is other or state not in WITHOUT_GUESSES:
+            one.guess(one.batch("a"), [(example, example % 2 == 0, 1.0 - example) for example in range(EXAMPLES)])
+    recorded_in(state, run)
+    recorded_in(Status.FINISHED, other)
+    recorded_in(state, audit)
+    for one in (run, other):
+        one.folder.code.mkdir()
+        shutil.copy(PLUGINS / "draws.py", one.folder.code / "some.py")
+    assert run_status(run.folder) is state and run_status(audit.folder) is state
+    yield run.folder, other.folder, audit.folder
+    for job in (run, other, audit):
+        job.release()
+        job.store.close()
+
+
+def test_the_mouse_and_the_focus_harm_no_screen(
+    records: tuple[RunFolder, RunFolder, RunFolder], state: Status, commands: Path
+) -> None:
+    before = {path: run_status(RunFolder(path)) for path in runs_home().iterdir()}
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        app = pilot.app
+        assert isinstance(app, HarnessApp)
+        shown = Shown(app, *records)
+        await until(pilot, lambda: app.main.query_one("#runs").display)
+        is_complete = state is Status.RUNNING
+        for number in range(1, len(TABS) + 1) if is_complete else (1, 3):
+            await on_page(pilot, number)
+            await handle(pilot)
+        for kind, make in SCREENS.items():
+            for screen in make(shown) if is_complete or kind in ABOUT_A_RUN else ():
+                app.push_screen(screen)
+                await until(pilot, lambda screen=screen: app.screen is screen and screen.region.area)
+                await until(pilot, lambda: "reading …" not in screen_text(app))
+                await handle(pilot)
+                await only(pilot, app.main)
+
+    play_app(scenario, size=SIZES[list(Status).index(state) % 2], attacks_folder=PLUGINS)
+    assert {path: run_status(RunFolder(path)) for path in runs_home().iterdir()} == before
+    started = commands.read_text().splitlines() if commands.exists() else []
+    assert {" ".join(line.split()[:2]) for line in started} <= {"audit options", "audit show", "data status"}
+
+
+async def handle(pilot: Pilot[None]) -> None:
+    """Select text everywhere, then move the focus through all panels and press Enter."""
+    screen, size = pilot.app.screen, pilot.app.size
+    for number, row in enumerate(range(0, size.height - 1, 2)):
+        start = (2, row) if number % 2 else (size.width // 2, row)
+        if not is_button(screen, *start):
+            drag(pilot, start, (min(start[0] + 10, size.width - 1), row + 1))
+            # The second press makes it a double click.
+            for _ in range(2 * (number % 3 == 0)):
+                drag(pilot, start, start)
+            await only(pilot, screen)
+            if screen not in pilot.app.screen_stack:
+                return
+    for keys in (["tab"] * 4, ["shift+tab"] * 4, ["tab", "shift+tab"]):
+        for key in keys:
+            await pilot.press(key)
+            assert_focus_is_displayed(screen)
+        if not isinstance(screen.focused, Button) or screen.focused.id == "no":
+            await pilot.press("enter")
+        await only(pilot, screen)
+        if screen not in pilot.app.screen_stack:
+            return
+
+
+def drag(pilot: Pilot[None], start: tuple[int, int], end: tuple[int, int]) -> None:
+    """Press the button of the mouse at `start`, and release it at `end`."""
+    for kind, (x, y) in ((MouseDown, start), (MouseMove, end), (MouseUp, end)):
+        options = {"delta_x": 0, "delta_y": 0, "button": 1, "shift": False, "meta": False, "ctrl": False}
+        pilot.app.post_message(kind(None, x, y, **options, screen_x=x, screen_y=y))
+
+
+def is_button(screen: Screen[Any], column: int, row: int) -> bool:
+    """Return True if a click at this place is meant to do something."""
+    widget, _ = screen.get_widget_at(column, row)
+    return any(isinstance(one, Button | Switch | Select | Input | KeyFooter) for one in widget.ancestors_with_self)
+
+
+def assert_focus_is_displayed(screen: Screen[Any]) -> None:
+    focused = screen.focused
+    if focused is not None:
+        assert all(node.display for node in focused.ancestors_with_self if isinstance(node, DOMNode)), focused
+
+
+async def only(pilot: Pilot[None], screen: Screen[Any]) -> None:
+    """Close the screens that were opened above this one."""
+    await pilot.pause()
+    while screen in pilot.app.screen_stack and pilot.app.screen is not screen:
+        top = pilot.app.screen
+        top.dismiss(None)
+        await until(pilot, lambda top=top: top not in pilot.app.screen_stack)
