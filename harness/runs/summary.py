@@ -283,7 +283,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         in_force=worker.get("in_force"),
         refused=stored.events.get("refused", {}),
         network=spec.network,
-        note=folder.note.read_text(encoding="utf-8").strip() if folder.note.exists() else "",
+        note=folder.note.read_text(encoding="utf-8").strip() if folder.note.is_file() else "",
         tags=tags_of(folder),
         parent=spec.parent,
         trend=_trend(stored.points, elapsed),

@@ -138,7 +138,7 @@ class RunActions(Widget):
         from harness.tui.screens.dialogs import NameDialog
 
         try:
-            note = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
+            note = folder.note.read_text(encoding="utf-8") if folder.note.is_file() else ""
         except (OSError, ValueError):
             note = ""
         self.app.push_screen(NameDialog(sanitize(f"Note about {folder.id}:"), sanitize(note), may_be_empty=True), named)
