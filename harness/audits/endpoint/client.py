@@ -1,14 +1,21 @@
 """A client for `POST {base}/…` of an OpenAI-compatible API, with a rate limit, retries and a secret key.
 
-Error messages never contain the key, the prompt or the answer.
+The timeouts of httpx are those of single operations, so a server that sends a byte now and then never reaches them.
+Each request is therefore a task on an event loop, where one deadline ends it in any phase: while it connects, during
+the TLS handshake, while it is sent, and while headers and body arrive. The loop has a thread of its own; the callers
+are other threads, which wait for their turn, parse the answer, and retry with tenacity.
+
+Error messages never contain the key, the prompt or the answer, and answers never contain the key.
 """
 
+import asyncio
 import json
 import re
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +26,9 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 import httpx
+import tenacity
 
+from harness.audits.endpoint.masking import KeyMask
 from harness.audits.endpoint.params import REFUSAL, EndpointParams
 from harness.core.audit import AuditContext
 from harness.core.errors import HarnessError, Interruption
@@ -27,12 +36,15 @@ from harness.core.request import ENDPOINT_KEYS
 from harness.corpora.text_files import parse_json
 
 UNREACHABLE = "cannot be reached"
+TIMED_OUT = "timed out"
 Value = TypeVar("Value")
 Item = TypeVar("Item")
 
-_LONGEST_BACKOFF = 60.0  # seconds
+_BACKOFF = tenacity.wait_exponential_jitter(max=60)
+"""Seconds before a retry: 1, 2, 4, … and at most 60, and up to a second more at random."""
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _LARGEST_ANSWER = 8 << 20  # bytes
+_TOO_LARGE = "sent more than 8 MiB"
 _LONGEST_WAIT = 600.0
 """Seconds. If an endpoint asks for a longer wait, the audit ends and can be resumed later."""
 _CODE = re.compile(r"[a-z][a-z0-9_.-]{0,60}")
@@ -73,11 +85,6 @@ class RateLimiter:
         """Let no request start for `seconds`."""
         with self._lock:
             self._next = max(self._next, self._clock() + seconds)
-
-
-def backoff_seconds(attempt: int, random: Random) -> float:
-    """Return 1, 2, 4, … seconds, at most 60, for `attempt` 0, 1, 2, …, times a random factor from 1/2 to 3/2."""
-    return min(_LONGEST_BACKOFF, 2.0**attempt) * (0.5 + random.random())
 
 
 def retry_after_seconds(header: str | None, now: datetime | None = None) -> float | None:
@@ -131,16 +138,32 @@ class Endpoint:
         self.params = params
         self.url: str = params.endpoint
         self._key = _clean_key(key)
+        self._mask = KeyMask(self._key)
         self._seed = seed
         self._is_closed = threading.Event()
         self._limiter = RateLimiter(params.requests_per_minute, sleep=self._is_closed.wait)
-        self._threads = ThreadPoolExecutor(params.concurrency)
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        self._retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error, BadAnswer) and not error.is_final),
+            stop=tenacity.stop_after_attempt(params.retries + 1),
+            wait=_wait_seconds,
+            # All requests wait, because the others would get the same answer.
+            sleep=self._pause,
+            reraise=True,
+        )
+        # A decoder of httpx would expand a few kilobytes to gigabytes.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
         try:
+            # httpx closes the socket of a handshake that times out, and not that of one that is cancelled.
+            timeout = httpx.Timeout(None, connect=params.timeout / 2)
             # A redirect would send the prompts elsewhere.
-            self._client = httpx.Client(headers=headers, timeout=params.timeout, follow_redirects=False)
+            self._client = httpx.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False)
         except UnicodeEncodeError:
             raise HarnessError("the API key contains characters outside ASCII. Set the key alone.") from None
+        self._threads = ThreadPoolExecutor(params.concurrency)
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True).start()
 
     @property
     def is_unencrypted(self) -> bool:
@@ -149,10 +172,12 @@ class Endpoint:
         return self._key is not None and url.scheme == "http" and url.host not in _LOOPBACK
 
     def close(self) -> None:
-        """Close the connection. Requests that wait for their turn or for a retry are dropped, those in flight end."""
+        """Close the connection. Requests that are in flight, or wait for their turn or for a retry, are dropped."""
         self._is_closed.set()
+        self._run(self._drop_requests())
         self._threads.shutdown(cancel_futures=True)
-        self._client.close()
+        self._run(self._client.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     def answers_as_they_arrive(
         self, items: Sequence[Item], request: Callable[[Item], Value]
@@ -179,7 +204,7 @@ class Endpoint:
             raise error
 
     def random(self, number: int) -> Random:
-        """Return the generator of request `number`, which seeds its draws and its waiting times."""
+        """Return the generator of request `number`, which seeds its draws."""
         return Random(f"{self._seed}/{number}")  # noqa: S311  a seed, not a secret
 
     def request(
@@ -191,61 +216,88 @@ class Endpoint:
         rejects the key or the address. A request that is refused, with a status such as 400, 413 or 422, is not sent
         again.
         """
-        random = self.random(number)
         content = json.dumps({"model": self.params.endpoint_model, **body}).encode()
-        fault = ""
-        for attempt in range(self.params.retries + 1):
-            self._limiter.wait()
-            if self._is_closed.is_set():
-                raise _Closed
-            try:
-                return Answer(_read_json(self._post(path, content), read))
-            except BadAnswer as error:
-                fault = error.fault
-                if error.is_final:
-                    return Answer(None, fault)
-                wait = max(backoff_seconds(attempt, random), error.wait)
-            if attempt < self.params.retries:
-                if wait > _LONGEST_WAIT:
-                    raise self._error(path, f"asks for a wait of {wait / 60:.0f} minutes. Resume the audit then")
-                self._limiter.pause(wait)
-        return Answer(None, fault, is_final=False)
+        try:
+            return Answer(self._retrying(self._attempt, path, content, read))
+        except BadAnswer as error:
+            return Answer(None, error.fault, is_final=error.is_final)
 
-    def _post(self, path: str, content: bytes) -> bytes:
+    def _attempt(self, path: str, content: bytes, read: Callable[[Any], Value]) -> Value:
+        """Send one request and return what `read` makes of the answer. Raises BadAnswer for a fault."""
+        self._limiter.wait()
+        answer = self._parse(self._run(self._post(path, content)))
+        try:
+            return read(answer)
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+            raise BadAnswer("sends JSON without a completion") from None
+
+    def _pause(self, seconds: float) -> None:
+        if seconds > _LONGEST_WAIT:
+            wait = f"asks for a wait of {seconds / 60:.0f} minutes. Resume the audit then"
+            raise Interruption(f"{self.url}: the endpoint {wait}.")
+        self._limiter.pause(seconds)
+
+    def _run(self, task: Coroutine[Any, Any, Value]) -> Value:
+        """Return the result of a coroutine that runs on the event loop."""
+        return asyncio.run_coroutine_threadsafe(task, self._loop).result()
+
+    async def _drop_requests(self) -> None:
+        requests = asyncio.all_tasks() - {asyncio.current_task()}
+        for request in requests:
+            request.cancel()
+        await asyncio.gather(*requests, return_exceptions=True)
+
+    async def _post(self, path: str, content: bytes) -> bytes:
         """Send one request and return the answer. Raises BadAnswer for a fault of the answer or of the connection."""
-        deadline = time.monotonic() + self.params.timeout
+        if self._is_closed.is_set():
+            raise _Closed
         received = bytearray()
         try:
-            headers = {"Content-Type": "application/json"}
-            with self._client.stream("POST", f"{self.url}/{path}", content=content, headers=headers) as response:
-                for piece in response.iter_bytes():
+            async with (
+                asyncio.timeout(self.params.timeout),
+                self._client.stream("POST", f"{self.url}/{path}", content=content) as response,
+            ):
+                async for piece in response.aiter_raw():
                     received += piece
                     if len(received) > _LARGEST_ANSWER:
-                        raise BadAnswer("sent more than 8 MiB", is_final=True)
-                    if time.monotonic() > deadline:
-                        raise BadAnswer("timed out")
-        except httpx.TimeoutException:
-            raise BadAnswer("timed out") from None
+                        raise BadAnswer(_TOO_LARGE, is_final=True)
+        except (TimeoutError, httpx.TimeoutException):
+            raise BadAnswer(TIMED_OUT) from None
         except httpx.RemoteProtocolError:
-            raise BadAnswer("sent an incomplete answer") from None
-        except (httpx.DecodingError, httpx.StreamError):
-            raise BadAnswer("sent an answer that cannot be decoded") from None
+            raise BadAnswer("sent an invalid or incomplete answer") from None
         except httpx.TransportError:
             raise BadAnswer(UNREACHABLE) from None
+        return self._checked(path, response, _decompress(received, response.headers.get("Content-Encoding", "")))
+
+    def _checked(self, path: str, response: httpx.Response, content: bytes) -> bytes:
         status = response.status_code
         if status == 200:
-            return bytes(received)
+            return content
         if status in _RETRIED or status > 504:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
             raise BadAnswer(f"answers with status {status}", wait=wait)
         if status not in _FATAL and not 300 <= status < 400:
             raise BadAnswer(f"{REFUSAL} (status {status})", is_final=True)
-        code = _error_code(bytes(received))
-        shown = f", {code}" if code is not None and not (self._key and self._key in code) else ""
-        raise self._error(path, f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})")
+        code = self._error_code(content)
+        shown = f", {code}" if code else ""
+        clause = f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})"
+        raise Interruption(f"{self.url}/{path}: the endpoint {clause}.")
 
-    def _error(self, path: str, clause: str) -> Interruption:
-        return Interruption(f"{self.url}/{path}: the endpoint {clause}.")
+    def _error_code(self, content: bytes) -> str | None:
+        """Return an error's code if it is a name such as `model_not_found`. Its message may quote the prompt."""
+        try:
+            error = self._parse(content)["error"]
+            code = error.get("code") or error.get("type")
+        except (BadAnswer, KeyError, TypeError, AttributeError):
+            return None
+        return code if isinstance(code, str) and _CODE.fullmatch(code) else None
+
+    def _parse(self, content: bytes) -> Any:
+        """Return the value of an answer, in which the key is masked. Every text of a server comes from here."""
+        try:
+            return self._mask.masked(parse_json(content))
+        except (ValueError, RecursionError):
+            raise BadAnswer("sends invalid JSON") from None
 
 
 @contextmanager
@@ -268,20 +320,23 @@ def _clean_key(key: str | None) -> str | None:
     return key or None
 
 
-def _read_json(content: bytes, read: Callable[[Any], Value]) -> Value:
-    try:
-        return read(parse_json(content))
-    except ValueError:
-        raise BadAnswer("sends invalid JSON") from None
-    except (LookupError, TypeError, AttributeError, OverflowError):
-        raise BadAnswer("sends JSON without a completion") from None
+def _wait_seconds(state: tenacity.RetryCallState) -> float:
+    """Return the seconds until a retry, as many as the endpoint asks for or more."""
+    error = state.outcome.exception() if state.outcome else None
+    return max(_BACKOFF(state), error.wait if isinstance(error, BadAnswer) else 0.0)
 
 
-def _error_code(content: bytes) -> str | None:
-    """Return an error's code if it is a plain name such as `model_not_found`. Its message may quote key and prompt."""
+def _decompress(content: bytearray, encoding: str) -> bytes:
+    """Return the content of an answer. Raises BadAnswer if it is too large, without expanding it further."""
+    if encoding.lower() in ("", "identity"):
+        return bytes(content)
+    decoder = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
-        error = parse_json(content)["error"]
-        code = error.get("code") or error.get("type")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return code if isinstance(code, str) and _CODE.fullmatch(code) else None
+        decoded = decoder.decompress(content, _LARGEST_ANSWER + 1)
+    except zlib.error:
+        decoded = b""
+    if len(decoded) > _LARGEST_ANSWER:
+        raise BadAnswer(_TOO_LARGE, is_final=True)
+    if encoding.lower() not in ("gzip", "x-gzip") or not decoder.eof:
+        raise BadAnswer("sent an answer that cannot be decoded")
+    return decoded

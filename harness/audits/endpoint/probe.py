@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.audits.endpoint.client import UNREACHABLE, Answer, BadAnswer, Endpoint
+from harness.audits.endpoint.client import TIMED_OUT, UNREACHABLE, Answer, BadAnswer, Endpoint
 from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.params import REFUSAL
 from harness.audits.endpoint.prompt_logprobs import (
@@ -197,7 +197,7 @@ class Probe:
         self._number += 1
         answer: Answer[Any] = self._endpoint.request(body, read, number=-self._number)
         if answer.value is None:
-            if answer.fault == UNREACHABLE:
+            if answer.fault in (UNREACHABLE, TIMED_OUT):
                 raise self._error(answer.fault)
             raise BadAnswer(answer.fault, is_final=True)
         return answer.value

@@ -1,11 +1,10 @@
 """Rate limit and waiting times, on a simulated clock."""
 
 from datetime import UTC, datetime
-from random import Random
 
 import pytest
 
-from harness.audits.endpoint.client import RateLimiter, backoff_seconds, retry_after_seconds
+from harness.audits.endpoint.client import RateLimiter, retry_after_seconds
 
 
 class Clock:
@@ -38,13 +37,6 @@ def test_a_paused_limiter_continues_after_the_pause() -> None:
     limiter.pause(10)
     limiter.wait()
     assert clock.now == 110
-
-
-def test_backoff_doubles_up_to_a_minute_and_varies_by_half() -> None:
-    waits = [backoff_seconds(attempt, Random(attempt)) for attempt in range(12)]
-    for attempt, wait in enumerate(waits):
-        assert 0.5 * min(60, 2**attempt) <= wait <= 1.5 * min(60, 2**attempt)
-    assert backoff_seconds(3, Random(1)) != backoff_seconds(3, Random(2))
 
 
 @pytest.mark.parametrize(
