@@ -250,15 +250,15 @@ def test_an_answer_that_repeats_the_key_is_masked(form: str) -> None:
     assert answer.value["text"].startswith("before ")
 
 
-def test_no_file_or_output_of_an_audit_has_the_key(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_or_output_of_an_audit_has_the_key(sandboxed_machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_ENDPOINT_KEY", KEY)
-    write_corpus(machine.folder)
+    write_corpus(sandboxed_machine.folder)
     echoes = list(ECHOES.values())
     with completions_server(lambda body, number: completion(" ".join(echoes), model=KEY)) as server:
         url = ("--endpoint", server.url, "--endpoint-model", "m", "--requests-per-minute", "60000")
-        done = machine.run("audit", "sequence", "corpus.txt", "--prompt-length", "3", *url, "--out", "out")
-        shown = [machine.run(*command, "latest") for command in (("audit", "show"), ("logs",), ("show",))]
-    found = [path for path in machine.folder.rglob("*") if path.is_file()]
+        done = sandboxed_machine.run("audit", "sequence", "corpus.txt", "--prompt-length", "3", *url, "--out", "out")
+        shown = [sandboxed_machine.run(*command, "latest") for command in (("audit", "show"), ("logs",), ("show",))]
+    found = [path for path in sandboxed_machine.folder.rglob("*") if path.is_file()]
     texts = [path.read_bytes() for path in found] + [(each.stdout + each.stderr).encode() for each in (done, *shown)]
     assert any(b"[API key]" in text for text in texts)
     assert not [echo for echo in echoes for text in texts if echo.encode() in text]
@@ -269,12 +269,12 @@ def write_corpus(folder: Path) -> None:
     (folder / "corpus.txt").write_text("\n\n".join(texts))
 
 
-def test_an_audit_of_a_slow_server_ends_with_one_sentence(machine: Machine) -> None:
-    write_corpus(machine.folder)
+def test_an_audit_of_a_slow_server_ends_with_one_sentence(sandboxed_machine: Machine) -> None:
+    write_corpus(sandboxed_machine.folder)
     options = ("--endpoint-model", "m", "--requests-per-minute", "60000", "--timeout", "0.5", "--retries", "0")
     with hostile_server(SLOW["a header, byte by byte"], pause=0.02) as url:
         endpoint = ("--endpoint", url, *options)
-        stopped = machine.run("audit", "sequence", "corpus.txt", "--prompt-length", "3", *endpoint, code=3)
-        refused = machine.run("audit", "leakage", "--round", "demo", "--target", "demo", *endpoint, code=1)
+        stopped = sandboxed_machine.run("audit", "sequence", "corpus.txt", "--prompt-length", "3", *endpoint, code=3)
+        refused = sandboxed_machine.run("audit", "leakage", "--round", "demo", "--target", "demo", *endpoint, code=1)
     assert "the endpoint timed out; 8 paragraphs in a row got no answer" in stopped.stderr
     assert "the endpoint timed out." in refused.stderr
