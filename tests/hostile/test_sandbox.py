@@ -1,4 +1,4 @@
-"""What an attack tries against the files of the user: their metadata, the answers, and the disk."""
+"""Attempts of an attack against the files of the user: their metadata, the answers, and the disk."""
 
 import os
 import subprocess

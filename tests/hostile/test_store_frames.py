@@ -1,4 +1,4 @@
-"""What a worker sends never makes a record that cannot be stored, is slow to read, or says something untrue."""
+"""Messages of a worker never make a record that cannot be stored, is slow to read, or says something untrue."""
 
 from pathlib import Path
 

@@ -66,7 +66,7 @@ def test_every_address_leads_to_a_known_site() -> None:
         "conda install extraction-harness pytorch",
         'dependencies = ["extraction-harness[torch]"]',
         "https://pypi.org/p/extraction-harness",
-        "see extraction-harness.github.io/extraction-harness/index.html",
+        "see extraction-harness.github" + ".io/extraction-harness/index.html",
     ],
 )
 def test_a_name_that_anybody_could_register_is_found(text: str) -> None:
