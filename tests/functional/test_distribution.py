@@ -1,4 +1,7 @@
-"""The wheel and the sdist: what is in them, and that they run where the repository is not."""
+"""The wheel and the sdist: what is in them, and that they run without torch where the repository is not.
+
+`python -m tests.stranger` uses the wheel with torch.
+"""
 
 import sys
 import tarfile
@@ -9,7 +12,6 @@ import pytest
 from harness import __version__
 from harness.demo import BASELINE_GUESSES
 from tests.distribution import (
-    EXTRA,
     Distribution,
     build,
     check_metadata,
@@ -60,10 +62,6 @@ def test_the_light_installation_runs_without_torch(built: Distribution, tmp_path
     assert use(installed)["attack"] == "replay"
     loaded = run([str(installed.programs / "python"), "-c", "import importlib.util as u; print(u.find_spec('torch'))"])
     assert loaded.strip() == "None"
-
-
-def test_with_the_extra_the_demo_runs_the_attack(built: Distribution, tmp_path: Path) -> None:
-    assert use(install(built.wheel, tmp_path, extra=EXTRA))["attack"] == "baseline"
 
 
 def test_pipx_installs_the_program(built: Distribution, tmp_path: Path) -> None:
