@@ -28,7 +28,7 @@ from harness.core.files import write_atomically
 from harness.core.text import format_score
 from harness.core.times import date_and_time, format_duration
 from harness.runs.errors import as_harness_error
-from harness.runs.folder import RunFolder, run_folder
+from harness.runs.folder import RunFolder, all_run_folders, run_folder
 from harness.runs.listing import matching_summaries
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
@@ -78,7 +78,7 @@ def list_runs(
         print(_table(summaries))
     elif status or attack or round_ or tag or group:
         say("no run matches.")
-    else:
+    elif not all_run_folders():
         say("no runs yet. `harness run ATTACK --round ROUND` starts one.")
     if not json and (size := deleted_size()):
         say(f"deleted runs hold {size}: `harness runs restore` lists them, `harness runs rm --now` frees the disk.")

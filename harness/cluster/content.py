@@ -1,15 +1,15 @@
 """Files by the hash of their content: a node asks for each content once, however many runs need it."""
 
+import contextlib
 import functools
 import hashlib
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from harness.core.errors import HarnessError
-from harness.core.files import atomic_file, sync_folder, sync_tree, try_lock
+from harness.core.files import atomic_file, remove_tree, sync_folder, sync_tree, try_lock
 
 _LONGEST_TRANSFER_SECONDS = 86_400.0
 
@@ -74,5 +74,6 @@ class ContentStore:
             if not path.is_dir():
                 raise
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_tree(partial)
         return path

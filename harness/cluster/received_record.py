@@ -1,7 +1,7 @@
 """The record of a run as it arrives from a node: checked by hash, scored with the answers, and put into the store."""
 
 import contextlib
-import shutil
+from pathlib import Path
 from typing import IO
 
 from harness.core.errors import HarnessError
@@ -81,14 +81,14 @@ class ReceivedRecord:
                 replaced = self._folder.path.with_name(f"{final.id}.replaced")
                 remove_tree(replaced)
                 final.path.rename(replaced)
-                stack.callback(shutil.rmtree, replaced, ignore_errors=True)
+                stack.callback(_remove, replaced)
             self._folder.path.rename(final.path)
             sync_folder(final.path.parent)
 
     def discard(self) -> None:
         """Delete what has arrived so far."""
         self._close()
-        shutil.rmtree(self._folder.path, ignore_errors=True)
+        _remove(self._folder.path)
 
     def _close(self) -> None:
         if self._open is not None:
@@ -123,3 +123,9 @@ def _identity(spec: AttackSpec) -> tuple[object, ...]:
     params = {name: value for name, value in spec.params.items() if name not in spec.paths}
     weights = [target.weights_sha256 for target in spec.targets]
     return (spec.id, spec.attack, params, spec.seed, spec.examples, spec.budget, spec.round.name, weights)
+
+
+def _remove(folder: Path) -> None:
+    # What stays is overwritten by the next record of this run.
+    with contextlib.suppress(OSError):
+        remove_tree(folder)

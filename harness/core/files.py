@@ -72,9 +72,16 @@ def sync_folder(folder: Path) -> None:
 
 def sync_tree(folder: Path) -> None:
     """Make everything in `folder` durable, and the entry of `folder` in the directory above it."""
-    for directory, _, files in os.walk(folder):
-        for name in (*files, "."):
-            sync_folder(Path(directory) / name)
+    pending = [folder]
+    while pending:
+        place = pending.pop()
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    sync_folder(Path(entry.path))
+        sync_folder(place)
     sync_folder(folder.parent)
 
 

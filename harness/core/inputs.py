@@ -14,7 +14,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 
 _MAX_FILES = 100_000
-_CACHED_MODEL = "models--"
+_CACHED = ("models--", "datasets--")
 
 
 def files_in(path: Path) -> list[Path]:
@@ -26,17 +26,11 @@ def files_in(path: Path) -> list[Path]:
     if not path.is_dir():
         _require_file(path, path)
         return [path]
-    real = path.resolve()
-    regions = tuple(filter(None, (real, blobs_of(real))))
     files: list[Path] = []
     for entry in _entries(path):
         place = Path(entry.path)
         if entry.is_symlink():
-            target = place.resolve()
-            if not any(target.is_relative_to(region) for region in regions):
-                raise HarnessError(
-                    f"{place} is a link that leaves its directory, to {target}. Replace the link by a copy of the file."
-                )
+            target = require_inside(place, path)
             if target.is_dir() or not target.exists():
                 continue  # a directory is searched where it is
         _require_file(place, path)
@@ -46,23 +40,37 @@ def files_in(path: Path) -> list[Path]:
     return sorted(files)
 
 
-def blobs_of(folder: Path) -> Path | None:
+def require_inside(link: Path, folder: Path) -> Path:
+    """Return the target of a symbolic link below `folder`. Raises HarnessError if it leaves the directory."""
+    target, real = link.resolve(), folder.resolve()
+    blobs = _blobs_of(real)
+    if not target.is_relative_to(real) and (blobs is None or target.parent != blobs):
+        raise HarnessError(
+            f"{link} is a link that leaves its directory, to {target}. Replace the link by a copy of the file."
+        )
+    return target
+
+
+def _blobs_of(folder: Path) -> Path | None:
     """Return the directory that the links of a snapshot in the hub's cache lead to, None for other directories.
 
     The cache of a model is `models--OWNER--NAME/`, with `snapshots/COMMIT/FILE` as links to `blobs/HASH`.
     """
     cache = folder.parent.parent
-    is_snapshot = folder.parent.name == "snapshots" and cache.name.startswith(_CACHED_MODEL)
-    return (cache / "blobs").resolve() if is_snapshot else None
+    blobs = cache / "blobs"
+    is_snapshot = folder.parent.name == "snapshots" and cache.name.startswith(_CACHED)
+    # A link in place of the directory could lead anywhere.
+    return blobs if is_snapshot and blobs.is_dir() and not blobs.is_symlink() else None
 
 
 def cached_files(folder: Path) -> list[Path]:
     """Return the real paths of the files that the links of a snapshot in the hub's cache lead to."""
-    blobs = blobs_of(folder)
+    folder = folder.resolve()
+    blobs = _blobs_of(folder)
     if blobs is None:
         return []
     targets = [Path(entry.path).resolve() for entry in _entries(folder) if entry.is_symlink()]
-    return [target for target in targets if target.is_relative_to(blobs) and target.is_file()]
+    return [target for target in targets if target.parent == blobs and target.is_file()]
 
 
 def content_sha256(path: Path) -> str:

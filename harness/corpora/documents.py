@@ -10,10 +10,12 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.core.errors import HarnessError
+from harness.core.inputs import require_inside
 from harness.core.text import pluralize, sanitize, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
 from harness.corpora.text_files import Notes, parse_json, without_surrogates
@@ -100,18 +102,21 @@ def records_in(file: Path, name: str, fields: Sequence[str], notes: Notes) -> It
 def files_in(folder: Path) -> Iterator[Path]:
     """Yield the regular files below `folder` that are not hidden, without following links to directories.
 
-    Raises HarnessError if a directory cannot be listed.
+    Raises HarnessError if a directory cannot be listed, or if a link leaves `folder`.
     """
-
     pending = [folder]
     while pending:
         place = pending.pop()
         try:
             with os.scandir(place) as entries:
-                shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda one: one.name)
+                shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=attrgetter("name"))
         except OSError as error:
             raise HarnessError(f"cannot list {place}: {error.strerror}.") from None
-        yield from (Path(entry.path) for entry in shown if entry.is_file())
+        for entry in shown:
+            if entry.is_symlink():
+                require_inside(Path(entry.path), folder)
+            if entry.is_file():
+                yield Path(entry.path)
         pending += [Path(entry.path) for entry in reversed(shown) if entry.is_dir(follow_symlinks=False)]
 
 

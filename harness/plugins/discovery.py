@@ -143,7 +143,9 @@ def _attack_in(file: Path, origin: str) -> AttackFile:
     except HarnessError as error:
         return _broken(file, origin, str(error), digest=digest)
     missing = missing_distribution(declared.requires)
-    problem = None if missing is None else f"{file}: {missing} is not installed. Run: pip install {missing}"
+    problem = (
+        None if missing is None else f"{file}: requires {missing}, which is not installed. Install it, or remove it."
+    )
     return AttackFile(path=file, origin=origin, sha256=digest, error=problem, **asdict(declared))
 
 

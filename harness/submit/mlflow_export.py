@@ -204,10 +204,7 @@ def _mlflow_errors(uri: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        package = error.name
-        raise HarnessError(
-            f"{where}: MLflow needs the package {package} for this address. Install it with pip install {package}."
-        ) from None
+        raise HarnessError(f"{where}: MLflow needs the module {error.name} for this address. Install it.") from None
     except Exception as error:
         if any(isinstance(cause, NoConnection | Timeout) for cause in _causes(error)):
             raise HarnessError(

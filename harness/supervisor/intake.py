@@ -176,7 +176,7 @@ def name_in(frame: Frame, field: str) -> str:
     name = frame.fields.get(field)
     if not isinstance(name, str) or len(name) > MAX_NAME:
         raise IntakeError(
-            f"a frame for {shorten(frame.table)} whose {field} is no text of at most {MAX_NAME} characters"
+            f"a frame for {shorten(frame.table)} whose {field} is not a text of at most {MAX_NAME} characters"
         )
     return name
 

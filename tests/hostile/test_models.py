@@ -13,6 +13,7 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import remove_tree
 from harness.core.inputs import cached_files, content_sha256, files_in
+from harness.corpora.documents import files_in as documents_below
 from harness.demo import SIZES
 from harness.engine.resolving import resolve_target
 from tests.functional.machine import Machine, write_tiny_demo
@@ -90,6 +91,41 @@ def test_links_inside_a_directory_and_into_the_cache_of_its_model_are_followed(t
     (snapshot / "other").symlink_to("../../../models--other--b/blobs/hash")
     with pytest.raises(HarnessError, match="other is a link that leaves its directory"):
         files_in(snapshot)
+
+
+@pytest.mark.parametrize("place", ["blobs", "snapshots", "model"])
+def test_a_cache_that_consists_of_links_shows_nothing_outside_of_it(tmp_path: Path, place: str) -> None:
+    """A stranger's directory may have the layout of the hub's cache, with a link in place of one of its directories."""
+    private, cache = tmp_path / "private", tmp_path / "downloads" / "models--a--b"
+    (private / "snapshots" / "commit").mkdir(parents=True)
+    (private / "key").write_text("key")
+    for name in ("blobs", "snapshots/commit"):
+        (cache / name).mkdir(parents=True)
+    snapshot = cache / "snapshots" / "commit"
+    if place == "blobs":
+        (cache / "blobs").rmdir()
+        (cache / "blobs").symlink_to(private)
+        (snapshot / "model.safetensors").symlink_to("../../blobs/key")
+    elif place == "snapshots":
+        (cache / "blobs" / "inner").symlink_to(private)
+        (snapshot / "model.safetensors").symlink_to("../../blobs/inner/key")
+    else:
+        (cache / "blobs" / "hash").symlink_to(private / "key")
+        (snapshot / "model.safetensors").symlink_to("../../blobs/hash")
+    assert cached_files(snapshot) == []
+    with pytest.raises(HarnessError, match="is a link that leaves its directory"):
+        files_in(snapshot)
+
+
+def test_a_corpus_contains_no_files_of_other_directories(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text("text")
+    (folder / "b.txt").symlink_to("a.txt")
+    assert list(documents_below(folder)) == [folder / "a.txt", folder / "b.txt"]
+    (folder / "c.txt").symlink_to("/etc/hostname")
+    with pytest.raises(HarnessError, match=r"c\.txt is a link that leaves its directory"):
+        list(documents_below(folder))
 
 
 def test_a_path_is_hashed_with_its_own_files_only(tmp_path: Path) -> None:

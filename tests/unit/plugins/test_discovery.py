@@ -103,7 +103,7 @@ def test_the_class_docstring_replaces_a_missing_module_docstring(tmp_path: Path)
         ),
         (
             SOURCE.format(name="a") + "    requires = ('no-such-thing',)\n",
-            "no-such-thing is not installed. Run: pip install no-such-thing",
+            "requires no-such-thing, which is not installed. Install it, or remove it.",
         ),
         ("#" + "x" * (1 << 20), "larger than 1 MiB"),
     ],
