@@ -61,7 +61,8 @@ def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder
     except BaseException:
         remove_tree(folder.path)
         raise
-    start_supervisor(folder, last=None)
+    # A run that another machine began brings the record of its supervisor.
+    start_supervisor(folder, last=last_supervisor(folder))
     return folder
 
 

@@ -32,6 +32,7 @@ class WatchScreen(Screen[None], RunActions, Generic[SnapshotT]):
 
     DEFAULT_CSS = """
     WatchScreen {
+        overflow: hidden;
         #who { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         #why { height: auto; max-height: 3; padding: 0 1; color: $text-warning; }
     }
