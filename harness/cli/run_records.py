@@ -128,7 +128,8 @@ def note(
         except OSError as error:
             raise HarnessError(f"{folder.note}: cannot be written ({error.strerror}).") from None
     with as_harness_error(folder.note):
-        shown = folder.note.read_text(encoding="utf-8") if folder.note.is_file() else ""
+        folder.check_files()
+        shown = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
     if json:
         print_json({"run": folder.id, "note": shown})
     elif text is None:
