@@ -17,7 +17,7 @@ COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib harness attacks >/
 # A few files take much longer than the others, so an idle worker takes tests from a busy one.
 # Several tests share each core, so a thread pool per process would only cost time.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
-FAST   = -m "not slow"
+FAST   = -m "not slow and not long"
 
 .PHONY: help demo reference docs install torch install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check stranger dockerfile results lock relock clean
 .DEFAULT_GOAL := help
@@ -76,7 +76,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 test-all: $(VENV)/.installed-dev
-	$(PYTEST)
+	$(PYTEST) -m "not long"
+
+test-long: $(VENV)/.installed-dev ## run the tests that `make check` leaves out: all tutorials, benchmarks, further inputs of slow tests
+	$(PYTEST) -m long
 
 reference: $(VENV)/.installed-dev ## write the pages of docs/reference/ that come from the code
 	@$(BIN)/python -m tests.reference

@@ -80,7 +80,11 @@ def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(attack: Attac
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("attack", "victim"), [pytest.param(attack, place % 2, id=attack.name) for place, attack in enumerate(SHIPPED)]
+    ("attack", "victim"),
+    [
+        pytest.param(attack, place % 2, id=attack.name, marks=() if attack.name in MECHANISMS else pytest.mark.long)
+        for place, attack in enumerate(SHIPPED)
+    ],
 )
 def test_two_workers_one_of_them_killed_give_the_same_bytes(attack: AttackFile, victim: int, tmp_path: Path) -> None:
     machine, rows = Machine(tmp_path), ROWS_OF_A_RUN

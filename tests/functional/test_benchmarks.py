@@ -16,7 +16,7 @@ from tests.bench.terminal import first_paint_seconds
 from tests.data import SATML, SURROGATE, require_data
 from tests.functional.machine import Machine
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def test_the_ingest_rate_is_measured() -> None:

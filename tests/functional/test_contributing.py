@@ -12,7 +12,7 @@ import pytest
 
 from tests.functional.machine import ROOT, homes
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 

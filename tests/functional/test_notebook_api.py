@@ -82,6 +82,8 @@ def test_a_run_can_be_started_from_a_thread(machine: Machine) -> None:
     assert str(found[0].status) == "finished"
 
 
+# `make docs` runs the notebooks, too.
+@pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_of_the_documentation_runs(path: Path, tmp_path: Path) -> None:
     """The kernel has a running event loop, as in Jupyter."""

@@ -26,7 +26,7 @@ def _run(command: Sequence[str | Path], folder: Path, **environment: str) -> str
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_package_in_the_docs_is_listed_run_and_tested(tmp_path: Path) -> None:
     project, environment = tmp_path / "project", tmp_path / "environment"
     package = project / "my_attacks"

@@ -190,7 +190,7 @@ def test_the_leaderboard_scores_the_submissions_after_shares_of_the_budget(machi
     assert "0.000 0.500 0.500" in machine.run(*ranked).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_bench_calibrate_stores_the_rates_that_it_prints(machine: Machine) -> None:
     printed = machine.json("bench", "--calibrate", "--device", "cpu", "--threads", "1")

@@ -122,7 +122,7 @@ def test_sigterm_says_how_to_continue_and_nothing_else(machine: Machine) -> None
     assert len(err.splitlines()) < 5, err
 
 
-@pytest.mark.parametrize("victim", ["ray::DashboardAgent", "raylet/raylet"])
+@pytest.mark.parametrize("victim", [pytest.param("ray::DashboardAgent", marks=pytest.mark.long), "raylet/raylet"])
 def test_a_dead_process_of_ray_ends_the_command_with_a_sentence(machine: Machine, victim: str) -> None:
     file = _write_sweep(machine, pause=0.5, seeds=4)
     driver = machine.start("sweep", str(file), "--attacks", str(PLUGINS), "--ray", "local")

@@ -133,6 +133,7 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     wait_until(lambda: subprocess.run(["tmux", "-S", again._socket, "ls"], capture_output=True).returncode != 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model_type", ["llama", "gpt_neox"])
 @pytest.mark.timeout(900)
 def test_other_architectures_from_the_screen_to_a_verified_bundle(

@@ -68,6 +68,7 @@ def test_a_layer_launches_few_kernels_a_step(tmp_path):
     assert (four - two) / 2 / 20 <= 20
 
 
+@pytest.mark.long
 def test_the_step_has_no_graph_break_and_compiles_few_times(folders, monkeypatch):
     # The weights in the order of oneDNN are opaque to the compiler. A GPU has none.
     monkeypatch.setattr(kernels, "_is_packable", lambda weight: False)
