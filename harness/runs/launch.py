@@ -72,7 +72,7 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
     Raises HarnessError if it is alive, finished, out of time, if an input changed, or if a library is missing.
     """
     last = last_supervisor(folder)
-    spec, status = folder.spec(), run_status(folder)
+    spec, status = folder.spec(), _settled_status(folder)
     if not status.is_over:
         raise HarnessError(f"{folder.id} is {status.words}. Follow it with harness watch {folder.id}.")
     if status is Status.FINISHED:
@@ -88,6 +88,13 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
     _require_libraries(spec)
     _wait_for_lock(folder)
     start_supervisor(folder, last=last)
+
+
+def _settled_status(folder: RunFolder) -> Status:
+    """Return the status. A young record without a supervisor may get one at any moment, so wait until it is old."""
+    while (status := run_status(folder)) is Status.STARTING and not folder.is_alive:
+        time.sleep(0.05)
+    return status
 
 
 def _require_libraries(spec: JobSpec) -> None:

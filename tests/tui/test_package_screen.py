@@ -285,7 +285,7 @@ def test_the_button_and_a_row_are_visible_at_any_size(finished: RunFolder, size:
         for selector in ("#submit", "#checklist"):
             region = screen(pilot).query_one(selector).region
             assert region.height >= 1 and region.bottom <= size[1]
-        assert "✗ team" in screen_text(pilot.app)
+        await until(pilot, lambda: "✗ team" in screen_text(pilot.app))
 
     packaging(finished, scenario, size=size)
 

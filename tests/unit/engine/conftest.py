@@ -20,20 +20,21 @@ from harness.engine.target import Target
 from tests.data import DATA, SATML, SURROGATE, require_data
 from tests.devices import DEVICES, open_device
 from tests.tiers import first_is_fast
-from tests.unit.engine.architectures import KNOWN
 
 OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test on a GPU as slow except for the first parameters of each function."""
+    """Mark each test on the fake GPU, which is far slower than a CPU, as long except for the first of each function."""
     seen = set()
+    if torch.cuda.is_available():
+        return
     for item in items:
         callspec = getattr(item, "callspec", None)
         if isinstance(item, pytest.Function) and callspec is not None and callspec.params.get("device") == "gpu":
             if item.function in seen:
-                item.add_marker(pytest.mark.slow)
+                item.add_marker(pytest.mark.long)
             seen.add(item.function)
 
 
@@ -92,17 +93,6 @@ def save_model(configuration: Any, folder: Path, seed: int) -> Path:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
     return {name: save_model(each, root / name, seed=7) for name, each in CONFIGURATIONS.items()}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests on the fake GPU, which is far slower than a CPU, as long, except for the engine on one architecture."""
-    further = {name for group in (CONFIGURATIONS, KNOWN) for name in list(group)[1:]}
-    for item in items:
-        values = getattr(getattr(item, "callspec", None), "params", {})
-        if values.get("device") != "gpu" or torch.cuda.is_available():
-            continue
-        if "audits" in item.path.parts or further & {value for value in values.values() if isinstance(value, str)}:
-            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(params=DEVICES)
