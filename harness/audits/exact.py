@@ -57,6 +57,7 @@ def exact_logprobs(
             lambda logits, targets, before: torch.stack(target_logprobs(logits, targets, policies, before)),
             figures=len(policies),
             rows_at_once=rows_at_once,
+            on_step=target.report_step,
             needs_more=None if least <= 0 else (lambda logprobs: _is_likely(logprobs, least)),
         )
     )

@@ -161,8 +161,7 @@ def _progress_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the share of work that is done, with the ETA, and the current stage if there are several."""
     if summary.progress is None:
         return []
-    done = f"{summary.progress:.0%} of the announced work"
-    rows = [("progress", ", ".join(filter(None, [done, summary.eta_text])))]
+    rows = [("progress", summary.progress_text)]
     stages = [stage for stage in summary.stages if stage.announced > 0]
     if len(stages) > 1:
         complete = sum(stage.left == 0 for stage in stages)

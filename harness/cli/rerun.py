@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from pydantic import PositiveInt, TypeAdapter, ValidationError
 
 from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file, recorded_values
 from harness.cli.output import say
@@ -12,6 +13,7 @@ from harness.cli.watching import follow
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.spec import TargetRecord
+from harness.core.text import shorten
 from harness.jobs.attack.planning import plan_attack, start_attack
 from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
@@ -40,6 +42,15 @@ def rerun(
     device: Annotated[
         str | None, typer.Option(envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True)
     ] = None,
+    batch_sizes: Annotated[
+        str,
+        typer.Option(
+            metavar="JSON",
+            envvar="HARNESS_BATCH_SIZES",
+            help="Sizes of batches: run.batch_sizes of manifest.json.",
+            show_envvar=True,
+        ),
+    ] = "{}",
     budget: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="Budget in the bundle's unit, such as 24h.  [default: the bundle's]"),
@@ -56,7 +67,7 @@ def rerun(
     if out.name == SCORES:
         raise HarnessError(f"{out} is the name of the scores. Name the submission differently.")
     seconds = None if budget is None else budget_seconds(budget)
-    spec = read_code_spec(code)
+    spec, sizes = read_code_spec(code), _batch_sizes(batch_sizes)
     with recorded_values(str(code)):
         prepared = prepare_rerun(code.resolve(), spec, prefixes)
     target_here = _model_here("target", spec.target, target, prepared.round, device)
@@ -73,6 +84,7 @@ def rerun(
             budget=spec.budget if seconds is None else seconds,
             seed=spec.seed,
             limit=None,
+            batch_sizes=sizes,
             calibrations=planned_calibrations(
                 [model for model in (target_here, reference_here) if model is not None],
                 machine=prepared.round.budget_machine,
@@ -93,6 +105,15 @@ def rerun(
             say(f"{out} · {beside}")
     if not json:
         print(out)
+
+
+def _batch_sizes(text: str) -> dict[str, int]:
+    try:
+        return TypeAdapter(dict[str, PositiveInt]).validate_json(text)
+    except ValidationError:
+        raise HarnessError(
+            f"--batch-sizes {shorten(text)}: expected a JSON object of sizes, such as run.batch_sizes of manifest.json."
+        ) from None
 
 
 def _model_here(

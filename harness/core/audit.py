@@ -7,7 +7,7 @@ so a report can be computed again from the record alone, without a model.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
@@ -94,8 +94,13 @@ class AuditContext(ABC):
         """Announce a later stage and its approximate work, so that progress includes it from the start."""
 
     @abstractmethod
-    def batches(self, stage: str, items: int, *, size: int, weight: float = 1.0) -> Iterator[AuditBatch]:
-        """Yield batches of `size` over the items 0 to `items` - 1, without those that are done.
+    def batches(
+        self, stage: str, items: int, *, size: int, weight: float = 1.0, ends: Sequence[int] = ()
+    ) -> Iterator[AuditBatch]:
+        """Yield batches of at most `size` over the items 0 to `items` - 1, without those that are done.
+
+        If a loaded model is slow, the size is measured, so that a batch takes half a minute. No batch has items on both
+        sides of one of `ends`.
 
         A batch is done when the next one is requested. `weight` is the work of one item relative to other stages. The
         name of a stage can be used once.

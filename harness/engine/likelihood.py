@@ -15,7 +15,7 @@ from harness.engine.branches import Logits
 from harness.engine.model_runner import ModelRunner
 from harness.engine.results import Scores
 from harness.engine.shaping import logsumexp_and_mean, most_likely, row_blocks
-from harness.engine.tree import prefix_groups
+from harness.engine.tree import OnStep, ignore_step, prefix_groups
 
 Measure = Callable[[Logits, Tensor, Tensor], Tensor]
 """Maps the logits of n positions, the tokens [n] that follow and the tokens [n, any] before those to [figures, n]."""
@@ -29,7 +29,13 @@ _WHOLE_PREFIX = PrefixView()
 
 
 def score_suffixes(
-    runner: ModelRunner, prefixes: Tokens, suffixes: Tokens, view: PrefixView, *, rows_at_once: int
+    runner: ModelRunner,
+    prefixes: Tokens,
+    suffixes: Tokens,
+    view: PrefixView,
+    *,
+    rows_at_once: int,
+    on_step: OnStep = ignore_step,
 ) -> Scores:
     """Return the scores of suffixes [rows, length] after prefixes [rows, prefix length], at least one row of each."""
     # [4, rows, length + 1]: the first position predicts the last prefix token.
@@ -41,6 +47,7 @@ def score_suffixes(
         figures=4,
         view=view,
         rows_at_once=rows_at_once,
+        on_step=on_step,
     )
     return Scores(
         token_logprobs=token_logprobs[:, 1:],
@@ -61,6 +68,7 @@ def measure_suffixes(
     rows_at_once: int,
     view: PrefixView = _WHOLE_PREFIX,
     needs_more: NeedsMore | None = None,
+    on_step: OnStep = ignore_step,
 ) -> Floats:
     """Return `measure` of each suffix token given all tokens before it, [figures, rows, length + 1].
 
@@ -69,10 +77,10 @@ def measure_suffixes(
     there, to [figures, n]. It may be called again for the same positions. needs_more: which rows are still of interest,
     asked after 8, 16, 32, … suffix tokens; the figures of the tokens that are then left out are 0.
     """
-    parts = [
-        _measure_part(runner, prefixes[part], suffixes[part], view, measure, figures, needs_more)
-        for part in prefix_groups(runner, len(prefixes), prefixes.shape[1] + suffixes.shape[1], rows_at_once)
-    ]
+    parts = []
+    for part in prefix_groups(runner, len(prefixes), prefixes.shape[1] + suffixes.shape[1], rows_at_once):
+        parts.append(_measure_part(runner, prefixes[part], suffixes[part], view, measure, figures, needs_more))
+        on_step(part.stop / len(prefixes), f"sequence {part.stop:,} of {len(prefixes):,}")
     return np.concatenate(parts, axis=1)
 
 

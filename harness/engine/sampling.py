@@ -19,10 +19,12 @@ from harness.core.policy import Policy
 from harness.engine.branches import Placement, Predictor
 from harness.engine.shaping import apply_policy, sample_tokens
 from harness.engine.tree import (
+    OnStep,
     Paths,
     Tree,
     begin_branches,
     concatenate_paths,
+    ignore_step,
     most_prefixes,
     prefix_keys,
     split_range,
@@ -37,7 +39,15 @@ _SPARED = 0.75
 
 
 def sample_paths(
-    predictor: Predictor, prefixes: Tokens, policy: Policy, *, draws: int, seed: int, length: int, rows_at_once: int
+    predictor: Predictor,
+    prefixes: Tokens,
+    policy: Policy,
+    *,
+    draws: int,
+    seed: int,
+    length: int,
+    rows_at_once: int,
+    on_step: OnStep = ignore_step,
 ) -> Paths:
     """Draw `draws` suffixes of `length` tokens for each of the distinct `prefixes` [prefixes, any], at least one.
 
@@ -45,7 +55,7 @@ def sample_paths(
     have; if a group has more, its last prefixes wait for the next group. A single prefix with more draws is processed
     in several rounds, and a suffix that two rounds draw appears twice.
     """
-    sampling = _Sampling(predictor, policy, prefix_keys(prefixes), seed, length, rows_at_once)
+    sampling = _Sampling(predictor, policy, prefix_keys(prefixes), seed, draws, length, rows_at_once, on_step)
     turns = split_range(draws, rows_at_once)
     # A shared prefix takes the memory of one more branch of its length.
     own = prefixes.shape[1] / length if predictor.shares_prefixes else 0.0
@@ -81,8 +91,10 @@ class _Sampling:
     policy: Policy
     keys: NDArray[np.uint64]
     seed: int
+    draws: int
     length: int
     rows_at_once: int
+    on_step: OnStep
 
     def paths(self, prefixes: Tokens, first_prefix: int, turn: slice) -> tuple[Paths, int]:
         """Return the suffixes of the draws `turn` for the first prefixes or all, and the most rows at a time.
@@ -120,6 +132,9 @@ class _Sampling:
             most_rows = max(most_rows, len(placement))
             whole = tree.policy_logprob[placement.parents] + policy_logprob[draw]
             tree.grow(placement, token[draw], token_logprob[draw], whole)
+            begun = (turn.start + len(numbers) * (step + 1) / length) / self.draws
+            name = f"{len(self.keys):,} prefixes, token {step + 1:,} of {length:,}"
+            self.on_step((first_prefix + admitted * begun) / len(self.keys), name)
             if step + 1 < length:
                 states = predictor.advance(branches, token[draw], placement)
         count = torch.zeros_like(tree.owner).scatter_add_(0, branch_of, torch.ones_like(branch_of)).cpu().numpy()

@@ -17,11 +17,13 @@ from harness.engine.branches import Placement, Predictor
 from harness.engine.memory import non_finite_error
 from harness.engine.shaping import top_tokens
 from harness.engine.tree import (
+    OnStep,
     Paths,
     Tree,
     assign_rows,
     begin_branches,
     concatenate_paths,
+    ignore_step,
     prefix_groups,
     to_device,
     to_host,
@@ -44,7 +46,14 @@ class Bounds:
 
 
 def search_paths(
-    predictor: Predictor, prefixes: Tokens, policy: Policy, bounds: Bounds, *, length: int, rows_at_once: int
+    predictor: Predictor,
+    prefixes: Tokens,
+    policy: Policy,
+    bounds: Bounds,
+    *,
+    length: int,
+    rows_at_once: int,
+    on_step: OnStep = ignore_step,
 ) -> Paths:
     """Return the likeliest suffixes of `length` tokens under `policy` after each of `prefixes` [prefixes, any].
 
@@ -52,7 +61,7 @@ def search_paths(
     """
     expected = bounds.width or _FIRST_CHILDREN
     groups = prefix_groups(predictor, len(prefixes), prefixes.shape[1], rows_at_once // expected)
-    search = _Search(predictor, policy, bounds, length, rows_at_once)
+    search = _Search(predictor, policy, bounds, length, rows_at_once, len(prefixes), on_step)
     return concatenate_paths([[paths] for group in groups for paths in search.paths(prefixes[group], group.start)])
 
 
@@ -63,6 +72,8 @@ class _Search:
     bounds: Bounds
     length: int
     rows_at_once: int
+    all_prefixes: int
+    on_step: OnStep
 
     def paths(self, prefixes: Tokens, first_prefix: int) -> list[Paths]:
         """Return the suffixes of prefixes, the first of which has the number `first_prefix`.
@@ -93,6 +104,8 @@ class _Search:
             placement = Placement.of(followed.parents, owner, device)
             columns = (followed.tokens, followed.token_logprob, followed.policy_logprob)
             tree.grow(placement, *(torch.as_tensor(column, device=device) for column in columns))
+            share = (first_prefix + len(prefixes) * (step + 1) / self.length) / self.all_prefixes
+            self.on_step(share, f"{self.all_prefixes:,} prefixes, token {step + 1:,} of {self.length:,}")
             if step + 1 < self.length:
                 if len(owner) == 0:
                     break

@@ -53,6 +53,10 @@ class CallRecord(Protocol):
         """Record that a call has ended with this many rows at once."""
         ...
 
+    def record_step(self, share: float, step: str) -> None:
+        """Record how much of the current call is done, from 0 to 1, and its last step, such as "token 20 of 50"."""
+        ...
+
 
 class Target:
     """The model under attack.
@@ -144,6 +148,11 @@ class Target:
         }
 
     @property
+    def parameters(self) -> int:
+        """The number of the model's parameters."""
+        return int(self.model.num_parameters())
+
+    @property
     def end_tokens(self) -> frozenset[int]:
         """The ids of the end-of-text tokens in the model's configuration, empty if it names none."""
         named = getattr(self.model.generation_config, "eos_token_id", None)
@@ -218,7 +227,14 @@ class Target:
 
         def paths(distinct: Tokens, rows_at_once: int) -> Paths:
             return sample_paths(
-                self.predictor, distinct, policy, draws=draws, seed=seed, length=length, rows_at_once=rows_at_once
+                self.predictor,
+                distinct,
+                policy,
+                draws=draws,
+                seed=seed,
+                length=length,
+                rows_at_once=rows_at_once,
+                on_step=self.report_step,
             )
 
         found, distinct_of_prefix = self._find_paths(prefixes, length, paths)
@@ -251,7 +267,15 @@ class Target:
         bounds = Bounds(width, -math.inf if least is None else math.log(least) - _ROUNDING * length)
 
         def paths(distinct: Tokens, rows_at_once: int) -> Paths:
-            return search_paths(self.predictor, distinct, policy, bounds, length=length, rows_at_once=rows_at_once)
+            return search_paths(
+                self.predictor,
+                distinct,
+                policy,
+                bounds,
+                length=length,
+                rows_at_once=rows_at_once,
+                on_step=self.report_step,
+            )
 
         purpose = "the suffixes of one prefix" if width is None else f"a search of width {width} for one prefix"
         found, distinct_of_prefix = self._find_paths(prefixes, length, paths, minimum=width or 1, purpose=purpose)
@@ -292,7 +316,9 @@ class Target:
             nothing = np.empty((0, suffixes.shape[1]))
             return Scores(nothing, nothing, nothing.astype(np.int64), nothing, np.empty(0))
         result = self.run_within_memory(
-            lambda rows_at_once: score_suffixes(self.runner, prefixes, suffixes, view, rows_at_once=rows_at_once)
+            lambda rows_at_once: score_suffixes(
+                self.runner, prefixes, suffixes, view, rows_at_once=rows_at_once, on_step=self.report_step
+            )
         )
         # The log-probability of an impossible token is -inf. The entropy of a damaged distribution is NaN.
         if np.isnan(result.token_logprobs).any() or np.isnan(result.entropy).any():
@@ -306,6 +332,11 @@ class Target:
         if len(prefixes) != len(suffixes):
             raise HarnessError(f"{len(prefixes)} prefixes and {len(suffixes)} suffixes differ in number.")
         self.require(prefix_length=prefixes.shape[1], suffix_length=suffixes.shape[1], further=further)
+
+    def report_step(self, share: float, step: str) -> None:
+        """Record the progress of the current call, if calls are recorded."""
+        if self.calls is not None:
+            self.calls.record_step(share, step)
 
     def run_within_memory(
         self, call: Callable[[int], Result], *, minimum: int = 1, purpose: str = "one sequence at a time"

@@ -5,6 +5,7 @@ on its batch, on earlier draws or on the device. The mixing function is the fina
 Flood, "Fast splittable pseudorandom number generators", 2014).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,6 +151,14 @@ def begin_branches(
 def most_prefixes(predictor: Predictor, prefix_length: int) -> int:
     """Return how many prefixes go through the model at once."""
     return max(1, _PREFIX_POSITIONS.get(predictor.device.type, 1 << 13) // prefix_length)
+
+
+OnStep = Callable[[float, str], None]
+"""Takes the share of a call that is done, from 0 to 1, and the name of the last step, such as "token 20 of 50"."""
+
+
+def ignore_step(share: float, step: str) -> None:
+    """Record nothing."""
 
 
 def prefix_groups(predictor: Predictor, prefixes: int, prefix_length: int, most: int) -> list[slice]:

@@ -51,8 +51,9 @@ class LedgerEntry(NamedTuple):
 class StageWork:
     """A stage of a job.
 
-    announced: its draws. done: the draws of the batches that are done. batches_done: the number of those. draw_weight:
-    the time of one draw relative to other stages. seconds: the time in which at least one of its done batches ran.
+    announced: its draws. done: the draws of the batches that are done, and the reported share of those of open ones.
+    batches_done: the number of batches that are done. draw_weight: the time of one draw relative to other stages.
+    seconds: the time in which at least one of its done batches ran, or an open one until its last report.
     is_announced: True if the job announced the stage before it began.
     """
 
@@ -176,29 +177,43 @@ class RunReader:
         with as_harness_error(self.path):
             return float(done[0][0])
 
-    def stages(self) -> list[StageWork]:
-        """Return the work of each stage that has begun or was announced, in order."""
+    def open_step(self) -> str:
+        """Return the name of the last step of an open batch, such as "token 20 of 50"; empty without one."""
+        steps = self.query("SELECT name FROM step ORDER BY at DESC LIMIT 1")
+        return str(steps[0][0]) if steps else ""
+
+    def stages(self, *, is_running: bool = False) -> list[StageWork]:
+        """Return the work of each stage that has begun or was announced, in order.
+
+        If the job is running, the work of open batches counts as far as it is reported.
+        """
         with as_harness_error(self.path):
-            done: dict[str, list[tuple[float, float, float]]] = {}
-            for key, weight, begun, ended in self.query(
-                "SELECT key, weight, attempt.at, done.at FROM done "
-                "JOIN attempt USING (batch, attempt) JOIN batch USING (batch) ORDER BY attempt.at"
-            ):
+            done: dict[str, list[tuple[float, float, float, bool]]] = {}
+            batches = self.query(
+                "SELECT key, weight, attempt.at, done.at, 1 FROM done "
+                "JOIN attempt USING (batch, attempt) JOIN batch USING (batch)"
+            )
+            if is_running:
+                batches += self.query(
+                    "SELECT key, share * weight, attempt.at, step.at, 0 FROM step "  # noqa: S608
+                    f"JOIN batch USING (batch) JOIN attempt USING (batch) {LAST_ATTEMPTS}"
+                )
+            for key, weight, begun, ended, is_done in sorted(batches, key=lambda batch: float(batch[2])):
                 # The key of a batch is STAGE/PASS/FIRST EXAMPLE.
                 stage = str(key).rsplit("/", 2)[0]
-                done.setdefault(stage, []).append((float(weight), float(begun), float(ended)))
+                done.setdefault(stage, []).append((float(weight), float(begun), float(ended), bool(is_done)))
             stages = []
             plan = self.query(f"SELECT {plan_select_list(self._db)} FROM plan ORDER BY seq")  # noqa: S608
             for stage, announced, draw_weight, is_announced in plan:
-                batches = done.get(stage, [])
+                parts = done.get(stage, [])
                 stages.append(
                     StageWork(
                         str(stage),
                         float(announced),
-                        sum(weight for weight, _, _ in batches),
-                        len(batches),
+                        sum(weight for weight, *_ in parts),
+                        sum(is_done for *_, is_done in parts),
                         draw_weight=float(draw_weight),
-                        seconds=_covered_seconds((begun, ended) for _, begun, ended in batches),
+                        seconds=_covered_seconds((begun, ended) for _, begun, ended, _ in parts),
                         is_announced=bool(is_announced),
                     )
                 )
@@ -208,6 +223,12 @@ class RunReader:
         """Return the keys of the batches that are done."""
         rows = self.query("SELECT key FROM batch WHERE batch IN (SELECT batch FROM done) ORDER BY batch")
         return [row[0] for row in rows]
+
+    def batch_sizes(self) -> dict[str, int]:
+        """Return the measured size of the batches of each loop."""
+        events = self.events_named("worker_batch_size")
+        with as_harness_error(self.path):
+            return {str(event["loop"]): int(event["size"]) for event in events}
 
     def engine_calls(self) -> dict[str, list[int]]:
         """Return the rows at once of each engine call in the last attempt at each batch, by the batch's key."""

@@ -36,6 +36,8 @@ _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS batch (batch INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS attempt (
   seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS step (
+  batch INTEGER PRIMARY KEY, at REAL NOT NULL, share REAL NOT NULL, name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS done (
   seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS final (
@@ -175,6 +177,17 @@ class RunStore:
     def end_batch(self, batch: int, attempt: int) -> None:
         """Mark the batch as done; it will not be run again."""
         self._add("INSERT INTO done (batch, attempt, at) VALUES (?, ?, ?)", (batch, attempt, time.time()))
+        self._add("DELETE FROM step WHERE batch = ?", (batch,))
+
+    def set_step(self, batch: int, attempt: int, share: float, name: str) -> None:
+        """Set how much of an open batch is done, from 0 to 1, and the name of its last step."""
+        if attempt == self._attempts[batch]:
+            values = (batch, time.time(), share, name)
+            self._add("INSERT OR REPLACE INTO step (batch, at, share, name) VALUES (?, ?, ?, ?)", values)
+
+    def clear_steps(self) -> None:
+        """Remove the progress of batches that an earlier execution left open."""
+        self._add("DELETE FROM step WHERE batch >= ?", (0,))
 
     def add_rows(self, batch: int, attempt: int, name: str, columns: Mapping[str, Any]) -> None:
         """Add rows of one attempt to the job's table with the stored name `name`."""

@@ -14,7 +14,7 @@ from harness.core.calibration import BudgetMachine, TimeScale, budget_text
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.spec import JobSpec
-from harness.core.text import display_name, format_interval, shorten
+from harness.core.text import display_name, format_interval, sanitize, shorten
 from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
 from harness.runs.calibration import time_scale
@@ -99,6 +99,7 @@ class RunSummary:
     wait_at_most_s: float | None = None
     eta_basis: EtaBasis | None = None
     stages: tuple[StageWork, ...] = ()
+    step: str = ""
     budget_machine: BudgetMachine | None = None
     wall_s: float = 0.0
     speed: float = 1.0
@@ -127,6 +128,12 @@ class RunSummary:
         scope = " for this stage" if self.eta_basis is EtaBasis.STAGE else ""
         is_late = self.eta_s > self.left_s
         return f"ETA {about}{format_duration(self.eta_s)}{scope}{' (after the budget)' if is_late else ''}"
+
+    @property
+    def progress_text(self) -> str:
+        """The progress, the ETA and the last step of the open batch: `12%, ETA 4:05, 64 prefixes, token 20 of 50`."""
+        done = "" if self.progress is None else f"{self.progress:.0%}"
+        return ", ".join(filter(None, [done, self.eta_text, sanitize(self.step)]))
 
     @property
     def left_s(self) -> float:
@@ -240,6 +247,7 @@ class _Stored:
     ledger: LedgerEntry | None
     points: list[Point]
     stages: tuple[StageWork, ...]
+    step: str
     counts: Counts
     scale: TimeScale
 
@@ -248,7 +256,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     spec = folder.spec()
     labels = job_record(spec).labels(spec)
     is_alive = folder.is_alive
-    stored = _read_store(folder, spec)
+    stored = _read_store(folder, spec, is_running=is_alive)
     status = _status(folder, stored.events.get("phase"), is_alive=is_alive)
     elapsed = 0.0 if stored.ledger is None else stored.ledger.spent
     eta = None if status.is_over else eta_of(stored.stages)
@@ -293,6 +301,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         wait_at_most_s=None if wait is None else wait.at_most_s,
         eta_basis=None if eta is None else eta.basis,
         stages=stored.stages,
+        step=stored.step,
         budget_machine=spec.budget_machine,
         wall_s=round(stored.scale.wall(elapsed), 3),
         speed=stored.scale.speed,
@@ -319,14 +328,15 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
         return None
 
 
-def _read_store(folder: RunFolder, spec: JobSpec) -> _Stored:
+def _read_store(folder: RunFolder, spec: JobSpec, *, is_running: bool) -> _Stored:
     if not folder.store.exists():
-        return _Stored({}, None, [], (), Counts(0, {}), TimeScale(spec.budget_machine, ()))
+        return _Stored({}, None, [], (), "", Counts(0, {}), TimeScale(spec.budget_machine, ()))
     with RunReader(folder.store) as reader:
         counts = job_record(spec).counts(reader, spec)
-        points, stages = reader.sampled_points(_SAMPLED_POINTS), tuple(reader.stages())
+        points, stages = reader.sampled_points(_SAMPLED_POINTS), tuple(reader.stages(is_running=is_running))
+        step = reader.open_step() if is_running else ""
         scale = time_scale(reader, spec.budget_machine)
-        return _Stored(reader.last_events(), reader.last_ledger(), points, stages, counts, scale)
+        return _Stored(reader.last_events(), reader.last_ledger(), points, stages, step, counts, scale)
 
 
 def _trend(points: list[Point], elapsed: float) -> tuple[float, ...]:

@@ -20,10 +20,8 @@ def status_line(summary: RunSummary) -> str:
         f"queued ({sanitize(summary.reason.rstrip('.'))})" if summary.status is Status.QUEUED else summary.status.words,
         summary.time_text,
     ]
-    if summary.progress is not None:
-        parts.append(f"{summary.progress:.0%}")
-    if summary.eta_s is not None:
-        parts.append(summary.eta_text)
+    if summary.progress_text:
+        parts.append(summary.progress_text)
     if summary.has_score:
         parts += [f"{summary.guesses:,} guesses", score_text(summary)]
     else:

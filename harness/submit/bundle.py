@@ -140,6 +140,7 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
     with RunReader(folder.store) as reader:
         target_as_loaded = reader.last_event("worker_target")
         reference_as_loaded = reader.last_event("worker_reference")
+        batch_sizes = spec.batch_sizes | reader.batch_sizes()
     return RunRecord(
         id=spec.id,
         status=summary.status,
@@ -157,6 +158,7 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         budget_machine=spec.budget_machine,
         wall_s=summary.wall_s,
         official_per_s=official_rate(spec.calibrations),
+        batch_sizes=batch_sizes,
     )
 
 

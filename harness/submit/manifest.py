@@ -52,8 +52,8 @@ class RunRecord(BundleModel):
 
     `spent_s` and `budget_s` are in wall seconds, or in standard seconds of `budget_machine`; `wall_s` is `spent_s` in
     wall seconds. `official_per_s` is the calibrated rate of the run's devices. `early` is empty without a calibration.
-    The last four are missing in earlier bundles. `unpromised` lists the reasons why another run may not give the same
-    bytes.
+    `batch_sizes` are the measured sizes of the batches of each loop. `unpromised` lists the reasons why another run may
+    not give the same bytes.
     """
 
     id: str
@@ -73,6 +73,7 @@ class RunRecord(BundleModel):
     wall_s: _Seconds | None = None
     official_per_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
     early: list[EarlySubmission] = Field([], max_length=10)
+    batch_sizes: dict[str, Annotated[int, Field(gt=0)]] = Field({}, max_length=1000)
 
     @property
     def wall_seconds(self) -> float:

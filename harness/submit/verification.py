@@ -1,5 +1,6 @@
 """Verify a bundle: unpack it, run its code in a sandbox within the budget, and compare the submissions."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -209,6 +210,8 @@ class Verification:
         variables |= {name: str(folder) for name, folder in models.items()}
         if settings.device is not None:
             variables["HARNESS_DEVICE"] = settings.device
+        if self._manifest is not None and self._manifest.run is not None:
+            variables["HARNESS_BATCH_SIZES"] = json.dumps(self._manifest.run.batch_sizes)
         step = run_step(
             ["bash", str(code / "run.sh"), str(scratch / "prefixes.npy"), str(self._out)],
             scratch=scratch,

@@ -134,6 +134,7 @@ class Execution:
         # Before the workers start: if the supervisor dies right after, the time is charged all the same.
         with self._store.transaction():
             self._store.add_ledger("start", self._budget.spent(seconds_since_boot()))
+            self._store.clear_steps()
 
     def _write_inputs(self, number: int) -> None:
         inputs = self._folder.scratch_of(number) / "inputs"

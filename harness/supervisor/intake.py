@@ -36,7 +36,7 @@ _TARGET_FIELDS: dict[str, type | UnionType] = {
     "torch": str,
     "transformers": str,
 }
-EVENTS = frozenset({"started", "target"})
+EVENTS = frozenset({"started", "target", "batch_size"})
 
 
 class IntakeError(Exception):
@@ -88,6 +88,7 @@ class Intake:
             "plan": self._plan,
             "begin": self._begin,
             "done": self._done,
+            "step": self._step,
             "engine": self._engine,
             "event": self._event,
         }
@@ -144,6 +145,10 @@ class Intake:
     def _done(self, frame: Frame) -> None:
         self._store.end_batch(*self.attempt_of(frame))
 
+    def _step(self, frame: Frame) -> None:
+        share = min(1.0, _positive(frame.fields["share"]))
+        self._store.set_step(*self.attempt_of(frame), share, shorten(str(frame.fields["step"]), MAX_NAME))
+
     def _engine(self, frame: Frame) -> None:
         batch, attempt = self.attempt_of(frame)
         self._store.add_engine_call(
@@ -168,6 +173,8 @@ class Intake:
         """Return the checked fields of an event that are stored."""
         if name in ("target", "reference"):
             return {field: _typed(fields[field], kind) for field, kind in _TARGET_FIELDS.items()}
+        if name == "batch_size":
+            return {"loop": shorten(str(fields["loop"]), MAX_NAME), "size": max(1, _count(fields["size"]))}
         return {}
 
 

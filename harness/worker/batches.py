@@ -1,27 +1,43 @@
 """The batches of a running job: what is announced, begun and done, and the rows at once of the engine's calls."""
 
 import hashlib
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Sequence
 
 from harness.core.errors import HarnessError
+from harness.core.request import JobRequest
 from harness.core.text import is_storable, shorten
 from harness.worker.channel import Channel
 
 LONGEST_NAME = 100
 OUTSIDE_ANY_BATCH = ""
+_STEP_SECONDS = 1.0
+"""The least time between two reports of steps."""
+_BATCH_SECONDS = 30.0
+"""The time that a batch should take, whose size is measured: a stopped job loses no more."""
+_MEASURED_ITEMS = 8
+"""The items of the batch that is measured."""
+MEASURED_PARAMETERS = 20_000_000
+"""The least parameters of a model on a CPU whose batches are measured. Smaller ones take seconds for any batch."""
 
 
 class BatchLog:
     """Reports the progress of batches, and records the engine's calls (`harness.engine.target.CallRecord`)."""
 
-    def __init__(self, channel: Channel, *, done: list[str], engine_rows: Mapping[str, list[int]]) -> None:
+    def __init__(self, channel: Channel, request: JobRequest) -> None:
         self._channel = channel
-        self._done = frozenset(done)
-        self._engine_rows = engine_rows
+        self._sizes = dict(request.batch_sizes)
+        self._measured: dict[str, int] = {}
+        self._begun_at: dict[str, float] = {}
+        self._done = frozenset(request.done)
+        self._engine_rows = request.engine_rows
         self._stages: set[str] = set()
         self._announced: dict[str, float] = {}
         self._open: list[str] = []
         self._calls: dict[str, int] = {}
+        self._usual_calls = 1
+        self._share = 0.0
+        self._reported_at = 0.0
         self._has_begun_outside = False
 
     @property
@@ -51,9 +67,30 @@ class BatchLog:
         """Return True if an earlier execution has done the batch."""
         return key in self._done
 
+    def parts(
+        self, loop: str, items: int, *, most: int, ends: Sequence[int] = (), is_measured: bool = False
+    ) -> Iterator[slice]:
+        """Yield the items of each batch of a loop: at most `most`, and none of them on both sides of one of `ends`.
+
+        With `is_measured`, the first batch is small, and the others have as many items as should take half a minute.
+        The size is recorded, so that a resumed job has the same batches.
+        """
+        first = 0
+        while first < items:
+            size = most
+            if is_measured:
+                size = min(most, self._sizes.get(loop, _MEASURED_ITEMS) if first else _MEASURED_ITEMS)
+            stop = min([items, first + size, *(end for end in ends if first < end)])
+            if is_measured and loop not in self._sizes:
+                self._measured[loop] = stop - first
+            yield slice(first, stop)
+            first = stop
+
     def begin(self, key: str, weight: float) -> None:
         """Begin a batch. What is sent from here on belongs to it."""
         self._open.append(key)
+        self._share = 0.0
+        self._begun_at[key] = time.monotonic()
         self._channel.send("begin", key=key, weight=weight)
 
     def abandon(self, key: str) -> None:
@@ -69,6 +106,12 @@ class BatchLog:
     def end(self, key: str) -> None:
         """Mark the batch as done."""
         self._open.remove(key)
+        self._usual_calls = max(1, self._calls.get(key, 0))
+        seconds = time.monotonic() - self._begun_at.pop(key)
+        loop = key.rpartition("/")[0]
+        if items := self._measured.pop(loop, 0):
+            size = self._sizes[loop] = batch_size_for(seconds / items)
+            self._channel.send("event", name="batch_size", loop=loop, size=size)
         self._channel.send("done", key=key)
 
     def rows_for_next_call(self) -> int | None:
@@ -82,6 +125,19 @@ class BatchLog:
         call = self._calls[self.key] = self._calls.get(self.key, 0) + 1
         if self._open:
             self._channel.send("engine", key=self.key, call=call - 1, rows=rows_at_once, is_reference=is_reference)
+
+    def record_step(self, share: float, step: str) -> None:
+        """Report how much of the open batch is done, if its last report is a second old.
+
+        The batch is expected to make as many calls of the engine as the batch before it.
+        """
+        now = time.monotonic()
+        if not self._open or now < self._reported_at + _STEP_SECONDS:
+            return
+        self._reported_at = now
+        call = self._calls.get(self.key, 0)
+        self._share = max(self._share, (call + share) / max(self._usual_calls, call + 1))
+        self._channel.send("step", key=self.key, share=self._share, step=step)
 
 
 class ReferenceCalls:
@@ -97,6 +153,15 @@ class ReferenceCalls:
     def record_call(self, rows_at_once: int) -> None:
         """Record that a call of the reference model has ended."""
         self._log.record_call(rows_at_once, is_reference=True)
+
+    def record_step(self, share: float, step: str) -> None:
+        """Report how much of the open batch is done, as `BatchLog` does."""
+        self._log.record_step(share, step)
+
+
+def batch_size_for(seconds: float) -> int:
+    """Return how many items that take `seconds` each are a batch: a power of two, so that equal machines agree."""
+    return 1 << max(0, int(_BATCH_SECONDS / max(seconds, 1e-6)).bit_length() - 1)
 
 
 def is_valid_name(name: str) -> bool:

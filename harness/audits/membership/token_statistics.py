@@ -30,6 +30,7 @@ def token_statistics(target: Target, prefixes: Tokens, texts: Tokens) -> Floats:
             lambda logits, targets, before: _statistics(logits, targets),
             figures=3,
             rows_at_once=rows_at_once,
+            on_step=target.report_step,
         )
     )[:, :, 1:]
     if np.isnan(found).any():

@@ -40,9 +40,13 @@ class SequenceAudit(Audit[SequenceParams]):
 
             def run_stage(stage: str, paragraphs: Ints, done: Ints) -> None:
                 completer.begin(paragraphs, done)
-                for batch in context.batches(stage, len(paragraphs), size=completer.batch_size):
+                since_report = 0
+                batches = context.batches(stage, len(paragraphs), size=completer.batch_size, ends=completer.ends)
+                for batch in batches:
                     self._emit(context, dataset, partner, *completer.complete(batch.items, batch.seed))
-                    if batch.items[-1] % _PARAGRAPHS_PER_REPORT == _PARAGRAPHS_PER_REPORT - 1:
+                    since_report += len(batch.items)
+                    if since_report >= _PARAGRAPHS_PER_REPORT:
+                        since_report = 0
                         _report_rates(context, dataset)
                         if stage == "complete":
                             context.announce("again", len(_unanswered_at_first(context.rows)))

@@ -1,5 +1,6 @@
 """The interface between the audit and the models that complete paragraphs, which `local` and `remote` implement."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -27,10 +28,15 @@ class Completion(NamedTuple):
 
 
 class Completer(Protocol):
-    """Completes paragraphs. order: [n] the paragraphs in random order; batch_size: how many are committed together."""
+    """Completes paragraphs.
+
+    order: [n] the paragraphs in random order. batch_size: how many are committed together at most. ends: places in the
+    order where a batch ends.
+    """
 
     order: Ints
     batch_size: int
+    ends: Sequence[int]
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
         """Set the `paragraphs` [m] that are completed next; those in `done` have been completed before."""

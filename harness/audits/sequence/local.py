@@ -1,7 +1,7 @@
 """Complete paragraphs with a target on this machine. Prompts with equally many tokens are batched without padding."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -45,37 +45,39 @@ class LocalCompleter:
         self._needed = np.array([len(ids) for ids in suffixes], np.int64)
         self._words = [len(words_of(text)) for text in dataset.suffixes]
         self._tokens = np.array([len(ids) for ids in self._prompts], np.int64)
-        self._paragraphs = self.order = self._batched_order(seed)
+        runs = self._batches(seed)
+        self._paragraphs = self.order = np.concatenate(runs)
+        self.ends: Sequence[int] = np.cumsum([len(run) for run in runs]).tolist()
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
         """Set the paragraphs. Item i is paragraph i of them, also after a resume."""
         self._paragraphs = paragraphs
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
-        """Complete paragraphs. Up to rounding, a completion does not depend on the other items."""
+        """Complete paragraphs with equally long prompts. Up to rounding, a completion does not depend on the others."""
         paragraphs = self._paragraphs[items]
         lengths = np.array([self._length(paragraph) for paragraph in paragraphs.tolist()], np.int64)
         completions = [Completion(State.NO_ROOM) for _ in paragraphs]
-        for tokens in np.unique(self._tokens[paragraphs]).tolist():
-            group = np.flatnonzero((self._tokens[paragraphs] == tokens) & (lengths > 0))
-            if len(group) == 0:
-                continue
-            prefixes = np.array([self._prompts[paragraph] for paragraph in paragraphs[group]], np.int64)
-            drawn = self._target.sample(
-                prefixes, self._policy, trials=1, seed=seed, length=int(lengths[group].max())
-            )  # one row per prefix, in order
-            for place, ids in zip(group, drawn.suffixes.tolist(), strict=True):
-                text = first_words(self._decode(ids[: lengths[place]]), self._words[paragraphs[place]])
-                completions[place] = Completion(State.COMPLETED, text)
+        possible = np.flatnonzero(lengths > 0)
+        if len(possible) == 0:
+            return paragraphs, completions
+        prefixes = np.array([self._prompts[paragraph] for paragraph in paragraphs[possible]], np.int64)
+        drawn = self._target.sample(
+            prefixes, self._policy, trials=1, seed=seed, length=int(lengths[possible].max())
+        )  # one row per prefix, in order
+        for place, ids in zip(possible, drawn.suffixes.tolist(), strict=True):
+            text = first_words(self._decode(ids[: lengths[place]]), self._words[paragraphs[place]])
+            completions[place] = Completion(State.COMPLETED, text)
         return paragraphs, completions
 
-    def _batched_order(self, seed: int) -> Ints:
-        """Return batches of paragraphs of similar length in random order; a smaller last batch has any lengths."""
+    def _batches(self, seed: int) -> list[Ints]:
+        """Return batches of paragraphs with equally long prompts, and similar suffixes, in random order."""
         order = shuffled(len(self._tokens), seed)
-        whole = len(order) // self.batch_size * self.batch_size
-        alike, rest = (part[np.lexsort((self._needed[part], self._tokens[part]))] for part in np.split(order, [whole]))
-        batches = alike.reshape(-1, self.batch_size)
-        return np.concatenate([batches[shuffled(len(batches), seed)].reshape(-1), rest])
+        alike = order[np.lexsort((self._needed[order], self._tokens[order]))]
+        groups = np.split(alike, 1 + np.flatnonzero(np.diff(self._tokens[alike])))
+        most = self.batch_size
+        batches = [group[first : first + most] for group in groups for first in range(0, len(group), most)]
+        return [batches[place] for place in shuffled(len(batches), seed)]
 
     def _length(self, paragraph: int) -> int:
         """Return the number of tokens to sample; 0 if the suffix does not fit the context, or the prompt is empty."""

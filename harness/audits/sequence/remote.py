@@ -5,7 +5,7 @@ After a kill at most the requests in flight are sent again.
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -39,6 +39,7 @@ class RemoteCompleter:
     """Completes the paragraphs of a dataset with an endpoint."""
 
     batch_size = 1
+    ends: Sequence[int] = ()
 
     def __init__(self, endpoint: Endpoint, dataset: Dataset, params: SequenceParams, *, seed: int) -> None:
         self.order = shuffled(len(dataset), seed)

@@ -29,6 +29,7 @@ from harness.jobs.attack.request import (
 )
 from harness.worker.batches import (
     LONGEST_NAME,
+    MEASURED_PARAMETERS,
     OUTSIDE_ANY_BATCH,
     BatchLog,
     ReferenceCalls,
@@ -58,7 +59,7 @@ class AttackContext:
         self.suffix_length = request.suffix_length
         self.vocabulary = request.vocabulary
         self.seed = request.seed
-        self._log = BatchLog(channel, done=request.done, engine_rows=request.engine_rows)
+        self._log = BatchLog(channel, request)
         self._sharing: Sharing = Alone()
         if request.workers > 1:
             assert request.state_folder is not None
@@ -175,10 +176,11 @@ class AttackContext:
             seed = derive_seed(self.seed, stage, number)
             at_once = size or self._batch_size(trials_in_pass, examples=len(prefixes))
             self._sharing.enter_loop(f"{stage}/{number}")
-            for first in range(0, len(prefixes), at_once):
-                ids = np.arange(first, min(first + at_once, len(prefixes)))
+            is_measured = size is None and self._is_slow()
+            for part in self._log.parts(f"{stage}/{number}", len(prefixes), most=at_once, is_measured=is_measured):
+                ids = np.arange(part.start, part.stop)
                 # With the size, because a batch of another size is another batch.
-                key = f"{stage}/{number}/{first}+{len(ids)}"
+                key = f"{stage}/{number}/{part.start}+{len(ids)}"
                 if self._log.is_done(key) or not self._sharing.try_claim(key, in_order=in_order and over is not None):
                     continue
                 if self._channel.finish_is_asked:
@@ -198,6 +200,15 @@ class AttackContext:
             return _SIZE_WITHOUT_TARGET
         is_gpu = self.target.device.type != "cpu"
         return batch_size(self._rows_at_load, trials, examples=examples, is_gpu=is_gpu)
+
+    def _is_slow(self) -> bool:
+        """Return True if a batch of the usual size may take minutes. Several workers need equal batches."""
+        return (
+            self._request.target is not None
+            and self._request.workers == 1
+            and self.target.device.type == "cpu"
+            and self.target.parameters >= MEASURED_PARAMETERS
+        )
 
     def remaining(self) -> float:
         if not self._clock_was_read:

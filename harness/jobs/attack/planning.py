@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +37,17 @@ def plan_attack(
     devices: tuple[str, ...] = (),
     shares_device: bool = False,
     parent: str | None = None,
+    batch_sizes: Mapping[str, int] | None = None,
     calibrations: tuple[Calibration, ...] = (),
 ) -> AttackSpec:
     """Return the spec of a run. `budget` is in the round's unit; with `limit` only the first examples are attacked.
 
     `devices` has one device for each worker, if there are several. `calibrations` are those of the distinct devices.
 
-    `parent` is the id of a tuning or the name of a group. Raises HarnessError if the attack declares network access, if
-    a file of the round is absent or does not fit, if the round has no examples, if a path parameter is absent, or if a
+    `parent` is the id of a tuning or the name of a group. `batch_sizes` are those of the run that this one repeats.
+
+    Raises HarnessError if the attack declares network access, if a file of the round is absent or does not fit, if the
+    round has no examples, if a path parameter is absent, or if a
     path parameter or a model contains the round's answers or a link that leaves its directory.
     """
     if attack.network != "none":
@@ -104,6 +107,7 @@ def plan_attack(
         budget=budget,
         versions=versions(),
         hardware=hardware(),
+        batch_sizes=dict(batch_sizes or {}),
         calibrations=calibrations,
     )
 

@@ -103,6 +103,7 @@ class Job(BaseJob[AttackSpec]):
             reference=_model_request("reference", spec.reference, reader, devices),
             finish_at=finish_at,
             done=reader.done_keys(),
+            batch_sizes=spec.batch_sizes | reader.batch_sizes(),
             engine_rows=reader.engine_calls(),
         )
 

@@ -1,7 +1,7 @@
 """The context of a running audit: inputs and models come in, rows and figures go to the supervisor."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from harness.core.request import ENDPOINT_KEYS
 from harness.core.rows import Rows, Table, concatenate_rows, split_into_frames, validate_columns
 from harness.core.text import sanitize
 from harness.jobs.audit.request import AuditRequest, read_rows
-from harness.worker.batches import OUTSIDE_ANY_BATCH, BatchLog, derive_seed
+from harness.worker.batches import MEASURED_PARAMETERS, OUTSIDE_ANY_BATCH, BatchLog, derive_seed
 from harness.worker.channel import Channel
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class WorkerAuditContext(AuditContext):
         self.model_names = request.model_names
         self._channel = channel
         self._tables = {table.name: table for table in request.tables}
-        self._log = BatchLog(channel, done=request.done, engine_rows=request.engine_rows)
+        self._log = BatchLog(channel, request)
         self._rows: dict[str, list[Mapping[str, Any]]] = {
             name: [columns] for name, columns in read_rows(folder).items()
         }
@@ -59,15 +59,19 @@ class WorkerAuditContext(AuditContext):
     def announce(self, stage: str, items: int, *, weight: float = 1.0) -> None:
         self._log.announce(stage, items * weight)
 
-    def batches(self, stage: str, items: int, *, size: int, weight: float = 1.0) -> Iterator[AuditBatch]:
+    def batches(
+        self, stage: str, items: int, *, size: int, weight: float = 1.0, ends: Sequence[int] = ()
+    ) -> Iterator[AuditBatch]:
         self._log.enter(stage, items * weight, noun="audit")
-        for first in range(0, items, size):
-            key = f"{stage}/0/{first}"
+        model = None if self._loaded is None else self._loaded[1]
+        is_slow = model is not None and model.device.type == "cpu" and model.parameters >= MEASURED_PARAMETERS
+        for part in self._log.parts(f"{stage}/0", items, most=size, ends=ends, is_measured=is_slow):
+            key = f"{stage}/0/{part.start}"
             if self._log.is_done(key):
                 continue
             if self._channel.finish_is_asked:
                 raise CutShort
-            numbers = np.arange(first, min(first + size, items))
+            numbers = np.arange(part.start, part.stop)
             self._log.begin(key, len(numbers) * weight)
             yield AuditBatch(numbers, derive_seed(self.seed, stage, 0), stage)
             self._log.end(key)

@@ -69,6 +69,7 @@ class Job(BaseJob[AuditSpec]):
             model_names=tuple(model_names([model.id for model in self.spec.models])),
             finish_at=finish_at,
             done=reader.done_keys(),
+            batch_sizes=self.spec.batch_sizes | reader.batch_sizes(),
             engine_rows=reader.engine_calls(),
         )
 

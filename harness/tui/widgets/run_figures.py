@@ -145,7 +145,7 @@ def bars(snapshot: Snapshot, *, cells: int = _BAR_CELLS) -> Content:
             Content.assemble(
                 ("work   ", "$foreground 55%"),
                 *_bar(summary.progress, cells),
-                f" {summary.progress:4.0%}  {summary.eta_text}",
+                f" {summary.progress:4.0%}  {', '.join(filter(None, [summary.eta_text, sanitize(summary.step)]))}",
             )
         )
     return Content("\n").join(lines)

@@ -1,6 +1,6 @@
 """An audit context in memory, without a process or a store, which can be killed and resumed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -105,15 +105,19 @@ class InMemory(AuditContext):
         assert items >= 0 and weight > 0
         self.announced[stage] = items
 
-    def batches(self, stage: str, items: int, *, size: int, weight: float = 1.0) -> Iterator[AuditBatch]:
-        for first in range(0, items, size):
+    def batches(
+        self, stage: str, items: int, *, size: int, weight: float = 1.0, ends: Sequence[int] = ()
+    ) -> Iterator[AuditBatch]:
+        stop = 0
+        while (first := stop) < items:
+            stop = min([items, first + size, *(end for end in ends if end > first)])
             key = f"{stage}/0/{first}"
             if key in self._done:
                 continue
             if self._batches is not None and len(self._done) >= self._batches:
                 raise Killed
             self._open = key
-            yield AuditBatch(np.arange(first, min(first + size, items)), self.seed, stage)
+            yield AuditBatch(np.arange(first, stop), self.seed, stage)
             self._open = None
             self._done.add(key)
 

@@ -259,6 +259,7 @@ def test_a_call_record_sets_and_receives_the_rows(neo, prefixes, monkeypatch):
         def __init__(self) -> None:
             self.recorded = [8, None]
             self.received: list[int] = []
+            self.steps: list[tuple[float, str]] = []
 
         def rows_for_next_call(self) -> int | None:
             return self.recorded.pop(0)
@@ -266,11 +267,31 @@ def test_a_call_record_sets_and_receives_the_rows(neo, prefixes, monkeypatch):
         def record_call(self, rows_at_once: int) -> None:
             self.received.append(rows_at_once)
 
+        def record_step(self, share: float, step: str) -> None:
+            self.steps.append((share, step))
+
     monkeypatch.setattr(neo, "calls", Record())
     neo.sample(prefixes, length=2)
+    # Two of nine prefixes are equal.
+    assert neo.calls.steps[-1] == (1.0, "8 prefixes, token 2 of 2")
     neo.rows_at_once = 4
     neo.score(prefixes, prefixes)
     assert neo.calls.received == [8, 4]
+    assert neo.calls.steps[-1] == (1.0, "sequence 9 of 9")
+
+
+@pytest.mark.parametrize("method", ["sample", "search"])
+def test_the_reported_share_of_a_call_grows_to_all_of_it(neo, prefixes, monkeypatch, method):
+    shares: list[float] = []
+    monkeypatch.setattr(neo, "report_step", lambda share, step: shares.append(share))
+    neo.rows_at_once = 4
+    if method == "sample":
+        neo.sample(prefixes, trials=10, length=3)
+    else:
+        neo.search(prefixes, width=2, length=3)
+    assert len(shares) > 6 and shares[-1] == pytest.approx(1.0)
+    # A search that has too many branches begins again with half of its prefixes.
+    assert method == "search" or shares == sorted(shares)
 
 
 def test_memory_that_runs_out_for_views_is_remembered(neo, prefixes, fail_passes):

@@ -283,3 +283,30 @@ def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
     with pytest.raises(HarnessError, match=rf"schema version {SCHEMA_VERSION + 1}.*Update the harness"):
         RunReader(path)
+
+
+def test_the_reported_share_of_an_open_batch_counts_while_the_job_runs(path: Path) -> None:
+    store = open_store(path)
+    with store.transaction():
+        store.add_plan("guess", 40.0)
+        store.end_batch(*store.begin_batch("guess/0/0", 10.0))
+        open_batch = store.begin_batch("guess/0/10", 10.0)
+        store.set_step(*open_batch, 0.5, "token 25 of 50")
+    with RunReader(path) as reader:
+        (running,) = reader.stages(is_running=True)
+        assert (running.done, running.batches_done, reader.open_step()) == (15.0, 1, "token 25 of 50")
+        (stopped,) = reader.stages()
+        assert stopped.done == 10.0 and stopped.seconds <= running.seconds
+    with store.transaction():
+        # A report of an attempt that is void changes nothing.
+        again = store.begin_batch("guess/0/10", 10.0)
+        store.clear_steps()
+        store.set_step(*open_batch, 0.9, "late")
+    with RunReader(path) as reader:
+        assert reader.open_step() == "" and reader.stages(is_running=True)[0].done == 10.0
+    with store.transaction():
+        store.set_step(*again, 0.9, "token 45 of 50")
+        store.end_batch(*again)
+    with RunReader(path) as reader:
+        assert reader.open_step() == "" and reader.stages(is_running=True)[0].done == 20.0
+    store.close()

@@ -100,9 +100,11 @@ def test_a_completion_does_not_depend_on_its_batch(inputs: AuditInputs) -> None:
     material = Dataset.from_inputs(inputs)
     for params in (PARAMS, SequenceParams(temperature=1.0, top_k=10)):
         completer = LocalCompleter(load_target(WEIGHTS, threads=1), material, params, seed=0)
-        some = np.arange(12)
-        _, together = completer.complete(some, 7)
-        assert together == [completer.complete(some[place : place + 1], 7)[1][0] for place in some]
+        longest = int(np.argmax(np.diff([0, *completer.ends])))
+        batch = np.arange(([0, *completer.ends])[longest], completer.ends[longest])[:12]
+        assert len(batch) > 3
+        _, together = completer.complete(batch, 7)
+        assert together == [completer.complete(np.array([item]), 7)[1][0] for item in batch]
 
 
 def test_every_paragraph_is_completed_once(inputs: AuditInputs) -> None:

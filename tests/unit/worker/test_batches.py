@@ -1,0 +1,90 @@
+"""The batches of a loop, their measured size, and the reported progress of a batch."""
+
+from typing import Any
+
+import pytest
+
+from harness.core.request import JobRequest
+from harness.worker import batches
+from harness.worker.batches import BatchLog, batch_size_for
+
+
+class Sent:
+    """A channel that keeps what is sent, and a clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.frames: list[tuple[str, dict[str, Any]]] = []
+        self.now = 100.0
+        monkeypatch.setattr(batches.time, "monotonic", lambda: self.now)
+
+    def send(self, table: str, **fields: Any) -> None:
+        self.frames.append((table, fields))
+
+    def fields(self, table: str) -> list[dict[str, Any]]:
+        return [fields for name, fields in self.frames if name == table]
+
+    def log(self, **sizes: int) -> BatchLog:
+        request = JobRequest(kind="attack", params={}, seed=0, done=[], engine_rows={}, batch_sizes=sizes)
+        return BatchLog(self, request)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    return Sent(monkeypatch)
+
+
+def run_loop(sent: Sent, log: BatchLog, loop: str, items: int, *, seconds: float, **options: Any) -> list[int]:
+    """Run a loop whose items take `seconds` each, and return the sizes of its batches."""
+    sizes = []
+    for part in log.parts(loop, items, **options):
+        key = f"{loop}/{part.start}"
+        log.begin(key, 1.0)
+        sent.now += seconds * (part.stop - part.start)
+        log.end(key)
+        sizes.append(part.stop - part.start)
+    return sizes
+
+
+def test_slow_batches_take_half_a_minute_and_are_the_same_when_they_run_again(sent: Sent) -> None:
+    log = sent.log()
+    sizes = run_loop(sent, log, "guess/0", 60, seconds=1.5, most=128, is_measured=True)
+    assert sizes == [8, 16, 16, 16, 4]
+    # The size is stored before the batch is, so that no execution sees the one without the other.
+    names = [table for table, _ in sent.frames]
+    assert names[:3] == ["begin", "event", "done"] and names.count("event") == 1
+    (event,) = sent.fields("event")
+    assert event == {"name": "batch_size", "loop": "guess/0", "size": 16}
+    # A slower or a faster machine repeats them.
+    again = run_loop(sent, sent.log(**{"guess/0": 16}), "guess/0", 60, seconds=9.0, most=128, is_measured=True)
+    assert again == sizes
+
+
+def test_a_batch_has_at_most_the_usual_size_and_ends_where_it_must(sent: Sent) -> None:
+    assert run_loop(sent, sent.log(), "a/0", 300, seconds=0.001, most=128, is_measured=True) == [8, 128, 128, 36]
+    assert run_loop(sent, sent.log(), "a/0", 300, seconds=9.0, most=128) == [128, 128, 44]
+    assert run_loop(sent, sent.log(), "a/0", 10, seconds=9.0, most=4, ends=[3, 10]) == [3, 4, 3]
+    assert run_loop(sent, sent.log(), "a/0", 4, seconds=99.0, most=128, is_measured=True, ends=[2, 3, 4]) == [2, 1, 1]
+
+
+def test_a_batch_size_is_a_power_of_two() -> None:
+    assert [batch_size_for(seconds) for seconds in (100.0, 30.0, 16.0, 15.0, 4.0)] == [1, 1, 1, 2, 4]
+
+
+def test_steps_are_reported_once_a_second_and_never_go_back(sent: Sent) -> None:
+    log = sent.log()
+    log.record_step(0.5, "outside any batch")
+    keys = ("guess/0/0", "guess/0/8")
+    for key in keys:
+        log.begin(key, 8.0)
+        for _ in range(2):
+            for share in (0.25, 0.5, 1.0):
+                sent.now += 0.6
+                log.record_step(share, f"{share}")
+            log.record_call(8)
+        log.end(key)
+    shares = {
+        key: [one["share"] for one in sent.fields("step") if one["key"] == key] for key in ("guess/0/0", "guess/0/8")
+    }
+    assert all(values == sorted(values) for values in shares.values())
+    # The second batch is expected to make two calls, as the first did.
+    assert shares["guess/0/8"] == [0.25, 0.625, 1.0] or shares["guess/0/8"] == [0.125, 0.5, 0.75]
