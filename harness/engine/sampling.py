@@ -28,6 +28,7 @@ from harness.engine.tree import (
     most_prefixes,
     prefix_keys,
     split_range,
+    step_name,
     to_device,
     uniforms,
 )
@@ -133,7 +134,7 @@ class _Sampling:
             whole = tree.policy_logprob[placement.parents] + policy_logprob[draw]
             tree.grow(placement, token[draw], token_logprob[draw], whole)
             begun = (turn.start + len(numbers) * (step + 1) / length) / self.draws
-            name = f"{len(self.keys):,} prefixes, token {step + 1:,} of {length:,}"
+            name = step_name(len(self.keys), step, length)
             self.on_step((first_prefix + admitted * begun) / len(self.keys), name)
             if step + 1 < length:
                 states = predictor.advance(branches, token[draw], placement)

@@ -25,6 +25,7 @@ from harness.engine.tree import (
     concatenate_paths,
     ignore_step,
     prefix_groups,
+    step_name,
     to_device,
     to_host,
 )
@@ -105,7 +106,7 @@ class _Search:
             columns = (followed.tokens, followed.token_logprob, followed.policy_logprob)
             tree.grow(placement, *(torch.as_tensor(column, device=device) for column in columns))
             share = (first_prefix + len(prefixes) * (step + 1) / self.length) / self.all_prefixes
-            self.on_step(share, f"{self.all_prefixes:,} prefixes, token {step + 1:,} of {self.length:,}")
+            self.on_step(share, step_name(self.all_prefixes, step, self.length))
             if step + 1 < self.length:
                 if len(owner) == 0:
                     break

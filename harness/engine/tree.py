@@ -161,6 +161,11 @@ def ignore_step(share: float, step: str) -> None:
     """Record nothing."""
 
 
+def step_name(prefixes: int, step: int, length: int) -> str:
+    """Return the name of a step, numbered from 0, of the suffixes after some prefixes."""
+    return f"{prefixes:,} prefix{'es' if prefixes > 1 else ''}, token {step + 1:,} of {length:,}"
+
+
 def prefix_groups(predictor: Predictor, prefixes: int, prefix_length: int, most: int) -> list[slice]:
     """Split `prefixes` into groups of at most `most` whose own positions go through the model at once."""
     return split_range(prefixes, max(1, min(most, most_prefixes(predictor, prefix_length))))
