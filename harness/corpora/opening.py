@@ -10,8 +10,9 @@ from pathlib import Path
 from harness.core.errors import HarnessError
 from harness.core.files import remove_tree, try_lock, write_atomically
 from harness.core.text import sanitize
+from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import documents_in, files_in
-from harness.corpora.text_files import Notes, parse_tokenizer, read_text
+from harness.corpora.text_files import Notes
 from harness.corpora.token_files import pieces_of_tokens, token_files_among
 from harness.corpora.token_stream import Piece, StreamState, TokenStream, build_stream, pieces_of_documents
 
@@ -57,10 +58,8 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
     tokenizer cannot be read, the corpus is empty, changes while it is read or does not fit the tokenizer. Raises
     OSError if `folder` cannot be written.
     """
-    content = read_text(corpus.tokenizer)
-    tokenizer = parse_tokenizer(content, str(corpus.tokenizer))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+    # Inside texts, too, the end-of-text token ends a document.
+    tokenizer = load_tokenizer(corpus.tokenizer, reads_special_tokens=True)
     vocabulary = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0) + 1
     files = _files(corpus.path)
     token_files = token_files_among(files)

@@ -1,15 +1,12 @@
-"""Read text, JSON and tokenizers from untrusted files, and note what was skipped."""
+"""Read text and JSON from untrusted files, and note what was skipped."""
 
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.text import pluralize, shorten
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from harness.core.text import pluralize
 
 _NOTES_IN_FULL = 3
 
@@ -37,21 +34,6 @@ def parse_json(content: str | bytes) -> Any:
 def without_surrogates(text: str) -> str:
     """Return `text` with `?` for lone surrogates, which JSON can express and tokenizers refuse."""
     return text.encode("utf-8", "replace").decode()
-
-
-def parse_tokenizer(content: str, where: str) -> "Tokenizer":
-    """Return the tokenizer described by the content of a tokenizer.json. Raises HarnessError that names `where`."""
-    from tokenizers import Tokenizer  # only loaded for audits that need one
-
-    try:
-        return Tokenizer.from_str(content)
-    except Exception as error:  # tokenizers raises plain Exception for every fault of a file
-        raise HarnessError(f"not a tokenizer.json: {where} ({shorten(str(error), 120)}).") from None
-
-
-def load_tokenizer(file: Path) -> "Tokenizer":
-    """Return the tokenizer in a tokenizer.json. Raises HarnessError if the file is not readable or not valid."""
-    return parse_tokenizer(read_text(file), str(file))
 
 
 class Notes:

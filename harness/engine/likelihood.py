@@ -71,7 +71,7 @@ def measure_suffixes(
     """
     parts = [
         _measure_part(runner, prefixes[part], suffixes[part], view, measure, figures, needs_more)
-        for part in prefix_groups(runner, len(prefixes), prefixes.shape[1] + suffixes.shape[1], rows_at_once)
+        for part in prefix_groups(runner, prefixes[:, view.start :], rows_at_once, further=suffixes.shape[1])
     ]
     return np.concatenate(parts, axis=1)
 

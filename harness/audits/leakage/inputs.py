@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from harness.audits.leakage.cutting import cut_at
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
-from harness.audits.models import Model, require_context, require_tokenizer, shared_tokenizer
+from harness.audits.models import Model, first_token_notes, require_context, require_tokenizer, shared_tokenizer
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_files, source_name
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import shorten
+from harness.core.tokenizers import parse_tokenizer
 from harness.corpora.documents import RECORD_SUFFIXES, documents_in, records_in
-from harness.corpora.text_files import Notes, parse_tokenizer
+from harness.corpora.text_files import Notes
 from harness.demo import SIZES as DEMO_SIZES
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 
@@ -155,7 +156,7 @@ def file_pairs(path: Path, models: Sequence[Model], size: PairSize, *, limit: in
     pairs = _sampled(path.name, prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
     if ending in RECORD_SUFFIXES:
         pairs = replace(pairs, rows=origin[pairs.rows], source_rows=records)
-    return replace(pairs, notes=notes.sentences)
+    return replace(pairs, notes=[*notes.sentences, *pairs.notes])
 
 
 def round_pairs(round_: Round, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
@@ -285,4 +286,12 @@ def _sampled(
             raise HarnessError(f"{source} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
     require_context(models, prefixes.shape[1] + suffixes.shape[1])
     rows = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
-    return Pairs(prefixes[rows], suffixes[rows], tokenizer, prefixes.shape[1], rows=rows, source_rows=len(prefixes))
+    return Pairs(
+        prefixes[rows],
+        suffixes[rows],
+        tokenizer,
+        prefixes.shape[1],
+        notes=first_token_notes(prefixes[rows], models),
+        rows=rows,
+        source_rows=len(prefixes),
+    )

@@ -1,6 +1,7 @@
 """Read a corpus and a control into the dataset that the audit measures."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -72,7 +73,8 @@ def read_inputs(
         other = sampled(_name(control), _paragraphs(control, cutting, notes))
     elif isinstance(source, Round) and has_unseen_text(source):
         other = sampled("unseen text", unseen_paragraphs(source, cutting))
-    return _dataset(corpus, other, length, notes.sentences).to_inputs()
+    dataset = _dataset(corpus, other, length, notes.sentences)
+    return replace(dataset, has_special_tokens=isinstance(source, Round)).to_inputs()
 
 
 def _paragraphs(source: Source, cutting: Cutting, notes: Notes) -> Iterator[Paragraph]:
