@@ -26,14 +26,16 @@ class Corpus:
     """A corpus on disk, and how it is read.
 
     tokenizer: a tokenizer.json. text_field: the field or column of records with the text. split: the split of an Arrow
-    data set. end_of_text: the token that ends documents, in token files and inside texts.
+    data set. end_of_text: the token that ends documents, in token files and inside texts. keeps_line_ends: do not turn
+    CR LF and CR into LF.
     """
 
     path: Path
     tokenizer: Path
-    text_field: str
+    text_field: str | None
     split: str | None
     end_of_text: str
+    keeps_line_ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,11 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
             yield from pieces_of_tokens(named, vocabulary=vocabulary, end_of_text=end_of_text, state=state)
         else:
             documents = documents_in(
-                corpus.path, field=corpus.text_field, split=corpus.split, notes=notes, keeps_line_ends=True
+                corpus.path,
+                field=corpus.text_field,
+                split=corpus.split,
+                notes=notes,
+                keeps_line_ends=corpus.keeps_line_ends,
             )
             yield from pieces_of_documents(documents, tokenizer, state)
         # A call that continues after the last document reads none, so it would know no notes.

@@ -13,7 +13,6 @@ from harness.core.audit import AuditInputs
 from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
-from harness.corpora.documents import documents_in
 from harness.corpora.text_files import Notes
 
 NEAR_COPY_WINDOW = 16
@@ -133,6 +132,6 @@ def _documents(source: Source, tokenizer: object, notes: Notes) -> Iterator[tupl
             yield f"{source.name}, example {number}", row
         return
     assert isinstance(source, CorpusFiles)
-    for document in documents_in(source.path, field=source.field, split=source.split, notes=notes):
+    for document in source.documents(notes):
         text = "".join(document.lines)
         yield document.name, np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int64)

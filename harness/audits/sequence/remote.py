@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.endpoint.client import Answer, Endpoint
+from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint
 from harness.audits.sequence.completion import Completion, State, shuffled
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
@@ -26,6 +26,10 @@ CHAT_INSTRUCTION = (
 )
 """The message that asks a chat model to continue a prompt."""
 
+_TEXT_PARTS = ("text", "output_text")
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_BEGIN_OF_REASONING, _END_OF_REASONING = "<think>", "</think>"
+_REASONING = "spends all tokens on reasoning. Turn reasoning off on the server or choose another model"
 _BYTES_PER_TOKEN = 2
 _MARGIN, _MOST_TOKENS = 16, 4_096
 _SINGLE_TOKENS = re.compile(r"[!-@\[-`{-~]")
@@ -100,7 +104,19 @@ def _completion_text(answer: Any) -> str:
 
 
 def _chat_text(answer: Any) -> str:
-    return _text(answer["choices"][0]["message"]["content"])
+    message = answer["choices"][0]["message"]
+    content = message["content"]
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part.get("type") in _TEXT_PARTS)
+    if isinstance(content, str) and content.lstrip().startswith(_BEGIN_OF_REASONING):
+        content = content.partition(_END_OF_REASONING)[2].lstrip()
+        if not content:
+            raise BadAnswer(_REASONING, is_final=True)
+    if not content and any(message.get(name) for name in _REASONING_FIELDS):
+        raise BadAnswer(_REASONING, is_final=True)
+    if content is None and message.get("refusal"):
+        raise BadAnswer("declines to complete the text", is_final=True)
+    return _text(content)
 
 
 def _text(text: Any) -> str:

@@ -13,7 +13,9 @@ from harness.corpora.documents import documents_in
 from harness.corpora.text_files import Notes
 
 
-def read(path: Path, field: str = "text", split: str | None = None) -> tuple[list[tuple[str, list[str]]], list[str]]:
+def read(
+    path: Path, field: str | None = None, split: str | None = None
+) -> tuple[list[tuple[str, list[str]]], list[str]]:
     notes = Notes()
     found = documents_in(path, field=field, split=split, notes=notes)
     return [(document.name, list(paragraphs_of(document.lines))) for document in found], notes.sentences

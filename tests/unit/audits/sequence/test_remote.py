@@ -148,7 +148,7 @@ def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     assert len(server.prompts) == 20
     findings = run.findings()
     assert findings.figures["paragraphs"] == {"completed": 10, "unanswered": 10, "no_room": 0, "pending": 0}
-    assert any("it refuses the prompt (status 400) (10 times)" in sentence for sentence in findings.sentences)
+    assert any("it refuses the request (status 400) (10 times)" in sentence for sentence in findings.sentences)
 
 
 @pytest.mark.parametrize(
