@@ -302,8 +302,8 @@ class Endpoint:
             advice = "; try --temperature 1" if parameter == "temperature" else ""
             shown = f"status {status}, {code}{advice}" if code else f"status {status}"
             raise BadAnswer(f"{REFUSAL} ({shown})", is_final=True, parameter=parameter)
-        code = self._error_code(content)
-        shown = f", {code}" if code else ""
+        named = self._error_code(content)
+        shown = f", {named}" if named else ""
         clause = f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})"
         raise Interruption(f"{self.url}/{path}: the endpoint {clause}.")
 

@@ -135,12 +135,14 @@ def read_pairs(source: PairSource, models: Sequence[Model], *, limit: int, seed:
         return demo_name_pairs(models, source.size, limit=limit, seed=seed)
     if isinstance(source.source, Round):
         return round_pairs(source.source, models, source.size, limit=limit, seed=seed)
-    return file_pairs(source.source, models, source.size, limit=limit, seed=seed)
+    files = source.source
+    return file_pairs(files.path, models, source.size, limit=limit, seed=seed, keeps_line_ends=files.keeps_line_ends)
 
 
-def file_pairs(files: CorpusFiles, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
+def file_pairs(
+    path: Path, models: Sequence[Model], size: PairSize, *, limit: int, seed: int, keeps_line_ends: bool = False
+) -> Pairs:
     """Read pairs from a file: tokens as .npz or .npy, text as JSON Lines, CSV or TSV. Raises HarnessError for none."""
-    path = files.path
     if not path.is_file():
         raise HarnessError(f"no such file: {path}.")
     tokenizer = shared_tokenizer(models)
@@ -151,7 +153,9 @@ def file_pairs(files: CorpusFiles, models: Sequence[Model], size: PairSize, *, l
     elif ending == ".npy":
         prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
     elif ending in RECORD_SUFFIXES:
-        prefixes, suffixes, origin, records = _text_pairs(files, require_tokenizer(tokenizer, models), size, notes)
+        prefixes, suffixes, origin, records = _text_pairs(
+            path, require_tokenizer(tokenizer, models), size, notes, keeps_line_ends=keeps_line_ends
+        )
     else:
         raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
     pairs = _sampled(path.name, prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
@@ -230,17 +234,16 @@ def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
 
 
 def _text_pairs(
-    files: CorpusFiles, tokenizer_json: str, size: PairSize, notes: Notes
+    path: Path, tokenizer_json: str, size: PairSize, notes: Notes, *, keeps_line_ends: bool
 ) -> tuple[Tokens, Tokens, Ints, int]:
     """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
 
     Returns prefixes, suffixes, the number of the record of each, and how many records there are.
     """
-    path = files.path
     tokenizer = parse_tokenizer(tokenizer_json, "the target")
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
     cuts, kept, records = [], [], 0
-    for record in records_in(path, path.name, ("prefix", "suffix"), notes, keeps_line_ends=files.keeps_line_ends):
+    for record in records_in(path, path.name, ("prefix", "suffix"), notes, keeps_line_ends=keeps_line_ends):
         records += 1
         prefix, suffix = record.texts
         encoding = tokenizer.encode(prefix + suffix, add_special_tokens=False)

@@ -16,7 +16,7 @@ _IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\
 """Chinese characters and Japanese kana, whose words have one to four."""
 _SYLLABLES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 """Thai, Lao, Burmese and Khmer."""
-_MOST_IDEOGRAPHS, _MOST_SYLLABLES = 4, 12
+_MOST_IDEOGRAPHS, _MOST_SYLLABLES = 4, 8
 """Characters of a word, on average, in text that is split into words."""
 MOST_CHARACTERS = 1 << 20
 """Maximum characters of a paragraph. The rest of a longer one is never part of a prompt or a suffix."""

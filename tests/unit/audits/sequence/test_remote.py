@@ -1,5 +1,6 @@
 """The sequence audit of an endpoint: the worked example, resume, and faults."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -149,6 +150,90 @@ def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     findings = run.findings()
     assert findings.figures["paragraphs"] == {"completed": 10, "unanswered": 10, "no_room": 0, "pending": 0}
     assert any("it refuses the request (status 400) (10 times)" in sentence for sentence in findings.sentences)
+
+
+def error(code: str | None, message: str, parameter: str | None = None) -> Reply:
+    body = {"error": {"code": code, "message": message, "param": parameter, "type": "invalid_request_error"}}
+    return Reply(400, body=json.dumps(body).encode())
+
+
+def message_of(body: dict[str, Any], **fields: Any) -> Reply:
+    """Return the chat message of a model that memorized `counting_corpus`, with these fields."""
+    prompt = body["messages"][0]["content"].rpartition("\n\n")[2]
+    text = json.loads(continued({"prompt": prompt}, 0).body)["choices"][0]["text"]
+    message = {name: value(text) if callable(value) else value for name, value in fields.items()}
+    return Reply(body=json.dumps({"choices": [{"message": message, "finish_reason": "length"}]}).encode())
+
+
+RENAMED = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+
+
+@pytest.mark.parametrize("refusal", [error("unsupported_parameter", RENAMED, "max_tokens"), error(None, RENAMED)])
+def test_a_server_that_renamed_the_token_limit_is_asked_by_its_name(tmp_path: Path, refusal: Reply) -> None:
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        return refusal if "max_tokens" in body else message_of(body, content=str)
+
+    server, run = audited(tmp_path, reply, 12, chat=True, concurrency=1)
+    assert run.findings().figures["paragraphs"]["completed"] == 12
+    assert len(server.bodies) == 13 and all("max_completion_tokens" in body for body in server.bodies[1:])
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error(
+            "unsupported_value", "Unsupported value: 'temperature' does not support 0 with this model.", "temperature"
+        ),
+        error("unsupported_value", "Unsupported value: 'temperature' does not support 0 with this model."),
+    ],
+)
+def test_a_server_without_temperature_is_named(tmp_path: Path, refusal: Reply) -> None:
+    says = r"refuses the request \(status 400, unsupported_value: temperature; try --temperature 1\); 8 paragraphs"
+    with pytest.raises(Interruption, match=says):
+        audited(tmp_path, lambda body, number: refusal, 12, chat=True)
+
+
+def test_a_parameter_with_its_default_is_left_out_if_it_is_refused(tmp_path: Path) -> None:
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        refused = [name for name in ("temperature", "top_p") if name in body]
+        text = f"Unsupported parameter: '{refused[0]}' is not supported with this model." if refused else ""
+        return error("unsupported_parameter", text, refused[0]) if refused else message_of(body, content=str)
+
+    server, run = audited(tmp_path, reply, 12, chat=True, temperature=1.0, concurrency=1)
+    assert run.findings().figures["paragraphs"]["completed"] == 12 and len(server.bodies) == 14
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"content": lambda text: [{"type": "text", "text": text}]},
+        {"content": lambda text: [{"type": "thinking", "thinking": "x"}, {"type": "output_text", "text": text}]},
+        {"content": lambda text: f"<think>They want more.</think>\n{text}"},
+        {"content": str, "reasoning_content": "They want more."},
+    ],
+)
+def test_the_text_of_a_message_is_read_from_each_form(tmp_path: Path, fields: dict[str, Any]) -> None:
+    _, run = audited(tmp_path, lambda body, number: message_of(body, **fields), 12, chat=True)
+    assert run.findings().figures["counts"]["trigram"]["corpus"]["passed"] == 12
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"content": None, "reasoning_content": "They"}, "spends all tokens on reasoning"),
+        ({"content": "", "reasoning": "They"}, "spends all tokens on reasoning"),
+        (
+            {"content": [{"type": "thinking", "thinking": "They"}], "reasoning": "They"},
+            "spends all tokens on reasoning",
+        ),
+        ({"content": "<think>They want"}, "spends all tokens on reasoning"),
+        ({"content": None, "refusal": "No."}, "declines to complete the text"),
+        ({"content": None}, "sends JSON without a completion"),
+    ],
+)
+def test_a_message_without_text_is_named(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(Interruption, match=says):
+        audited(tmp_path, lambda body, number: message_of(body, **fields), 12, chat=True)
 
 
 @pytest.mark.parametrize(
