@@ -41,7 +41,7 @@ from tests.files.odd_files import (
 
 TINY = SIZES[-1].weights
 LINES = [" ".join(f"w{text}x{word}" for word in range(14)) for text in range(6)]
-TEXTS = [f"{line}\nThe end of <|endoftext|> {number}, “café”.\n" for number, line in enumerate(LINES)]
+TEXTS = [f"{line}\nThe end of <|endoftext|> {number}, “café”\u2028.\n" for number, line in enumerate(LINES)]
 Read = Callable[..., tuple[list[str], list[str]]]
 
 

@@ -106,13 +106,18 @@ def _completion_text(answer: Any) -> str:
 def _chat_text(answer: Any) -> str:
     message = answer["choices"][0]["message"]
     content = message["content"]
+    has_reasoning = any(message.get(name) for name in _REASONING_FIELDS)
     if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part.get("type") in _TEXT_PARTS)
-    if isinstance(content, str) and content.lstrip().startswith(_BEGIN_OF_REASONING):
-        content = content.partition(_END_OF_REASONING)[2].lstrip()
-        if not content:
-            raise BadAnswer(_REASONING, is_final=True)
-    if not content and any(message.get(name) for name in _REASONING_FIELDS):
+        texts = [part["text"] for part in content if part.get("type") in _TEXT_PARTS]
+        has_reasoning = has_reasoning or len(texts) < len(content)
+        content = "".join(texts)
+    if isinstance(content, str):
+        # A chat template may put the first tag into the prompt.
+        reasoning, end, text = content.partition(_END_OF_REASONING)
+        is_begun = reasoning.lstrip().startswith(_BEGIN_OF_REASONING)
+        if is_begun or (end and _BEGIN_OF_REASONING not in reasoning):
+            content, has_reasoning = text.lstrip(), True
+    if not content and has_reasoning:
         raise BadAnswer(_REASONING, is_final=True)
     if content is None and message.get("refusal"):
         raise BadAnswer("declines to complete the text", is_final=True)

@@ -209,6 +209,7 @@ def test_a_parameter_with_its_default_is_left_out_if_it_is_refused(tmp_path: Pat
         {"content": lambda text: [{"type": "text", "text": text}]},
         {"content": lambda text: [{"type": "thinking", "thinking": "x"}, {"type": "output_text", "text": text}]},
         {"content": lambda text: f"<think>They want more.</think>\n{text}"},
+        {"content": lambda text: f"They want more.\n</think>\n\n{text}"},
         {"content": str, "reasoning_content": "They want more."},
     ],
 )
@@ -223,8 +224,8 @@ def test_the_text_of_a_message_is_read_from_each_form(tmp_path: Path, fields: di
         ({"content": None, "reasoning_content": "They"}, "spends all tokens on reasoning"),
         ({"content": "", "reasoning": "They"}, "spends all tokens on reasoning"),
         (
-            {"content": [{"type": "thinking", "thinking": "They"}], "reasoning": "They"},
-            "spends all tokens on reasoning",
+            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "They"}]}]},
+            "all tokens on reasoning",
         ),
         ({"content": "<think>They want"}, "spends all tokens on reasoning"),
         ({"content": None, "refusal": "No."}, "declines to complete the text"),
