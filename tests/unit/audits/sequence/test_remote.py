@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.audit import SequenceAudit
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.remote import max_tokens
+from harness.audits.sequence.remote import complete_prompt, max_tokens
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import Interruption
 from tests.completions_server import CompletionsServer, Reply, completion, completions_server
@@ -157,65 +159,72 @@ def error(code: str | None, message: str, parameter: str | None = None) -> Reply
     return Reply(400, body=json.dumps(body).encode())
 
 
-def message_of(body: dict[str, Any], **fields: Any) -> Reply:
-    """Return the chat message of a model that memorized `counting_corpus`, with these fields."""
-    prompt = body["messages"][0]["content"].rpartition("\n\n")[2]
-    text = json.loads(continued({"prompt": prompt}, 0).body)["choices"][0]["text"]
-    message = {name: value(text) if callable(value) else value for name, value in fields.items()}
-    return Reply(body=json.dumps({"choices": [{"message": message, "finish_reason": "length"}]}).encode())
+def chat_message(**fields: Any) -> Reply:
+    return Reply(body=json.dumps({"choices": [{"message": fields, "finish_reason": "length"}]}).encode())
+
+
+def answers_of(
+    reply: Callable[[dict[str, Any]], Reply], *, requests: int = 1, **fields: Any
+) -> tuple[list[Answer[str]], list[dict[str, Any]]]:
+    """Return the answers of a chat server to some requests, and the bodies that it got."""
+    settings = {"requests_per_minute": 60_000, "retries": 0, "chat": True} | fields
+    with completions_server(lambda body, number: reply(body)) as server:
+        params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
+        with closing(Endpoint(params, key=None, seed=0)) as endpoint:
+            answers = [complete_prompt(endpoint, params, "Once upon", 10, number) for number in range(requests)]
+        return answers, server.bodies
 
 
 RENAMED = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
 
 
 @pytest.mark.parametrize("refusal", [error("unsupported_parameter", RENAMED, "max_tokens"), error(None, RENAMED)])
-def test_a_server_that_renamed_the_token_limit_is_asked_by_its_name(tmp_path: Path, refusal: Reply) -> None:
-    def reply(body: dict[str, Any], number: int) -> Reply:
-        return refusal if "max_tokens" in body else message_of(body, content=str)
-
-    server, run = audited(tmp_path, reply, 12, chat=True, concurrency=1)
-    assert run.findings().figures["paragraphs"]["completed"] == 12
-    assert len(server.bodies) == 13 and all("max_completion_tokens" in body for body in server.bodies[1:])
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        error(
-            "unsupported_value", "Unsupported value: 'temperature' does not support 0 with this model.", "temperature"
-        ),
-        error("unsupported_value", "Unsupported value: 'temperature' does not support 0 with this model."),
-    ],
-)
-def test_a_server_without_temperature_is_named(tmp_path: Path, refusal: Reply) -> None:
-    says = r"refuses the request \(status 400, unsupported_value: temperature; try --temperature 1\); 8 paragraphs"
-    with pytest.raises(Interruption, match=says):
-        audited(tmp_path, lambda body, number: refusal, 12, chat=True)
+def test_a_server_that_renamed_the_token_limit_is_asked_by_its_name(refusal: Reply) -> None:
+    answers, bodies = answers_of(
+        lambda body: refusal if "max_tokens" in body else chat_message(content="a time"), requests=3
+    )
+    assert answers == [Answer("a time")] * 3
+    assert ["max_tokens" in body for body in bodies] == [True, False, False, False]
+    assert all(body["max_completion_tokens"] == 10 for body in bodies[1:])
 
 
-def test_a_parameter_with_its_default_is_left_out_if_it_is_refused(tmp_path: Path) -> None:
-    def reply(body: dict[str, Any], number: int) -> Reply:
-        refused = [name for name in ("temperature", "top_p") if name in body]
-        text = f"Unsupported parameter: '{refused[0]}' is not supported with this model." if refused else ""
-        return error("unsupported_parameter", text, refused[0]) if refused else message_of(body, content=str)
+NO_TEMPERATURE = "Unsupported value: 'temperature' does not support 0 with this model."
 
-    server, run = audited(tmp_path, reply, 12, chat=True, temperature=1.0, concurrency=1)
-    assert run.findings().figures["paragraphs"]["completed"] == 12 and len(server.bodies) == 14
+
+@pytest.mark.parametrize("parameter", ["temperature", None])
+def test_a_server_without_temperature_is_named(parameter: str | None) -> None:
+    (answer,), bodies = answers_of(lambda body: error("unsupported_value", NO_TEMPERATURE, parameter))
+    assert answer.fault == "refuses the request (status 400, unsupported_value: temperature; try --temperature 1)"
+    assert len(bodies) == 1
+
+
+def test_a_parameter_with_its_default_is_left_out_if_it_is_refused() -> None:
+    def reply(body: dict[str, Any]) -> Reply:
+        for name in ("temperature", "top_p"):
+            if name in body:
+                text = f"Unsupported parameter: '{name}' is not supported with this model."
+                return error("unsupported_parameter", text, name)
+        return chat_message(content="a time")
+
+    answers, bodies = answers_of(reply, requests=2, temperature=1.0)
+    assert answers == [Answer("a time")] * 2 and len(bodies) == 4
+    (answer,), _ = answers_of(reply, temperature=0.5)
+    assert answer.fault.startswith("refuses the request (status 400, unsupported_parameter: temperature")
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"content": lambda text: [{"type": "text", "text": text}]},
-        {"content": lambda text: [{"type": "thinking", "thinking": "x"}, {"type": "output_text", "text": text}]},
-        {"content": lambda text: f"<think>They want more.</think>\n{text}"},
-        {"content": lambda text: f"They want more.\n</think>\n\n{text}"},
-        {"content": str, "reasoning_content": "They want more."},
+        {"content": "a time"},
+        {"content": [{"type": "text", "text": "a "}, {"type": "text", "text": "time"}]},
+        {"content": [{"type": "thinking", "thinking": "x"}, {"type": "output_text", "text": "a time"}]},
+        {"content": "<think>They want more.</think>\n\na time"},
+        {"content": "They want more.\n</think>\n\na time"},
+        {"content": "a time", "reasoning_content": "They want more."},
     ],
 )
-def test_the_text_of_a_message_is_read_from_each_form(tmp_path: Path, fields: dict[str, Any]) -> None:
-    _, run = audited(tmp_path, lambda body, number: message_of(body, **fields), 12, chat=True)
-    assert run.findings().figures["counts"]["trigram"]["corpus"]["passed"] == 12
+def test_the_text_of_a_message_is_read_from_each_form(fields: dict[str, Any]) -> None:
+    assert answers_of(lambda body: chat_message(**fields))[0] == [Answer("a time")]
 
 
 @pytest.mark.parametrize(
@@ -223,18 +232,16 @@ def test_the_text_of_a_message_is_read_from_each_form(tmp_path: Path, fields: di
     [
         ({"content": None, "reasoning_content": "They"}, "spends all tokens on reasoning"),
         ({"content": "", "reasoning": "They"}, "spends all tokens on reasoning"),
-        (
-            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "They"}]}]},
-            "all tokens on reasoning",
-        ),
+        ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "They"}]}]}, "spends all tokens"),
         ({"content": "<think>They want"}, "spends all tokens on reasoning"),
         ({"content": None, "refusal": "No."}, "declines to complete the text"),
         ({"content": None}, "sends JSON without a completion"),
+        ({"content": [5]}, "sends JSON without a completion"),
     ],
 )
-def test_a_message_without_text_is_named(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
-    with pytest.raises(Interruption, match=says):
-        audited(tmp_path, lambda body, number: message_of(body, **fields), 12, chat=True)
+def test_a_message_without_text_is_named(fields: dict[str, Any], says: str) -> None:
+    ((answer,), _) = answers_of(lambda body: chat_message(**fields))
+    assert answer.value is None and answer.fault.startswith(says)
 
 
 @pytest.mark.parametrize(
