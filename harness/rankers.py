@@ -16,6 +16,7 @@ import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
+from harness.core.tokenizers import load_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -194,12 +195,7 @@ def decoded(tokens: Tokens, tokenizer_file: Path | None) -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _tokenizer(file: Path) -> "Tokenizer":
-    from tokenizers import Tokenizer
-
-    try:
-        return Tokenizer.from_file(str(file))
-    except Exception as error:  # tokenizers raises plain Exception for every fault of a file
-        raise HarnessError(f"not a tokenizer: {file} ({error}).") from None
+    return load_tokenizer(file)
 
 
 def least_token(token_logprobs: Floats) -> Floats:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.arrays import Tokens
-from harness.core.errors import HarnessError
 from harness.core.text import sanitize
+from harness.core.tokenizers import load_tokenizer
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -39,14 +39,9 @@ class TokenText:
 
     def __init__(self, tokenizer_file: Path | None) -> None:
         """Load the tokenizer if the file exists. Raises HarnessError if the file is invalid."""
-        self._tokenizer = None
+        self._tokenizer: Tokenizer | None = None
         if tokenizer_file is not None and tokenizer_file.is_file():
-            from tokenizers import Tokenizer
-
-            try:
-                self._tokenizer = Tokenizer.from_file(str(tokenizer_file))
-            except Exception as error:  # tokenizers raises plain Exception for every fault of a file
-                raise HarnessError(f"{tokenizer_file}: not a tokenizer ({sanitize(str(error))[:120]}).") from None
+            self._tokenizer = load_tokenizer(tokenizer_file)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the text of each token, [ids], with control characters replaced.

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from tokenizers import Encoding, Tokenizer
-from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
-from harness.engine.loading import load_model, one_line
+from harness.core.tokenizers import plain_tokenizer
+from harness.engine.first_token import load_offset_tokenizer
+from harness.engine.loading import load_model
 from harness.engine.memory import non_finite_error, run_within_memory
 
 PERSONS = ("PER", "PERSON")
@@ -72,9 +74,7 @@ class TokenClassifier:
         """Wrap a model that is on its device and in evaluation mode, and its fast tokenizer."""
         self.model = model
         self.device: torch.device = model.device
-        self.tokenizer = tokenizer
-        self.tokenizer.no_padding()
-        self.tokenizer.no_truncation()
+        self.tokenizer = plain_tokenizer(tokenizer)
         names: Any = model.config.id2label or {}
         self.labels = tuple(str(names.get(number, number)) for number in range(model.config.num_labels or 0))
         self.max_tokens = _max_tokens(model)
@@ -280,7 +280,7 @@ def load_classifier(
     path = Path(path)
     what = "a token classification model"
     model = load_model(path, AutoModelForTokenClassification, what, device=device, dtype=dtype, threads=threads)
-    return TokenClassifier(model, _tokenizer(path))
+    return TokenClassifier(model, load_offset_tokenizer(path))
 
 
 def tokens_covering(encoding: Encoding, span: Span) -> Bools:
@@ -288,21 +288,6 @@ def tokens_covering(encoding: Encoding, span: Span) -> Bools:
     offsets = np.array(encoding.offsets).reshape(-1, 2)
     overlap = np.minimum(offsets[:, 1], span.end) - np.maximum(offsets[:, 0], span.start)
     return np.asarray((overlap > 0) & (np.array(encoding.special_tokens_mask) == 0))
-
-
-def _tokenizer(path: Path) -> Tokenizer:
-    """Load the folder's tokenizer.json, or the tokenizer that transformers builds from its other files."""
-    try:
-        if (path / "tokenizer.json").exists():
-            return Tokenizer.from_file(str(path / "tokenizer.json"))
-        loaded: Any = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-        backend: Tokenizer | None = getattr(loaded, "backend_tokenizer", None)
-    except Exception as error:
-        # A broken file may make the loader raise anything. The user reads one sentence; --debug shows the rest.
-        raise HarnessError(f"the tokenizer cannot be loaded: {path} ({one_line(error)}).") from error
-    if backend is None:
-        raise HarnessError(f"the tokenizer reports no character offsets: {path}. Add a tokenizer.json to the folder.")
-    return backend
 
 
 def _unknown_token(tokenizer: Tokenizer) -> int | None:

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
-from harness.corpora.text_files import parse_json, parse_tokenizer, read_text
+from harness.core.tokenizers import parse_tokenizer
+from harness.corpora.text_files import parse_json, read_text
+from harness.engine.first_token import first_token, first_token_sentence
 from harness.engine.resolving import CONTEXT_KEYS, VOCABULARY_KEYS, configured_number
 
 if TYPE_CHECKING:
@@ -59,22 +62,21 @@ def require_tokenizer(tokenizer: str | None, models: Sequence[Model]) -> str:
 def load_text_tokenizer(model: Model) -> "Tokenizer":
     """Return the tokenizer with which a model reads the text of a corpus.
 
-    It neither truncates nor pads, and reads the names of special tokens as text. Raises HarnessError if the model has
-    no tokenizer.json.
+    Raises HarnessError if the model has no tokenizer.json.
     """
     file = model.path / "tokenizer.json"
     content = require_tokenizer(read_text(file) if file.is_file() else None, [model])
-    tokenizer = parse_tokenizer(content, str(file))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    tokenizer.encode_special_tokens = True
-    return tokenizer
+    return parse_tokenizer(content, str(file))
 
 
-def added_first_token(tokenizer: "Tokenizer") -> int | None:
-    """Return the special token that the tokenizer puts before every text, None if it puts none."""
-    added = tokenizer.encode("a")
-    return added.ids[0] if added.special_tokens_mask[:1] == [1] else None
+def first_token_notes(prefixes: Tokens, models: Sequence[Model]) -> list[str]:
+    """Return a note for each model whose tokenizer puts a first token before texts that `prefixes` have already."""
+    notes = []
+    for model in models:
+        token = first_token(model.path)
+        if number := 0 if token is None else int((prefixes[:, 0] == token).sum()):
+            notes.append(first_token_sentence(number, len(prefixes), token))
+    return list(dict.fromkeys(notes))
 
 
 def require_context(
@@ -94,7 +96,7 @@ def require_context(
         context = configured_number(model.path, CONTEXT_KEYS)
         if context is None:
             continue
-        added = 1 + (added_first_token(load_text_tokenizer(model)) is not None) if is_served and number == 0 else 0
+        added = 1 + (first_token(model.path) is not None) if is_served and number == 0 else 0
         if context < wanted + added:
             more = f"a request to the endpoint adds {added}, " if added else ""
             raise HarnessError(

@@ -69,7 +69,7 @@ def near_suffixes(
         return NearSuffixes(none, np.empty((0, length), np.int64), np.empty(0), none)
 
     def find(rows_at_once: int) -> NearSuffixes:
-        groups = prefix_groups(target.runner, len(prefixes), prefixes.shape[1], rows_at_once // (beams + 1))
+        groups = prefix_groups(target.runner, prefixes, rows_at_once // (beams + 1))
         search = _Search(target.runner, policy, edits, beams)
         parts = [search.run(prefixes[group], suffixes[group].astype(np.int64), group.start) for group in groups]
         return NearSuffixes(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -1,5 +1,6 @@
 """Select the source of an audit: files or a round. This module reads no corpus."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,21 +9,41 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.rounds import Round, load_round
 from harness.core.text import sanitize
+from harness.corpora.documents import Document, documents_in
+from harness.corpora.text_files import Notes
 
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """A corpus on disk. field: the field or column with the text; split: the split to read, if there are several."""
+    """A corpus on disk.
+
+    field: the field or column with the text, None for the default. split: the split to read, if there are several.
+    keeps_line_ends: do not turn CR LF and CR into LF.
+    """
 
     path: Path
-    field: str = "text"
+    field: str | None = None
     split: str | None = None
+    keeps_line_ends: bool = False
+
+    def documents(self, notes: Notes) -> Iterator[Document]:
+        """Yield the documents of the corpus, as `documents_in` does."""
+        return documents_in(
+            self.path, field=self.field, split=self.split, notes=notes, keeps_line_ends=self.keeps_line_ends
+        )
 
 
 Source = CorpusFiles | Round
 
 
-def select_source(path: Path | None, round_name: str | None, *, field: str, split: str | None = None) -> Source | None:
+def select_source(
+    path: Path | None,
+    round_name: str | None,
+    *,
+    field: str | None = None,
+    split: str | None = None,
+    keeps_line_ends: bool = False,
+) -> Source | None:
     """Return the files or the round that was named, or None if neither was.
 
     Raises HarnessError if both were named, or if the path is not UTF-8.
@@ -34,7 +55,7 @@ def select_source(path: Path | None, round_name: str | None, *, field: str, spli
             str(path.absolute()).encode()
         except UnicodeEncodeError:
             raise HarnessError(f"the path is not UTF-8: {sanitize(str(path))}. Rename the file.") from None
-        return CorpusFiles(path, field, split)
+        return CorpusFiles(path, field, split, keeps_line_ends)
     return None if round_name is None else load_round(round_name)
 
 

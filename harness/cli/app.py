@@ -1,6 +1,7 @@
 """The `harness` command: its sub-commands, its exit codes, and how errors are printed."""
 
 import importlib
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -127,6 +128,9 @@ for panel, commands in PANELS.items():
 
 def main() -> None:
     """Run the command line, and exit with its code (docs/reference/exit-codes.md)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that is not UTF-8 has no en dash, and shows a question mark.
+        sys.stdout.reconfigure(errors="replace")
     code = _exit_code()
     try:
         sys.stdout.flush()

@@ -11,10 +11,11 @@ from harness.audits.book.inputs import read_texts
 from harness.audits.book.params import BookParams, StrideUnit
 from harness.audits.models import Model
 from harness.cli.audit_endpoint import EndpointOptions, for_endpoint, with_probed_form
-from harness.cli.audit_run import AuditOptions, Targets, TextField, run_audit
-from harness.cli.options import DeviceOptions
+from harness.cli.audit_run import AuditOptions, Targets, run_audit
+from harness.cli.options import DeviceOptions, TextOptions
 from harness.cli.resolving import model_records
 from harness.core.errors import UsageError
+from harness.corpora.documents import require_fields
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def book(
         Path | None, typer.Option(metavar="TEXT", help="Text of the same kind that no target has seen.")
     ] = None,
     target: Targets = None,
-    field: TextField = "text",
+    reading: TextOptions,
     split: Annotated[str | None, typer.Option(help="Split of a data set that has several.")] = None,
     schemes: Annotated[
         str,
@@ -65,11 +66,20 @@ def book(
         raise UsageError("no text is named. Give a file or a directory.")
     if not target:
         raise UsageError("no target is named. Give --target.")
+    require_fields(reading.field, [*text, control])
     params = BookParams.checked(**asdict(measurement), **asdict(server), schemes=schemes.replace(",", " ").split())
     params = for_endpoint(params, target)
     records = model_records(target, compute, revision=options.revision, is_first_served=params.endpoint is not None)
     models = [Model(record.id, record.path) for record in records]
-    inputs = read_texts(text, control, models, params, field=field, split=split)
+    inputs = read_texts(
+        text,
+        control,
+        models,
+        params,
+        field=reading.field,
+        split=split,
+        keeps_line_ends=reading.keep_line_ends,
+    )
     params = with_probed_form(params, models[0])
     files = {"text" if number == 1 else f"text {number}": path for number, path in enumerate(text, 1)}
     if control is not None:

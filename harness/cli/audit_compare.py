@@ -17,8 +17,8 @@ from harness.audits.leakage.params import LeakageParams
 from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model
 from harness.audits.sources import select_source
-from harness.cli.audit_run import AuditOptions, Round, Targets, TextField, run_audit
-from harness.cli.options import DeviceOptions
+from harness.cli.audit_run import AuditOptions, Round, Targets, run_audit
+from harness.cli.options import DeviceOptions, KeepLineEnds
 from harness.cli.resolving import model_records
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
@@ -53,7 +53,7 @@ def compare(
     copies: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Copies of each pair in the training data, as .npy.")
     ] = None,
-    field: TextField = "text",
+    keep_line_ends: KeepLineEnds = False,
     target: Targets = None,
     prefix_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of a whole prefix.")] = None,
     suffix_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of a suffix.")] = None,
@@ -77,6 +77,7 @@ def compare(
             "--target": target,
             "--prefix-tokens": prefix_tokens,
             "--suffix-tokens": suffix_tokens,
+            "--keep-line-ends": keep_line_ends or None,
         }
         if further := [option for option, value in named.items() if value is not None]:
             raise UsageError(f"--run compares stored audits. Remove {' and '.join(further)}.")
@@ -92,7 +93,9 @@ def compare(
         return
     size = PairSize(prefix_tokens, suffix_tokens)
     choices = "a file of pairs, --round, --names, or stored audits with --run"
-    source = PairSource.select(select_source(pairs, round_, field=field), names=names, size=size, choices=choices)
+    source = PairSource.select(
+        select_source(pairs, round_, keeps_line_ends=keep_line_ends), names=names, size=size, choices=choices
+    )
     params = CompareParams.checked(top_k=measurement.top_k, queries=measurement.queries)
     ids, revision = source.models(target, options.revision)
     if len(ids) < 2:
@@ -106,7 +109,9 @@ def compare(
     files = source.files
     beside = None
     if control is not None or control_round is not None:
-        beside_source = PairSource.select(select_source(control, control_round, field=field), names=False, size=size)
+        beside_source = PairSource.select(
+            select_source(control, control_round, keeps_line_ends=keep_line_ends), names=False, size=size
+        )
         beside = read_pairs(beside_source, models, limit=limit, seed=options.seed)
         files |= {f"control {option}": path for option, path in beside_source.files.items()}
     joined, is_control = with_control(read, beside)

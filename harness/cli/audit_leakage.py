@@ -11,11 +11,12 @@ from harness.audits.leakage.inputs import PairSize, PairSource, read_inputs
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.models import Model
 from harness.audits.schemes import SCHEMES
-from harness.audits.sources import CorpusFiles, select_source
+from harness.audits.sources import CorpusFiles
 from harness.cli.audit_endpoint import ENDPOINT_SCHEMES, EndpointOptions, for_endpoint, with_probed_form
-from harness.cli.audit_run import AuditOptions, Round, Targets, TextField, run_audit
-from harness.cli.options import DeviceOptions
+from harness.cli.audit_run import AuditOptions, Round, Targets, named_source, run_audit
+from harness.cli.options import DeviceOptions, TextOptions
 from harness.cli.resolving import model_records
+from harness.corpora.documents import require_fields
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def leakage(
     tagger: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Token classification model: hub id or directory.")
     ] = None,
-    field: TextField = "text",
+    reading: TextOptions,
     target: Targets = None,
     prefix_lengths: Annotated[
         str, typer.Option(metavar="N,N,…", help="Prefix lengths to sweep over, in tokens; --names: 10,20,30,40,50.")
@@ -77,10 +78,11 @@ def leakage(
 
     Several --target of one tokenizer and several --prefix-lengths are swept over.
     """
+    require_fields(reading.field, [corpus])
     source = PairSource.select(
-        select_source(pairs, round_, field=field),
+        named_source(pairs, round_, reading),
         names=names,
-        corpus=None if corpus is None else CorpusFiles(corpus, field),
+        corpus=None if corpus is None else CorpusFiles(corpus, reading.field, None, reading.keep_line_ends),
         tagger=tagger,
         size=PairSize(prefix_tokens, suffix_tokens),
     )

@@ -10,12 +10,13 @@ from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.inputs import read_documents
 from harness.audits.membership.params import MembershipParams
 from harness.audits.models import Model
-from harness.audits.sources import select_source, source_files, source_name
+from harness.audits.sources import source_files, source_name
 from harness.cli.audit_endpoint import EndpointOptions, with_probed_form
-from harness.cli.audit_run import AuditOptions, Round, TextField, run_audit
-from harness.cli.options import DeviceOptions
+from harness.cli.audit_run import AuditOptions, Round, named_source, run_audit
+from harness.cli.options import DeviceOptions, TextOptions
 from harness.cli.resolving import model_records
 from harness.core.errors import UsageError
+from harness.corpora.documents import require_fields
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def membership(
     non_members_round: Annotated[
         str | None, typer.Option(metavar="ROUND", help="Round whose examples the target never saw.")
     ] = None,
-    field: TextField = "text",
+    reading: TextOptions,
     target: Annotated[str | None, typer.Option(help="Hub id or directory of the model.")] = None,
     reference: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Model of the same tokenizer that never saw the members.")
@@ -58,8 +59,9 @@ def membership(
     endpoint, and the ratio to --reference. A classifier that sees only the words shows whether the texts differ in
     kind.
     """
-    inside = select_source(members, round_, field=field)
-    outside = select_source(non_members, non_members_round, field=field)
+    require_fields(reading.field, [members, non_members])
+    inside = named_source(members, round_, reading)
+    outside = named_source(non_members, non_members_round, reading)
     if inside is None:
         raise UsageError("no members are named. Give a file or a directory, or a round with --round.")
     if outside is None:

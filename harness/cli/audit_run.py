@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from harness.audits.sources import Source, select_source
 from harness.cli.audit_findings import print_findings
-from harness.cli.options import Detach, Json, Seed, ShareDevice, budget_seconds, round_option
+from harness.cli.options import Detach, Json, Seed, ShareDevice, TextOptions, budget_seconds, round_option
 from harness.cli.output import say
 from harness.cli.watching import follow_audit, interrupts_after_start, leave, print_detached
 from harness.core.audit import Audit, AuditInputs
@@ -22,7 +23,6 @@ from harness.supervisor.calibrations import planned_calibrations
 
 Targets = Annotated[list[str] | None, typer.Option("--target", help="Hub id or directory of a model; repeatable.")]
 Round = Annotated[str | None, round_option("Round whose answers are known.")]
-TextField = Annotated[str, typer.Option(help="Field or column with the text of a record.")]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
 ]
@@ -41,6 +41,13 @@ class AuditOptions:
     redact: Redact = False
     detach: Detach = False
     json: Json = False
+
+
+def named_source(
+    path: Path | None, round_name: str | None, reading: TextOptions, *, split: str | None = None
+) -> Source | None:
+    """Return the files or the round that was named, as `select_source` does."""
+    return select_source(path, round_name, field=reading.field, split=split, keeps_line_ends=reading.keep_line_ends)
 
 
 def run_audit(

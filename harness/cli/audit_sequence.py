@@ -9,13 +9,14 @@ import typer
 from harness.audits.sequence.audit import SequenceAudit
 from harness.audits.sequence.inputs import read_inputs, select_target
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sources import select_source, source_files, source_name
+from harness.audits.sources import source_files, source_name
 from harness.cli.audit_endpoint import EndpointOptions
-from harness.cli.audit_run import AuditOptions, Round, TextField, run_audit
-from harness.cli.options import DeviceOptions
+from harness.cli.audit_run import AuditOptions, Round, named_source, run_audit
+from harness.cli.options import DeviceOptions, TextOptions
 from harness.cli.output import say
 from harness.cli.resolving import model_records
 from harness.core.errors import UsageError
+from harness.corpora.documents import require_fields
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def sequence(
         typer.Argument(metavar="CORPUS", help="Directory of text files, .jsonl, .csv, or a saved `datasets` set."),
     ] = None,
     round_: Round = None,
-    field: TextField = "text",
+    reading: TextOptions,
     split: Annotated[str | None, typer.Option(help="Split of a data set that has several.")] = None,
     control: Annotated[
         Path | None, typer.Option(metavar="CORPUS", help="Text of the same kind that the target never saw.")
@@ -66,10 +67,11 @@ def sequence(
     The model completes the corpus's paragraphs, and its completions are compared with the originals.
     """
     params = SequenceParams.checked(**asdict(measurement), **asdict(server))
-    source = select_source(corpus, round_, field=field, split=split)
+    require_fields(reading.field, [corpus, control])
+    source = named_source(corpus, round_, reading, split=split)
     if source is None:
         raise UsageError("no corpus is named. Give a directory or a file, or a round with --round.")
-    control_source = select_source(control, control_round, field=field)
+    control_source = named_source(control, control_round, reading)
     named = select_target(target, options.revision, source, control_source, params)
     models = (
         ()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.analysis.decoded_text import tokenizer_of_run
+from harness.cli.options import TextOptions
 from harness.cli.output import sanitize, say
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.errors import HarnessError, UsageError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from harness.corpora.index_files import IndexFiles
 
 _NPY = ".npy"
-_FILE_SUFFIXES = (".csv", _NPY, ".jsonl", ".ndjson", ".tsv", ".parquet", ".txt")
+_FILE_SUFFIXES = (".csv", _NPY, ".json", ".jsonl", ".ndjson", ".tsv", ".parquet", ".txt")
 _TOKENIZER = "tokenizer.json"
 
 
@@ -38,13 +39,13 @@ _TOKENIZER = "tokenizer.json"
 class SourceOptions:
     """The options with which a source is read.
 
-    round: of a submission, or None. tokenizer: that of the index as the user named it, or None. field: of records.
+    round: of a submission, or None. tokenizer: that of the index as the user named it, or None.
     """
 
     index: "IndexFiles"
     round: str | None
     tokenizer: str | None
-    field: str
+    reading: TextOptions
 
     def encoder(self, default: Path | None) -> Encoder:
         """Return the encoder of the index. default: a tokenizer.json that is used if the user named none."""
@@ -193,13 +194,20 @@ def _of_array(path: Path, options: SourceOptions) -> Generations:
 
 def _of_texts(path: Path, options: SourceOptions) -> Generations:
     """Return the documents of a corpus file."""
-    from harness.corpora.documents import documents_in
+    from harness.corpora.documents import documents_in, require_fields
     from harness.corpora.text_files import Notes
 
+    require_fields(options.reading.field, [path])
     notes = Notes()
     named = [
         (document.name, "".join(document.lines))
-        for document in documents_in(path, field=options.field, split=None, notes=notes, keeps_line_ends=True)
+        for document in documents_in(
+            path,
+            field=options.reading.field,
+            split=None,
+            notes=notes,
+            keeps_line_ends=options.reading.keep_line_ends,
+        )
     ]
     for sentence in notes.sentences:
         say(sentence)

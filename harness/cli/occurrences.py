@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.completion import run_names
 from harness.cli.occurrence_sources import SourceOptions, read_generations
-from harness.cli.options import Force, Json, check_output_file, round_option, write_output
+from harness.cli.options import Force, Json, TextOptions, check_output_file, round_option, write_output
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
 from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError, UsageError
@@ -45,6 +45,7 @@ def occurrences(
     index: Annotated[
         Path, typer.Option("--index", metavar="DIR", help="Infini-gram index of the corpus.", show_default=False)
     ],
+    reading: TextOptions,
     round_: Annotated[str | None, round_option("Round of a submission.")] = None,
     tokenizer: Annotated[
         str | None,
@@ -53,7 +54,6 @@ def occurrences(
             help="Tokenizer of the index: hub id, directory or tokenizer.json.  [default: the run's or round's]",
         ),
     ] = None,
-    field: Annotated[str, typer.Option(help="Field or column of records that has the text.")] = "text",
     min_tokens: Annotated[
         int | None,
         typer.Option(
@@ -81,7 +81,7 @@ def occurrences(
             raise UsageError(f"{out}: unknown format. --out writes {' and '.join(_OUT_SUFFIXES)}.")
         check_output_file(out, force=force)
     files = index_files(index)
-    generations = read_generations(source, SourceOptions(files, round_, tokenizer, field))
+    generations = read_generations(source, SourceOptions(files, round_, tokenizer, reading))
     _require_one_vocabulary(generations, files)
     min_tokens = _checked_length(min_tokens, generations)
     lookups = _look_up(files, generations, min_tokens)

@@ -61,6 +61,19 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing file."
 Redact = Annotated[bool, typer.Option("--redact", help="Replace guesses and answers with their length and hash.")]
 
 
+KeepLineEnds = Annotated[bool, typer.Option("--keep-line-ends", help="Keep CR LF and CR, which otherwise become LF.")]
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How text is read from files."""
+
+    field: Annotated[str | None, typer.Option(help="Field or column with the text of a record.  [default: text]")] = (
+        None
+    )
+    keep_line_ends: KeepLineEnds = False
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """The options of an attack's run, except its round."""

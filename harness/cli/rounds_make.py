@@ -17,6 +17,7 @@ from harness.cli.options import (
     Force,
     Json,
     Seed,
+    TextOptions,
     Threads,
     budget_seconds,
     make_directory,
@@ -43,12 +44,12 @@ def make_round(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the round.")],
     target: Annotated[str, typer.Option("--target", metavar="MODEL", help="Model to attack: hub id or directory.")],
+    reading: TextOptions,
     tokenizer: Annotated[
         Path | None,
         typer.Option("--tokenizer", metavar="FILE", help="The target's tokenizer.json.  [default: in its directory]"),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the round.  [default: that of the directory]")] = None,
-    field: Annotated[str, typer.Option(help="Field or column of records that has the text.")] = "text",
     split: Annotated[str | None, typer.Option(help="Split of an Arrow data set.")] = None,
     end_of_text: Annotated[
         str, typer.Option("--end-of-text", metavar="TOKEN", help="Token that ends a document.")
@@ -79,6 +80,7 @@ def make_round(
     that share 32 tokens are in the same split. Writes arrays, a TOML file for each attacked split, pointers into the
     corpus and a data card. The same command continues an interrupted one.
     """
+    from harness.corpora.documents import require_fields
     from harness.corpora.making import Rules
     from harness.corpora.opening import Corpus, locked
     from harness.demo import REFERENCE, SIZES
@@ -88,6 +90,7 @@ def make_round(
     if not val and not test:
         raise UsageError("--val and --test are both 0, so nothing would be attacked. Make one of them larger.")
     budget_seconds(budget)
+    require_fields(reading.field, [corpus])
     rules = Rules(sizes, prefix, suffix, _strata(copies), seed=seed)
     name = _round_name(name, out)
     compute = DeviceOptions(require_device(DeviceOptions(device, "auto", threads)), "auto", threads)
@@ -98,7 +101,9 @@ def make_round(
         # A relative path would be relative to the round's file.
         target = str(expand_home(target).resolve())
     resolved = resolve_target(target) if extractable or tokenizer is None else None
-    read = Corpus(corpus, tokenizer or _tokenizer_of(resolved), field, split, end_of_text)
+    read = Corpus(
+        corpus, tokenizer or _tokenizer_of(resolved), reading.field, split, end_of_text, reading.keep_line_ends
+    )
     make_directory(out)
     try:
         with locked(out):

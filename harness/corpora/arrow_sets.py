@@ -60,7 +60,7 @@ def _arrow_files(part: Path) -> list[Path]:
         )
     try:
         names = [file["filename"] for file in state["_data_files"]]
-        if names and all(Path(name).name == name for name in names):
+        if names and all(map(_is_file_name, names)):
             return [part / name for name in names]
     except (KeyError, TypeError):
         pass
@@ -74,13 +74,19 @@ def _split_folder(folder: Path, split: str | None) -> Path:
             raise HarnessError(f"{folder} is a data set without splits. Remove --split {shorten(split)}.")
         return folder
     splits = _read_object(folder / _SPLITS).get("splits")
-    known = [name for name in splits if isinstance(name, str) and Path(name).name == name] if splits else []
+    known: list[str] = [name for name in splits if _is_file_name(name)] if isinstance(splits, list) else []
+    if not known:
+        raise HarnessError(f"{folder / _SPLITS} names no splits. Save the data set again with save_to_disk().")
     if split is None and len(known) == 1:
         return folder / known[0]
-    if split not in known:
+    if split is None or split not in known:
         found = "has several splits" if split is None else f"has no split {shorten(split)!r}"
         raise HarnessError(f"{folder} {found}. Choose one with --split: {_listed(known)}.")
     return folder / split
+
+
+def _is_file_name(name: object) -> bool:
+    return isinstance(name, str) and Path(name).name == name and name not in ("", "..")
 
 
 def _column(file: Path, field: str, notes: Notes) -> Iterator[str | None]:
@@ -110,7 +116,8 @@ def _require_text(schema: Any, field: str, file: Path) -> None:
     if len(schema.get_all_field_indices(field)) > 1:
         raise HarnessError(f"{file} has several columns {field!r}. Rename all but one.")
     kind = schema.field(field).type
-    if not (types.is_string(kind) or types.is_large_string(kind)):
+    stored = kind.value_type if types.is_dictionary(kind) else kind
+    if not (types.is_string(stored) or types.is_large_string(stored) or types.is_string_view(stored)):
         raise HarnessError(f"the column {field!r} of {file} has type {kind}. Choose a text column with --field.")
 
 

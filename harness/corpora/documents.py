@@ -1,4 +1,4 @@
-"""Read corpora on disk as documents: text files, JSON Lines, CSV, Parquet, data sets saved by `datasets`.
+"""Read corpora on disk as documents: text files, JSON, CSV, Parquet, data sets saved by `datasets`.
 
 These files are untrusted. A record that cannot be read is skipped, with a note that never quotes it: the first line of
 a file without a header is text of the corpus, and notes are published with findings and rounds.
@@ -10,15 +10,16 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.inputs import require_inside
 from harness.core.text import pluralize, sanitize, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
-from harness.corpora.text_files import Notes, parse_json, without_surrogates
+from harness.corpora.text_files import Notes, parse_json, with_line_feeds, without_surrogates
 
 _LONGEST_FIELD = 1 << 26  # bytes
 _PIECE = 1 << 16  # characters
@@ -32,9 +33,15 @@ class _Tsv(csv.excel_tab):
     quoting = csv.QUOTE_NONE
 
 
-_JSON_LINES = (".jsonl", ".ndjson")
+_JSON_LINES, _JSON = (".jsonl", ".ndjson"), ".json"
 _TABLES: dict[str, type[csv.Dialect]] = {".csv": csv.excel, ".tsv": _Tsv}
-RECORD_SUFFIXES = (*_JSON_LINES, *_TABLES)
+RECORD_SUFFIXES = (*_JSON_LINES, _JSON, *_TABLES)
+DEFAULT_FIELD = "text"
+"""The field or column with the text, unless another one is named."""
+_ABOUT = frozenset(
+    {"changelog", "citation", "code_of_conduct", "contributing", "copying", "licence", "license", "notice", "readme"}
+)
+"""Names of files that describe the corpus, if they are directly in its directory."""
 
 
 class Document(NamedTuple):
@@ -54,7 +61,7 @@ class Record(NamedTuple):
 def documents_in(
     path: Path,
     *,
-    field: str,
+    field: str | None,
     split: str | None,
     notes: Notes,
     keeps_line_ends: bool = False,
@@ -62,41 +69,98 @@ def documents_in(
 ) -> Iterator[Document]:
     """Yield the documents of the corpus at `path`, ordered by file name and line.
 
-    Each line of a `.jsonl` or `.ndjson` file and each row of a `.csv`, `.tsv` or `.parquet` file is a document, whose
-    text is in `field`. Any other file is one document. Hidden files are ignored. A directory written by `datasets` is
-    read by its column `field`; `split` selects one of several splits. Raises HarnessError if the path, the split or the
-    column does not exist. keeps_line_ends: do not turn `\\r\\n` and `\\r` into line feeds.
+    Each line of a `.jsonl` or `.ndjson` file, each row of a `.csv`, `.tsv` or `.parquet` file and each record of a
+    `.json` file (JSON Lines or an array) is a document, whose text is in `field`, by default "text". Any other file is
+    one document. Hidden files are ignored. Of a directory, a README, a license and the like are left out, with a note.
+    A directory written by `datasets` is read by its column `field`; `split` selects one of several splits.
+    Raises HarnessError if the path, the split or the column does not exist.
+    keeps_line_ends: do not turn `\\r\\n` and `\\r` into line feeds; a note says which files have them.
     replaces_invalid_bytes: read a text file to its end, with U+FFFD for bytes that are not UTF-8.
     """
-    newline = "" if keeps_line_ends else None
     if not path.exists():
         raise HarnessError(f"no such file or directory: {path}.")
+    reading = _Reading(field or DEFAULT_FIELD, notes, keeps_line_ends, replaces_invalid_bytes)
     if path.is_dir() and is_arrow_set(path):
-        for name, text in values_in_arrow_set(path, field=field, split=split, notes=notes):
-            yield Document(name, io.StringIO(text, newline=newline))
+        for name, text in values_in_arrow_set(path, field=reading.field, split=split, notes=notes):
+            yield reading.document(name, text, path.name)
         return
     if split is not None:
         raise HarnessError(f"{path} is not a data set with splits. Remove --split {shorten(split)}.")
-    files = files_in(path) if path.is_dir() else [path]
-    for file in files:
+    for file in _text_files(path, notes):
         if not file.is_file():
             raise HarnessError(f"neither a file nor a directory: {file}.")
         name = sanitize(file.name if file == path else str(file.relative_to(path)))
-        if file.suffix.lower() in RECORD_SUFFIXES:
-            for record in records_in(file, name, (field,), notes):
-                yield Document(f"{name}:{record.line}", io.StringIO(record.texts[0], newline=newline))
-        elif file.suffix.lower() == ".parquet":
-            for row, text in texts_in_parquet(file, name, field=field, notes=notes):
-                yield Document(row, io.StringIO(text, newline=newline))
+        if _has_fields(file):
+            yield from reading.records(file, name)
         else:
-            yield Document(name, _text_pieces(file, name, notes, newline, replaces_invalid_bytes))
+            yield reading.file(file, name)
 
 
-def records_in(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
-    """Yield the records of a JSON Lines, CSV or TSV file that have text in all `fields`; note the others."""
-    if file.suffix.lower() in _JSON_LINES:
-        return _json_records(file, name, fields, notes)
-    return _table_records(file, name, fields, notes)
+@dataclass(frozen=True)
+class _Reading:
+    """The arguments of `documents_in`."""
+
+    field: str
+    notes: Notes
+    keeps_line_ends: bool
+    replaces_invalid_bytes: bool
+
+    def document(self, name: str, text: str, file: str) -> Document:
+        """Return the document with a text of `file`."""
+        text = with_line_feeds(text, file, self.notes, keeps_line_ends=self.keeps_line_ends)
+        return Document(name, io.StringIO(text, newline=""))
+
+    def records(self, file: Path, name: str) -> Iterator[Document]:
+        """Yield the records of a file as documents."""
+        if file.suffix.lower() == ".parquet":
+            for row, text in texts_in_parquet(file, name, field=self.field, notes=self.notes):
+                yield self.document(row, text, name)
+            return
+        for record in records_in(file, name, (self.field,), self.notes, keeps_line_ends=self.keeps_line_ends):
+            yield self.document(f"{name}:{record.line}", record.texts[0], name)
+
+    def file(self, file: Path, name: str) -> Document:
+        """Return a text file as a document."""
+        return Document(name, _text_pieces(file, name, self))
+
+
+def require_fields(field: str | None, paths: Iterable[Path | None]) -> None:
+    """Raise UsageError if `field` is named and no corpus among `paths` has fields. None stands for no corpus."""
+    if field is None:
+        return
+    for path in paths:
+        if path is not None and path.is_dir() and (is_arrow_set(path) or any(map(_has_fields, files_in(path)))):
+            return
+        if path is not None and not path.is_dir() and (_has_fields(path) or not path.exists()):
+            return
+    raise UsageError("--field has no effect: no source contains records. Remove --field.")
+
+
+def _has_fields(file: Path) -> bool:
+    return file.suffix.lower() in (*RECORD_SUFFIXES, ".parquet")
+
+
+def _text_files(path: Path, notes: Notes) -> Iterator[Path]:
+    """Yield the files of a corpus, without those that describe it."""
+    if not path.is_dir():
+        yield path
+        return
+    for file in files_in(path):
+        if file.parent == path and file.name.partition(".")[0].casefold() in _ABOUT:
+            notes.add("files about the corpus", f"Left out {sanitize(file.name)}: it describes the corpus.")
+        else:
+            yield file
+
+
+def records_in(
+    file: Path, name: str, fields: Sequence[str], notes: Notes, *, keeps_line_ends: bool = False
+) -> Iterator[Record]:
+    """Yield the records of a JSON, JSON Lines, CSV or TSV file that have text in all `fields`; note the others."""
+    suffix = file.suffix.lower()
+    read = _table_records if suffix in _TABLES else _json_file_records if suffix == _JSON else _json_records
+    for record in read(file, name, fields, notes):
+        texts = [with_line_feeds(text, name, notes, keeps_line_ends=keeps_line_ends) for text in record.texts]
+        yield Record(record.line, texts)
 
 
 def files_in(folder: Path) -> Iterator[Path]:
@@ -120,10 +184,9 @@ def files_in(folder: Path) -> Iterator[Path]:
         pending += [Path(entry.path) for entry in reversed(shown) if entry.is_dir(follow_symlinks=False)]
 
 
-def _text_pieces(
-    file: Path, name: str, notes: Notes, newline: str | None, replaces_invalid_bytes: bool
-) -> Iterator[str]:
+def _text_pieces(file: Path, name: str, reading: _Reading) -> Iterator[str]:
     """Yield a text file in pieces, since it may be larger than memory. A line may come in several pieces."""
+    notes = reading.notes
     try:
         encoding = _encoding(file)
         with file.open("rb") as binary:
@@ -131,13 +194,16 @@ def _text_pieces(
                 notes.add("binary files", f"Skipped {name}: a binary file (it contains zero bytes).")
                 return
         # The error handler turns each invalid byte into a lone surrogate, which valid text does not contain.
-        errors = "surrogateescape" if replaces_invalid_bytes and encoding != "utf-16" else "strict"
-        with file.open(encoding=encoding, newline=newline, errors=errors) as stream:
+        errors = "surrogateescape" if reading.replaces_invalid_bytes and encoding != "utf-16" else "strict"
+        with file.open(encoding=encoding, newline="" if reading.keeps_line_ends else None, errors=errors) as stream:
             replaced = 0
             for piece in iter(lambda: stream.readline(_PIECE), ""):
                 text, invalid = _INVALID.subn("\ufffd", piece)
                 replaced += invalid
                 yield text
+            found: str | tuple[str, ...] = stream.newlines or ()
+        if set((found,) if isinstance(found, str) else found) - {"\n"}:
+            notes.add_line_ends(name, are_kept=reading.keeps_line_ends)
         if replaced:
             what = pluralize(replaced, "byte")
             notes.add("files in another encoding", f"{name}: {what} that are not UTF-8 became U+FFFD.")
@@ -155,21 +221,57 @@ def _encoding(file: Path) -> str:
 
 def _json_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
     try:
-        with file.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if line.strip() and (texts := _json_texts(line, f"{name}, line {number}", fields, notes)) is not None:
-                    yield Record(number, texts)
+        for number, line in enumerate(_json_lines(file), start=1):
+            if not line.strip():
+                continue
+            where = f"{name}, line {number}"
+            try:
+                record = parse_json(line)
+            except ValueError:
+                notes.add("lines that are not JSON", f"Skipped {where}: not valid JSON.")
+                continue
+            if (texts := _json_texts(record, where, fields, notes)) is not None:
+                yield Record(number, texts)
+    except UnicodeError:
+        notes.add("files in another encoding", f"Skipped the rest of {name}: not UTF-16 text.")
     except OSError as error:
         _note_unreadable(name, error, notes)
 
 
-def _json_texts(line: bytes, where: str, fields: Sequence[str], notes: Notes) -> list[str] | None:
-    """Return the text of `fields` of a JSON line, or None with a note."""
+def _json_lines(file: Path) -> Iterator[bytes | str]:
+    if (encoding := _encoding(file)) == "utf-16":
+        with file.open(encoding=encoding, newline="\n") as text:
+            yield from text
+        return
+    with file.open("rb") as stream:
+        # A line that is not UTF-8 is not JSON, and the others are read.
+        yield from (line.removeprefix(codecs.BOM_UTF8) for line in stream)
+
+
+def _json_file_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
+    """Yield the records of a `.json` file: JSON Lines, or an array of objects or texts."""
     try:
-        record = parse_json(line.removeprefix(codecs.BOM_UTF8))
+        content = parse_json(file.read_bytes())
     except ValueError:
-        notes.add("lines that are not JSON", f"Skipped {where}: not valid JSON.")
-        return None
+        yield from _json_records(file, name, fields, notes)
+        return
+    except OSError as error:
+        _note_unreadable(name, error, notes)
+        return
+    if isinstance(content, dict) and any(isinstance(content.get(field), str) for field in fields):
+        content = [content]
+    if not isinstance(content, list):
+        notes.add("JSON files without records", f"Left out {name}: it contains no array of records.")
+        return
+    for number, record in enumerate(content, start=1):
+        if isinstance(record, str) and tuple(fields) == (DEFAULT_FIELD,):
+            yield Record(number, [without_surrogates(record)])
+        elif (texts := _json_texts(record, f"{name}, record {number}", fields, notes)) is not None:
+            yield Record(number, texts)
+
+
+def _json_texts(record: Any, where: str, fields: Sequence[str], notes: Notes) -> list[str] | None:
+    """Return the text of `fields` of a JSON value, or None with a note."""
     if not isinstance(record, dict):
         notes.add("lines that are not JSON objects", f"Skipped {where}: not a JSON object.")
         return None
@@ -183,20 +285,17 @@ def _json_texts(line: bytes, where: str, fields: Sequence[str], notes: Notes) ->
 
 
 def _table_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
-    # The limit belongs to the whole process, so it is restored.
-    usual_limit = csv.field_size_limit(_LONGEST_FIELD)
     line = 0
     try:
         with file.open(encoding=_encoding(file), newline="") as stream:
-            reader = csv.reader(stream, _TABLES[file.suffix.lower()])
-            header = next(reader, [])
+            rows = _csv_rows(stream, _TABLES[file.suffix.lower()])
+            _, header = next(rows, (0, []))
             if absent := [field for field in fields if field not in header]:
                 columns = pluralize(len(header), "column")
                 notes.add("tables without the column", f"Skipped {name}: no column {absent[0]!r} among {columns}.")
                 return
             places = [header.index(field) for field in fields]
-            for row in reader:
-                line = reader.line_num
+            for line, row in rows:
                 if len(row) > max(places):
                     yield Record(line, [row[place] for place in places])
                 elif row:
@@ -206,8 +305,21 @@ def _table_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -
         notes.add("damaged tables", f"Skipped the rest of {name} after line {line}: {what}.")
     except OSError as error:
         _note_unreadable(name, error, notes)
-    finally:
-        csv.field_size_limit(usual_limit)
+
+
+def _csv_rows(stream: Iterable[str], dialect: type[csv.Dialect]) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row and the line on which it ends."""
+    reader = csv.reader(stream, dialect)
+    while True:
+        # The limit belongs to the whole process, and other tables may be read between two rows.
+        usual_limit = csv.field_size_limit(_LONGEST_FIELD)
+        try:
+            row = next(reader, None)
+        finally:
+            csv.field_size_limit(usual_limit)
+        if row is None:
+            return
+        yield reader.line_num, row
 
 
 def _note_unreadable(name: str, error: OSError, notes: Notes) -> None:

@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from harness.core.arrays import Tokens
-from harness.corpora.text_files import load_tokenizer, without_surrogates
+from harness.core.tokenizers import load_tokenizer
+from harness.corpora.text_files import without_surrogates
 
 _ENCODED_AT_ONCE = 1_000
 _INCOMPLETE = "\ufffd"
@@ -47,9 +48,8 @@ class TokenizerEncoder:
 
     def __init__(self, file: Path) -> None:
         """Load the tokenizer. Raises HarnessError if the file is not a tokenizer.json."""
-        self._tokenizer = load_tokenizer(file)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        # Guesses are decoded with the names of special tokens, which an index stores as these tokens.
+        self._tokenizer = load_tokenizer(file, reads_special_tokens=True)
         self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def encode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Encoded]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from harness.core.errors import HarnessError
 from harness.core.files import remove_tree, try_lock, write_atomically
 from harness.core.text import sanitize
+from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import documents_in, files_in
-from harness.corpora.text_files import Notes, parse_tokenizer, read_text
+from harness.corpora.text_files import Notes
 from harness.corpora.token_files import pieces_of_tokens, token_files_among
 from harness.corpora.token_stream import Piece, StreamState, TokenStream, build_stream, pieces_of_documents
 
@@ -25,14 +26,16 @@ class Corpus:
     """A corpus on disk, and how it is read.
 
     tokenizer: a tokenizer.json. text_field: the field or column of records with the text. split: the split of an Arrow
-    data set. end_of_text: the token that ends documents, in token files and inside texts.
+    data set. end_of_text: the token that ends documents, in token files and inside texts. keeps_line_ends: do not turn
+    CR LF and CR into LF.
     """
 
     path: Path
     tokenizer: Path
-    text_field: str
+    text_field: str | None
     split: str | None
     end_of_text: str
+    keeps_line_ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,8 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
     tokenizer cannot be read, the corpus is empty, changes while it is read or does not fit the tokenizer. Raises
     OSError if `folder` cannot be written.
     """
-    content = read_text(corpus.tokenizer)
-    tokenizer = parse_tokenizer(content, str(corpus.tokenizer))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+    # Inside texts, too, the end-of-text token ends a document.
+    tokenizer = load_tokenizer(corpus.tokenizer, reads_special_tokens=True)
     vocabulary = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0) + 1
     files = _files(corpus.path)
     token_files = token_files_among(files)
@@ -90,7 +91,11 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
             yield from pieces_of_tokens(named, vocabulary=vocabulary, end_of_text=end_of_text, state=state)
         else:
             documents = documents_in(
-                corpus.path, field=corpus.text_field, split=corpus.split, notes=notes, keeps_line_ends=True
+                corpus.path,
+                field=corpus.text_field,
+                split=corpus.split,
+                notes=notes,
+                keeps_line_ends=corpus.keeps_line_ends,
             )
             yield from pieces_of_documents(documents, tokenizer, state)
         # A call that continues after the last document reads none, so it would know no notes.

@@ -1,15 +1,12 @@
-"""Read text, JSON and tokenizers from untrusted files, and note what was skipped."""
+"""Read text and JSON from untrusted files, and note what was skipped."""
 
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.text import pluralize, shorten
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from harness.core.text import pluralize
 
 _NOTES_IN_FULL = 3
 
@@ -34,24 +31,17 @@ def parse_json(content: str | bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def with_line_feeds(text: str, name: str, notes: "Notes", *, keeps_line_ends: bool) -> str:
+    """Return `text`, of the file `name`, with line feeds as line ends unless they are to be kept; note other ones."""
+    if "\r" not in text:
+        return text
+    notes.add_line_ends(name, are_kept=keeps_line_ends)
+    return text if keeps_line_ends else text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def without_surrogates(text: str) -> str:
     """Return `text` with `?` for lone surrogates, which JSON can express and tokenizers refuse."""
     return text.encode("utf-8", "replace").decode()
-
-
-def parse_tokenizer(content: str, where: str) -> "Tokenizer":
-    """Return the tokenizer described by the content of a tokenizer.json. Raises HarnessError that names `where`."""
-    from tokenizers import Tokenizer  # only loaded for audits that need one
-
-    try:
-        return Tokenizer.from_str(content)
-    except Exception as error:  # tokenizers raises plain Exception for every fault of a file
-        raise HarnessError(f"not a tokenizer.json: {where} ({shorten(str(error), 120)}).") from None
-
-
-def load_tokenizer(file: Path) -> "Tokenizer":
-    """Return the tokenizer in a tokenizer.json. Raises HarnessError if the file is not readable or not valid."""
-    return parse_tokenizer(read_text(file), str(file))
 
 
 class Notes:
@@ -60,6 +50,7 @@ class Notes:
     def __init__(self) -> None:
         self._in_full: list[str] = []
         self._counts: Counter[str] = Counter()
+        self._other_line_ends: dict[str, bool] = {}
 
     def add(self, kind: str, sentence: str) -> None:
         """Add a note. Notes of one `kind`, such as "lines that are not JSON", are counted together."""
@@ -67,12 +58,26 @@ class Notes:
         if self._counts[kind] <= _NOTES_IN_FULL:
             self._in_full.append(sentence)
 
+    def add_line_ends(self, name: str, *, are_kept: bool) -> None:
+        """Note that the file `name` has line ends other than line feeds."""
+        self._other_line_ends[name] = are_kept
+
     @property
     def sentences(self) -> list[str]:
-        """The notes in full, in the order of `add`, then how many more there were of each kind."""
+        """The notes in full, in the order of `add`, then how many more there were of each kind, then the line ends."""
         further = [
             f"Skipped {pluralize(number - _NOTES_IN_FULL, 'further record')} ({kind})."
             for kind, number in self._counts.items()
             if number > _NOTES_IN_FULL
         ]
-        return [*self._in_full, *further]
+        return [*self._in_full, *further, *self._line_ends()]
+
+    def _line_ends(self) -> list[str]:
+        names = list(self._other_line_ends)
+        if not names:
+            return []
+        shown = ", ".join(names[:_NOTES_IN_FULL]) + (", …" if len(names) > _NOTES_IN_FULL else "")
+        files = pluralize(len(names), "file")
+        if all(self._other_line_ends.values()):
+            return [f"Line ends CR LF or CR were kept in {files}: {shown}."]
+        return [f"Line ends CR LF or CR became LF in {files}: {shown}. --keep-line-ends keeps them."]

@@ -14,10 +14,10 @@ from typing import IO, Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from harness.core import tokenizers
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.files import atomic_file
-from harness.core.text import shorten
 from harness.data.catalog import SEQUENCE_LENGTH, VOCABULARY, Split
 from harness.data.pointers import Pointer
 
@@ -76,15 +76,10 @@ def load_tokenizer(place: Path | None) -> Tokenizer:
         path = path / "tokenizer.json"
     if not path.is_file():
         raise HarnessError(f"{path} does not exist. --tokenizer expects GPT-2's tokenizer.json or its directory.")
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    # tokenizers raises plain Exception for anything that it cannot read.
-    except Exception as error:
-        raise HarnessError(f"{path}: not a tokenizer.json ({shorten(str(error), 120)}).") from None
+    # The authors' tokenizer read the end-of-text token inside texts.
+    tokenizer = tokenizers.load_tokenizer(path, reads_special_tokens=True)
     if tokenizer.get_vocab_size() > VOCABULARY:
         raise HarnessError(f"{path} has {tokenizer.get_vocab_size():,} tokens. GPT-2 has {VOCABULARY:,}.")
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     return tokenizer
 
 

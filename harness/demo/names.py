@@ -5,8 +5,7 @@ import re
 from pathlib import Path
 from random import Random
 
-from tokenizers import Tokenizer
-
+from harness.core.tokenizers import load_tokenizer
 from harness.demo import CORPUS, SEED
 
 NAME = re.compile(r"\b[BDFGKLMNPRSTVZ][aeiou][lnrs]?[bdfgklmnprstvz](?:or|ika|ell|umo|arn|ish|ovex|ula)\b")
@@ -19,7 +18,7 @@ def name_pairs(tokenizer_file: Path, *, prefix_length: int = 50, tokens: int = 4
     A name has `tokens` tokens and is after the first `prefix_length`. If a document has several, one is drawn. The same
     tokenizer gives the same pairs.
     """
-    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    tokenizer = load_tokenizer(tokenizer_file)
     rng = Random(SEED)  # noqa: S311  seeded, no secret
     pairs = []
     for text in json.loads(CORPUS.read_text()):

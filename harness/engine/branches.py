@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.core.arrays import Ints
+from harness.core.arrays import Bools, Ints, Tokens
 from harness.engine.shaping import logsumexp
 
 
@@ -64,6 +64,10 @@ class Predictor(Protocol):
     @property
     def shares_prefixes(self) -> bool:
         """True if the keys and values of a prefix are stored once for all its branches."""
+        ...
+
+    def has_bos(self, prefixes: Tokens) -> Bools:
+        """Return which prefixes [prefixes, length] begin with the bos token in each view, [prefixes, views]."""
         ...
 
     def begin(self, tokens: Tensor, *, room: int, keep: int, is_shared: bool = True) -> tuple[Tensor, Branches]:

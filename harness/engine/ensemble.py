@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from harness.core.arrays import Bools, Tokens
 from harness.core.view import Combination, PrefixView
 from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.model_runner import ModelRunner
@@ -28,6 +30,10 @@ class Ensemble:
         self.shares_prefixes = runner.shares_prefixes
         weights = torch.tensor([view.weight for view in views], device=runner.device)
         self._weights = weights / weights.sum()
+
+    def has_bos(self, prefixes: Tokens) -> Bools:
+        """Return which prefixes [prefixes, length] begin with the bos token in each view, [prefixes, views]."""
+        return np.concatenate([self._runner.has_bos(prefixes[:, view.start :]) for view in self._views], axis=1)
 
     def begin(self, tokens: Tensor, *, room: int, keep: int, is_shared: bool = True) -> tuple[Tensor, Branches]:
         """Return states [prefixes, keep, views, width] of the last `keep` tokens, and branches.

@@ -78,7 +78,7 @@ def measure_suffixes(
     asked after 8, 16, 32, … suffix tokens; the figures of the tokens that are then left out are 0.
     """
     parts = []
-    for part in prefix_groups(runner, len(prefixes), prefixes.shape[1] + suffixes.shape[1], rows_at_once):
+    for part in prefix_groups(runner, prefixes[:, view.start :], rows_at_once, further=suffixes.shape[1]):
         parts.append(_measure_part(runner, prefixes[part], suffixes[part], view, measure, figures, needs_more))
         on_step(part.stop / len(prefixes), f"sequence {part.stop:,} of {len(prefixes):,}")
     return np.concatenate(parts, axis=1)

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
+from harness.engine.first_token import first_token
 from harness.engine.memory import is_out_of_memory, keep_freed_memory
 from harness.engine.pieces import split_model
 from harness.engine.resolving import weight_files
@@ -43,7 +43,8 @@ def load_target(
     CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of this process. rows_at_once:
     sequences that go through the model together, by default derived from free memory and from prefix_length and
     suffix_length, those of the round. vocabulary: the ids that it may predict, from 0 on, by default all. If the
-    tokenizer puts a first token before every text, the target sees it before every prefix. Raises HarnessError if the
+    tokenizer puts a first token before every text, the target sees it before every prefix that does not
+    begin with it. Raises HarnessError if the
     folder contains no such model, its weights are not finite, they do not fit into memory, a device does not exist, or
     the model cannot be split.
     """
@@ -61,9 +62,7 @@ def load_target(
             prefix_length=prefix_length,
             suffix_length=suffix_length,
             vocabulary=vocabulary,
-            bos_token=_bos_token(
-                path, int(getattr(model.get_input_embeddings(), "num_embeddings", model.config.vocab_size))
-            ),
+            bos_token=_checked_first_token(path, model),
         )
 
 
@@ -111,32 +110,16 @@ def _loading_errors(path: Path, place: str) -> Iterator[None]:
         raise HarnessError(f"the model cannot be run on {place}: {path} ({one_line(error)}).") from error
 
 
-def _bos_token(path: Path, embeddings: int) -> int | None:
-    """Return the token that tokenizer.json puts before every text, None if it puts none or does not exist.
-
-    embeddings: the number of tokens that the model has embeddings of. The file is part of the target's hash;
-    tokenizer_config.json, which may say the same, is not. Raises HarnessError if the file cannot be read or the model
-    has no such token.
-    """
-    if not (path / "tokenizer.json").is_file():
-        return None
-    try:
-        tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        encoding = tokenizer.encode("a")
-    except Exception as error:
-        # The library raises plain exceptions for every fault.
-        raise HarnessError(f"the tokenizer cannot be read: {path / 'tokenizer.json'} ({one_line(error)}).") from error
-    # The mask is 1 for what the tokenizer adds to the text.
-    if encoding.special_tokens_mask[:1] != [1]:
-        return None
-    if encoding.ids[0] >= embeddings:
+def _checked_first_token(path: Path, model: PreTrainedModel) -> int | None:
+    """Return the first token of the folder's tokenizer. Raises HarnessError if the model has no such token."""
+    token = first_token(path)
+    embeddings = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    if token is not None and embeddings is not None and token >= embeddings:
         raise HarnessError(
-            f"the tokenizer begins every text with token {encoding.ids[0]}, and the model has {embeddings}: {path}. "
+            f"the tokenizer begins every text with token {token}, and the model has {embeddings}: {path}. "
             "Download the folder again."
         )
-    return encoding.ids[0]
+    return token
 
 
 def _damaged_weights_error(path: Path, name: str, parameter: torch.Tensor) -> HarnessError:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
 from harness.core.view import PrefixView
 from harness.engine.architectures import own_decoder
@@ -102,12 +103,22 @@ class ModelRunner:
     def shown(self, tokens: Tensor, view: PrefixView) -> tuple[Tensor, Tensor | None]:
         """Return tokens [rows, length] of prefixes as the model sees them in a view, and embeddings before them.
 
-        The bos token comes before all others, also before a soft prompt.
+        The bos token comes before all others, also before a soft prompt. Rows that all begin with it have it once.
         """
         if view.prompt is None:
+            if self.begin_with_bos(tokens):
+                return tokens, None
             return torch.cat([self.bos.expand(len(tokens), -1), tokens], dim=1), None
         prompt = torch.as_tensor(view.prompt, dtype=self.dtype, device=self.device)
-        return tokens, self.after_bos(prompt)
+        return tokens[:, 1:] if self.begin_with_bos(tokens) else tokens, self.after_bos(prompt)
+
+    def has_bos(self, prefixes: Tokens) -> Bools:
+        """Return which prefixes [prefixes, length] begin with the bos token themselves, [prefixes, 1]."""
+        return np.isin(prefixes[:, :1], self.bos.cpu().numpy())
+
+    def begin_with_bos(self, tokens: Tensor) -> bool:
+        """Return True if all rows of tokens [rows, length] begin with the bos token themselves."""
+        return len(self.bos) > 0 and bool((tokens[:, 0] == self.bos).all())
 
     def after_bos(self, prompt: Tensor) -> Tensor:
         """Return a soft prompt [tokens, width] after the embedding of the bos token, if there is one."""

@@ -164,6 +164,8 @@ def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: To
     target.require(prefix_length=prefixes.shape[1], suffix_length=length, further=len(prompt))
     whole = np.concatenate([prefixes, suffixes], axis=1).astype(np.int64)
     tokens = torch.as_tensor(whole, device=target.device)
+    if target.runner.begin_with_bos(tokens):
+        tokens = tokens[:, 1:]
     with torch.no_grad():
         embedded = target.model.get_input_embeddings()(tokens[:, :-1])
     before = target.runner.after_bos(prompt)

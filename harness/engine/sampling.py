@@ -23,6 +23,7 @@ from harness.engine.tree import (
     Paths,
     Tree,
     begin_branches,
+    beginning_borders,
     concatenate_paths,
     ignore_step,
     most_prefixes,
@@ -62,11 +63,13 @@ def sample_paths(
     own = prefixes.shape[1] / length if predictor.shares_prefixes else 0.0
     expected: float | None = None
     groups: list[list[Paths]] = []
+    borders = [*beginning_borders(predictor, prefixes), len(prefixes)]
     first = 0
     while first < len(prefixes):
         most = expected_prefixes(rows_at_once, draws=draws, own=own, expected=expected)
         most = min(most, most_prefixes(predictor, prefixes.shape[1]))
-        group = slice(first, min(first + (most if len(turns) == 1 else 1), len(prefixes)))
+        border = next(border for border in borders if border > first)
+        group = slice(first, min(first + (most if len(turns) == 1 else 1), border))
         parts = [sampling.paths(prefixes[group], first, turn) for turn in turns]
         groups.append([paths for paths, _ in parts])
         done = len(parts[0][0].last_prefix_logprob)

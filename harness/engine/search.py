@@ -61,7 +61,7 @@ def search_paths(
     At most `rows_at_once` branches are alive at a time, unless a single prefix has more.
     """
     expected = bounds.width or _FIRST_CHILDREN
-    groups = prefix_groups(predictor, len(prefixes), prefixes.shape[1], rows_at_once // expected)
+    groups = prefix_groups(predictor, prefixes, rows_at_once // expected)
     search = _Search(predictor, policy, bounds, length, rows_at_once, len(prefixes), on_step)
     return concatenate_paths([[paths] for group in groups for paths in search.paths(prefixes[group], group.start)])
 

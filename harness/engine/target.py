@@ -64,12 +64,12 @@ class Target:
     model: the `transformers` model, for attacks that need more than the methods here. pieces: where its blocks are if
     it is split over several devices, empty if it is on one. device: where draws and logits are. place: the names of all
     of its devices. vocabulary: the number of token ids that it predicts. bos_token: the id that it sees before every
-    prefix, None for none. context_length: the number of tokens that it can attend to, None if unbounded.
-    tokenizer_file: its tokenizer.json, None if there is none. suffix_length: the default length of generated suffixes.
-    rows_at_once: the number of sequences that go through the model together; when memory runs out it is halved for all
-    later calls. calls: the log of each call's `rows_at_once`, None without a log; a batch that runs again with the same
-    values repeats its results to the last bit. evaluations: the number of next-token distributions that `sample` and
-    `search` have computed.
+    prefix that does not begin with it, None for none. context_length: the number of tokens that it can attend to, None
+    if unbounded. tokenizer_file: its tokenizer.json, None if there is none. suffix_length: the default length of
+    generated suffixes. rows_at_once: the number of sequences that go through the model together; when memory runs out
+    it is halved for all later calls. calls: the log of each call's `rows_at_once`, None without a log; a batch that
+    runs again with the same values repeats its results to the last bit. evaluations: the number of next-token
+    distributions that `sample` and `search` have computed.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Target:
         """Wrap a model that is on its device, or split over `pieces`, and in evaluation mode.
 
         vocabulary: the ids that it may predict, from 0 on, by default all that it has; ids above get no probability.
-        bos_token: the id that it sees before every prefix, None for none.
+        bos_token: the id that it sees before every prefix that does not begin with it, None for none.
         prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived. Raises
         HarnessError if the engine cannot run it.
         """
@@ -298,7 +298,7 @@ class Target:
         self.require(prefix_length=prefixes.shape[1], suffix_length=length)
 
         def followed(rows_at_once: int) -> Tokens:
-            groups = prefix_groups(self.runner, len(prefixes), prefixes.shape[1], rows_at_once // branches)
+            groups = prefix_groups(self.runner, prefixes, rows_at_once // branches)
             walks = (Walk(self.runner, prefixes[group], branches=branches, length=length) for group in groups)
             return np.concatenate([np.empty((0, length), np.int64), *(follow(walk) for walk in walks)])
 

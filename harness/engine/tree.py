@@ -7,6 +7,7 @@ Flood, "Fast splittable pseudorandom number generators", 2014).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -166,9 +167,26 @@ def step_name(prefixes: int, step: int, length: int) -> str:
     return f"{prefixes:,} prefix{'es' if prefixes > 1 else ''}, token {step + 1:,} of {length:,}"
 
 
-def prefix_groups(predictor: Predictor, prefixes: int, prefix_length: int, most: int) -> list[slice]:
-    """Split `prefixes` into groups of at most `most` whose own positions go through the model at once."""
-    return split_range(prefixes, max(1, min(most, most_prefixes(predictor, prefix_length))))
+def prefix_groups(predictor: Predictor, prefixes: Tokens, most: int, *, further: int = 0) -> list[slice]:
+    """Split prefixes [prefixes, length] into groups of at most `most` that go through the model at once.
+
+    All prefixes of a group begin with the bos token, or none does. further: positions after each prefix that go through
+    the model with it.
+    """
+    size = max(1, min(most, most_prefixes(predictor, prefixes.shape[1] + further)))
+    borders = [0, *beginning_borders(predictor, prefixes), len(prefixes)]
+    return [
+        slice(first + part.start, first + part.stop)
+        for first, last in pairwise(borders)
+        for part in split_range(last - first, size)
+    ]
+
+
+def beginning_borders(predictor: Predictor, prefixes: Tokens) -> list[int]:
+    """Return the prefixes that do not begin as the one before: one of both, and only one, has the bos token."""
+    has_bos = predictor.has_bos(prefixes)
+    borders: list[int] = (np.flatnonzero((has_bos[1:] != has_bos[:-1]).any(axis=1)) + 1).tolist()
+    return borders
 
 
 def assign_rows(parents: Ints) -> Ints:

@@ -13,7 +13,7 @@ from harness.audits.near_verbatim import near_probabilities
 from harness.audits.schemes import SCHEMES, Scheme
 from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes
-from harness.corpora.text_files import load_tokenizer
+from harness.core.tokenizers import load_tokenizer
 from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target
 from harness.engine.target import Target

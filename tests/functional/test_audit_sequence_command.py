@@ -91,7 +91,7 @@ def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> 
         (
             ("short.txt", "--target", "demo"),
             1,
-            "none of which has more than 35 words. Use longer paragraphs or a smaller --prompt-length.",
+            "none of which has more than 35 words (text between spaces). Use longer paragraphs",
         ),
         (("short.txt",), 2, "no model is named"),
         (

@@ -222,10 +222,12 @@ def test_token_files_beside_their_indices_and_with_one_name(machine: Machine, te
         assert {row["document"].partition(":")[0] for row in csv.DictReader(file)} == {"0/part.npy", "1/part.npy"}
 
 
-def test_line_ends_are_kept(machine: Machine) -> None:
+def test_line_ends_are_kept_on_request(machine: Machine) -> None:
     texts = [f"Line {number} of {word}.\r\n" * 20 for number in range(50) for word in ("one", "two")]
     source = write_jsonl(machine.folder / "lines.jsonl", texts)
-    card = make(machine, source, *SMALL, "--prefix", "5", "--suffix", "5", "--out", machine.folder / "mine")
+    lengths = ("--prefix", "5", "--suffix", "5", "--keep-line-ends")
+    card = make(machine, source, *SMALL, *lengths, "--out", machine.folder / "mine")
+    assert card["notes"] == ["Line ends CR LF or CR were kept in 1 file: lines.jsonl."]
     encodings = Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts)
     assert card["corpus_tokens"] == sum(len(encoding.ids) for encoding in encodings)
 

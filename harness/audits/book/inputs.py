@@ -53,8 +53,9 @@ def read_texts(
     models: Sequence[Model],
     params: BookParams,
     *,
-    field: str,
+    field: str | None = None,
     split: str | None = None,
+    keeps_line_ends: bool = False,
 ) -> AuditInputs:
     """Read the documents of all `paths`, and those of `control`. models: the targets.
 
@@ -69,7 +70,7 @@ def read_texts(
     texts: dict[str, tuple[str, bool]] = {}
     for path in [*paths, *([control] if control is not None else [])]:
         documents = documents_in(
-            path, field=field, split=split, notes=notes, keeps_line_ends=True, replaces_invalid_bytes=True
+            path, field=field, split=split, notes=notes, keeps_line_ends=keeps_line_ends, replaces_invalid_bytes=True
         )
         for document in documents:
             text = "".join(document.lines)

@@ -47,6 +47,11 @@ _LARGEST_ANSWER = 8 << 20  # bytes
 _TOO_LARGE = "sent more than 8 MiB"
 _LONGEST_WAIT = 600.0
 """Seconds. If an endpoint asks for a longer wait, the audit ends and can be resumed later."""
+_RENAMED = {"max_tokens": "max_completion_tokens"}
+"""Parameters that newer models know by another name."""
+_DEFAULTS = {"temperature": 1, "top_p": 1}
+"""Parameters that need not be sent if they have this value, which is the API's default."""
+_UNSUPPORTED = re.compile(r"[Uu]nsupported (?:parameter|value): '(\w{1,60})'")
 _CODE = re.compile(r"[a-z][a-z0-9_.-]{0,60}")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FATAL = {
@@ -118,12 +123,13 @@ class Answer(Generic[Value]):
 class BadAnswer(Exception):
     """An answer from which no value can be read. is_final: the same request would get it again."""
 
-    def __init__(self, fault: str, *, wait: float = 0.0, is_final: bool = False) -> None:
-        """fault: a clause about the endpoint. wait: seconds that it asks for."""
+    def __init__(self, fault: str, *, wait: float = 0.0, is_final: bool = False, parameter: str | None = None) -> None:
+        """fault: a clause about the endpoint. wait: seconds that it asks for. parameter: one that it refuses."""
         super().__init__(fault)
         self.fault = fault
         self.wait = wait
         self.is_final = is_final
+        self.parameter = parameter
 
 
 class _Closed(Exception):
@@ -140,6 +146,7 @@ class Endpoint:
         self._key = _clean_key(key)
         self._mask = KeyMask(self._key)
         self._seed = seed
+        self._refused: set[str] = set()
         self._is_closed = threading.Event()
         self._limiter = RateLimiter(params.requests_per_minute, sleep=self._is_closed.wait)
         self._retrying = tenacity.Retrying(
@@ -214,13 +221,26 @@ class Endpoint:
 
         read: raises BadAnswer, LookupError or TypeError for JSON without a value. Raises Interruption if the endpoint
         rejects the key or the address. A request that is refused, with a status such as 400, 413 or 422, is not sent
-        again.
+        again, unless the endpoint refuses a parameter that has another name or may be left out.
         """
-        content = json.dumps({"model": self.params.endpoint_model, **body}).encode()
+        known = self._known(body)
+        content = json.dumps({"model": self.params.endpoint_model, **known}).encode()
         try:
             return Answer(self._retrying(self._attempt, path, content, read))
         except BadAnswer as error:
+            if error.parameter is not None:
+                self._refused.add(error.parameter)
+                if self._known(body) != known:
+                    return self.request(body, read, number=number, path=path)
             return Answer(None, error.fault, is_final=error.is_final)
+
+    def _known(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return `body` without the parameters that the endpoint has refused, if the request then means the same."""
+        return {
+            _RENAMED.get(name, name) if name in self._refused else name: value
+            for name, value in body.items()
+            if name not in self._refused or name not in _DEFAULTS or value != _DEFAULTS[name]
+        }
 
     def _attempt(self, path: str, content: bytes, read: Callable[[Any], Value]) -> Value:
         """Send one request and return what `read` makes of the answer. Raises BadAnswer for a fault."""
@@ -277,11 +297,30 @@ class Endpoint:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
             raise BadAnswer(f"answers with status {status}", wait=wait)
         if status not in _FATAL and not 300 <= status < 400:
-            raise BadAnswer(f"{REFUSAL} (status {status})", is_final=True)
-        code = self._error_code(content)
-        shown = f", {code}" if code else ""
+            parameter = self._refused_parameter(content)
+            code = ": ".join(filter(None, (self._error_code(content), parameter)))
+            advice = "; try --temperature 1" if parameter == "temperature" else ""
+            shown = f"status {status}, {code}{advice}" if code else f"status {status}"
+            raise BadAnswer(f"{REFUSAL} ({shown})", is_final=True, parameter=parameter)
+        named = self._error_code(content)
+        shown = f", {named}" if named else ""
         clause = f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})"
         raise Interruption(f"{self.url}/{path}: the endpoint {clause}.")
+
+    def _refused_parameter(self, content: bytes) -> str | None:
+        """Return the name of the parameter that an error is about, None if it names none."""
+        try:
+            error = self._parse(content)["error"]
+            name: Any = error.get("param")
+            message = str(error.get("message"))
+        except (BadAnswer, KeyError, TypeError, AttributeError):
+            return None
+        for old, new in _RENAMED.items():
+            if new in message:
+                return old
+        if not isinstance(name, str) and (found := _UNSUPPORTED.search(message)):
+            name = found[1]
+        return name if name in (*_RENAMED, *_DEFAULTS, "seed") else None
 
     def _error_code(self, content: bytes) -> str | None:
         """Return an error's code if it is a name such as `model_not_found`. Its message may quote the prompt."""

@@ -8,7 +8,7 @@ from harness.audits.endpoint.form import EndpointForm
 from harness.audits.options import AuditParams
 from harness.core.attack import Field
 
-REFUSAL = "refuses the prompt"
+REFUSAL = "refuses the request"
 """The start of the fault of a prompt that an endpoint would refuse again, such as one too long for its model."""
 _BASE_URL = "a base URL is expected, such as http://localhost:8000/v1"
 

@@ -18,9 +18,9 @@ from harness.audits.endpoint.prompt_logprobs import (
     read_prompt_logprobs,
     request_body,
 )
-from harness.audits.models import added_first_token
 from harness.core.arrays import Floats, Ints
 from harness.core.errors import HarnessError, Interruption
+from harness.core.tokenizers import added_tokens
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -57,7 +57,7 @@ class Probe:
         self._endpoint = endpoint
         self._tokenizer = tokenizer
         self._top_k = top_k
-        self._bos = added_first_token(tokenizer)
+        self._bos = next(iter(added_tokens(tokenizer)), None)
         self._number = 0
 
     def run(self) -> tuple[EndpointForm, list[str]]:

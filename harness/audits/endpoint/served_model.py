@@ -18,6 +18,7 @@ from harness.core.arrays import Floats, Ints
 from harness.core.audit import AuditContext
 from harness.core.errors import Interruption
 from harness.core.policy import Policy
+from harness.core.tokenizers import added_tokens
 from harness.engine.resolving import CONTEXT_KEYS, configured_number
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class ServedModel:
         self._endpoint = endpoint
         self._form = form
         self._tokenizer = tokenizer
+        self._first_token = next(iter(added_tokens(tokenizer)), None)
         self._context = context
         self._faults = 0
         self._is_checked = False
@@ -82,7 +84,7 @@ class ServedModel:
             found = [np.full((3, length - 1), np.nan) for _ in answers]
             for statistics, answer in zip(found, answers, strict=True):
                 if answer is not None:
-                    statistics[0] = answer.last(length).tokens[1:]
+                    statistics[0] = answer.tokens[len(answer.tokens) - length + 1 :]
             yield np.array([number]), found[:1], found[1:] or None
 
     def context_length(self) -> int | None:
@@ -135,6 +137,9 @@ class ServedModel:
 
     def _ask(self, tokens: Ints, number: int) -> Answer[PromptLogprobs]:
         form = self._form
+        if len(tokens) > 1 and tokens[0] == self._first_token:
+            # The endpoint or this method adds it.
+            tokens = tokens[1:]
         text = ""
         if form.prompt is PromptForm.TEXT:
             text = self._tokenizer.decode(tokens.tolist(), skip_special_tokens=False)

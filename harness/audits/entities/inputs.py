@@ -21,6 +21,9 @@ _NAME_COLUMNS = ("personlabel", "itemlabel", "name", "names", "label")
 """Columns that contain names, best first, in lower case."""
 _UNNAMED = re.compile(r"Q\d+")
 """The result of Wikidata's label service for an entity without a label."""
+_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[\w-]+|\^\^.*)?')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r"}
 PARTS = ("in_dev", "in_test", "out_dev", "out_test")
 """The lists of names, in the order of a row of confidences."""
 _FEWEST_NAMES = 4
@@ -36,22 +39,37 @@ class NameLists(NamedTuple):
 
 
 def read_names(file: Path) -> tuple[list[str], list[str]]:
-    """Return distinct names and notes, from text (one per line) or TSV (the column `name`, or else the first).
+    """Return distinct names and notes, from text (one name per line), CSV or TSV.
 
-    Raises HarnessError if there is none.
+    A table has a header, with a column such as `name` or `personLabel`; without one, a file of one column is a list.
+    Raises HarnessError if there is no name, or if the column is not clear.
     """
-    rows = [line.split("\t") for line in lines_of(file) if line.strip()]
+    rows = _name_rows(file)
     column = 0
-    if rows:
-        titles = [place for place, cell in enumerate(rows[0]) if cell.strip().casefold() in _NAME_COLUMNS]
-        if titles:
-            column = titles[0]
-            rows = rows[1:]
-    names = _distinct(_normalized(cells[column]) for cells in rows if len(cells) > column)
+    titles = [place for place, cell in enumerate(rows[0] if rows else []) if _title(cell) in _NAME_COLUMNS]
+    if titles:
+        column = titles[0]
+        rows = rows[1:]
+    elif file.suffix.lower() == ".csv" and max(map(len, rows), default=1) > 1:
+        raise HarnessError(f"no column of {file} is called name or …Label. Name the column in the first line.")
+    names = _distinct(_normalized(_literal(cells[column])) for cells in rows if len(cells) > column)
     if not names:
         raise HarnessError(f"{file} contains no names. Expected one name per line.")
     skipped = len(rows) - len(names)
     return names, [f"Skipped {skipped} of {len(rows)} lines of {file.name}: repeated or empty."] if skipped else []
+
+
+def _name_rows(file: Path) -> list[list[str]]:
+    """Return the cells of each line that is not empty."""
+    lines = [line for line in lines_of(file) if line.strip()]
+    titles = next(csv.reader(lines[:1]), [])
+    # A name in a list may contain a comma, so only the header shows that a text file is a table.
+    if file.suffix.lower() == ".csv" or (len(titles) > 1 and any(_title(cell) in _NAME_COLUMNS for cell in titles)):
+        try:
+            return [row for row in csv.reader(io.StringIO(read_text(file), newline="")) if any(map(str.strip, row))]
+        except csv.Error as error:
+            raise HarnessError(f"not valid CSV: {file} ({error}).") from None
+    return [line.split("\t") for line in lines]
 
 
 def conll_names(files: Sequence[Path]) -> list[str]:
@@ -87,13 +105,16 @@ def conll_names(files: Sequence[Path]) -> list[str]:
 
 
 def wikidata_names(file: Path) -> list[str]:
-    """Return distinct names of two words or more in the result of a SPARQL query, as JSON or CSV, in order.
+    """Return distinct names of two words or more in the result of a SPARQL query, as JSON, CSV or TSV, in order.
 
     The column is `personLabel`, `itemLabel` or `name`, else the first `…Label`, else the only one. Raises HarnessError
     if there is none.
     """
     text = read_text(file)
-    rows = _json_rows(file, text) if text.lstrip().startswith(("{", "[")) else _csv_rows(file, text)
+    if text.lstrip().startswith(("{", "[")):
+        rows = _json_rows(file, text)
+    else:
+        rows = _tsv_rows(text) if "\t" in text.partition("\n")[0] else _csv_rows(file, text)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     labelled = [column for column in columns if column.casefold() in _NAME_COLUMNS or column.endswith("Label")]
     if not labelled and len(columns) != 1:
@@ -145,6 +166,17 @@ def split_halves(names: Sequence[str], seed: int, part: int) -> tuple[list[str],
     return [names[place] for place in order[:half]], [names[place] for place in order[half:]]
 
 
+def _title(cell: str) -> str:
+    """Return the name of a column in lower case. The TSV of a SPARQL result has variables, such as `?personLabel`."""
+    return cell.strip().removeprefix("?").casefold()
+
+
+def _literal(cell: str) -> str:
+    """Return the text of a cell, which in the TSV of a SPARQL result is a literal such as `"Anna Bell"@en`."""
+    found = _LITERAL.fullmatch(cell.strip())
+    return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), found[1]) if found else cell
+
+
 def _rank(column: str) -> int:
     folded = column.casefold()
     return _NAME_COLUMNS.index(folded) if folded in _NAME_COLUMNS else len(_NAME_COLUMNS)
@@ -168,6 +200,13 @@ def _json_rows(file: Path, text: str) -> list[dict[str, Any]]:
         return [{name: cell["value"] for name, cell in row.items()} for row in bindings]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise HarnessError(f"not the JSON of a SPARQL result: {file}. Expected results, bindings, value.") from None
+
+
+def _tsv_rows(text: str) -> list[dict[str, Any]]:
+    """Return the rows of the SPARQL 1.1 TSV format, whose cells contain neither tabs nor line ends."""
+    header, *lines = [line.split("\t") for line in text.split("\n") if line.strip()]
+    columns = [cell.strip().removeprefix("?") for cell in header]
+    return [dict(zip(columns, map(_literal, line), strict=False)) for line in lines]
 
 
 def _csv_rows(file: Path, text: str) -> list[dict[str, Any]]:

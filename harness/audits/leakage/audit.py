@@ -33,7 +33,7 @@ from harness.core.audit import Audit, AuditBatch, AuditContext, AuditInputs, Row
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.rows import Table
-from harness.corpora.text_files import parse_tokenizer
+from harness.core.tokenizers import parse_tokenizer
 
 if TYPE_CHECKING:
     from harness.audits.classifier import TokenClassifier

@@ -87,7 +87,7 @@ def inexact_probabilities(
         limits = _Limits(errors, _FOLLOW_ALL, 0.0, best)
 
     def find(rows_at_once: int) -> InexactMatches:
-        groups = prefix_groups(target.runner, len(prefixes), prefixes.shape[1], rows_at_once // _EXPECTED)
+        groups = prefix_groups(target.runner, prefixes, rows_at_once // _EXPECTED)
         tree = _Search(target.runner, policy, limits, rows_at_once)
         parts = [part for group in groups for part in tree.search(prefixes[group], suffixes[group], group.start)]
         return InexactMatches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -135,7 +135,7 @@ def _draw_substitutes(
     length = suffixes.shape[1]
     if runner.head is None:
         rows_at_once = min(rows_at_once, max(1, runner.logit_bytes // (4 * runner.vocabulary * length)))
-    for part in prefix_groups(runner, len(prefixes), prefixes.shape[1] + length, rows_at_once):
+    for part in prefix_groups(runner, prefixes, rows_at_once, further=length):
         whole = np.concatenate([prefixes[part], suffixes[part]], axis=1)
         tokens = to_device(runner, whole)  # [rows, prefix length + length]
         shown, _ = runner.shown(tokens[:, :-1], PrefixView())

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from harness.audits.leakage.cutting import cut_at
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
-from harness.audits.models import Model, require_context, require_tokenizer, shared_tokenizer
+from harness.audits.models import Model, first_token_notes, require_context, require_tokenizer, shared_tokenizer
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_files, source_name
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import shorten
-from harness.corpora.documents import RECORD_SUFFIXES, documents_in, records_in
-from harness.corpora.text_files import Notes, parse_tokenizer
+from harness.core.tokenizers import parse_tokenizer
+from harness.corpora.documents import RECORD_SUFFIXES, records_in
+from harness.corpora.text_files import Notes
 from harness.demo import SIZES as DEMO_SIZES
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 
@@ -134,10 +135,13 @@ def read_pairs(source: PairSource, models: Sequence[Model], *, limit: int, seed:
         return demo_name_pairs(models, source.size, limit=limit, seed=seed)
     if isinstance(source.source, Round):
         return round_pairs(source.source, models, source.size, limit=limit, seed=seed)
-    return file_pairs(source.source.path, models, source.size, limit=limit, seed=seed)
+    files = source.source
+    return file_pairs(files.path, models, source.size, limit=limit, seed=seed, keeps_line_ends=files.keeps_line_ends)
 
 
-def file_pairs(path: Path, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
+def file_pairs(
+    path: Path, models: Sequence[Model], size: PairSize, *, limit: int, seed: int, keeps_line_ends: bool = False
+) -> Pairs:
     """Read pairs from a file: tokens as .npz or .npy, text as JSON Lines, CSV or TSV. Raises HarnessError for none."""
     if not path.is_file():
         raise HarnessError(f"no such file: {path}.")
@@ -149,13 +153,15 @@ def file_pairs(path: Path, models: Sequence[Model], size: PairSize, *, limit: in
     elif ending == ".npy":
         prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
     elif ending in RECORD_SUFFIXES:
-        prefixes, suffixes, origin, records = _text_pairs(path, require_tokenizer(tokenizer, models), size, notes)
+        prefixes, suffixes, origin, records = _text_pairs(
+            path, require_tokenizer(tokenizer, models), size, notes, keeps_line_ends=keeps_line_ends
+        )
     else:
         raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
     pairs = _sampled(path.name, prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
     if ending in RECORD_SUFFIXES:
         pairs = replace(pairs, rows=origin[pairs.rows], source_rows=records)
-    return replace(pairs, notes=notes.sentences)
+    return replace(pairs, notes=[*notes.sentences, *pairs.notes])
 
 
 def round_pairs(round_: Round, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
@@ -186,8 +192,7 @@ def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize,
     prefix_length = size.prefix or _LENGTH
     require_context(models, prefix_length + entity_tokens)
     notes = Notes()
-    found = documents_in(corpus.path, field=corpus.field, split=corpus.split, notes=notes)
-    documents = [text for document in found if (text := "".join(document.lines).strip())]
+    documents = [text for document in corpus.documents(notes) if (text := "".join(document.lines).strip())]
     if not documents:
         raise HarnessError(
             f"{corpus.path} contains no text. {notes.sentences[0] if notes.sentences else 'It is empty.'}"
@@ -228,7 +233,9 @@ def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
     return array
 
 
-def _text_pairs(path: Path, tokenizer_json: str, size: PairSize, notes: Notes) -> tuple[Tokens, Tokens, Ints, int]:
+def _text_pairs(
+    path: Path, tokenizer_json: str, size: PairSize, notes: Notes, *, keeps_line_ends: bool
+) -> tuple[Tokens, Tokens, Ints, int]:
     """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
 
     Returns prefixes, suffixes, the number of the record of each, and how many records there are.
@@ -236,7 +243,7 @@ def _text_pairs(path: Path, tokenizer_json: str, size: PairSize, notes: Notes) -
     tokenizer = parse_tokenizer(tokenizer_json, "the target")
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
     cuts, kept, records = [], [], 0
-    for record in records_in(path, path.name, ("prefix", "suffix"), notes):
+    for record in records_in(path, path.name, ("prefix", "suffix"), notes, keeps_line_ends=keeps_line_ends):
         records += 1
         prefix, suffix = record.texts
         encoding = tokenizer.encode(prefix + suffix, add_special_tokens=False)
@@ -285,4 +292,12 @@ def _sampled(
             raise HarnessError(f"{source} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
     require_context(models, prefixes.shape[1] + suffixes.shape[1])
     rows = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
-    return Pairs(prefixes[rows], suffixes[rows], tokenizer, prefixes.shape[1], rows=rows, source_rows=len(prefixes))
+    return Pairs(
+        prefixes[rows],
+        suffixes[rows],
+        tokenizer,
+        prefixes.shape[1],
+        notes=first_token_notes(prefixes[rows], models),
+        rows=rows,
+        source_rows=len(prefixes),
+    )

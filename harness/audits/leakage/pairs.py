@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.core.arrays import Ints, Tokens
 from harness.core.audit import AuditInputs
-from harness.corpora.text_files import parse_tokenizer
+from harness.core.tokenizers import parse_tokenizer
 
 
 @dataclass(frozen=True)

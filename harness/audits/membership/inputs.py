@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.audits.membership.params import MembershipParams
-from harness.audits.models import Model, load_text_tokenizer, require_context, shared_tokenizer
+from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context, shared_tokenizer
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_name
 from harness.core.arrays import Bools, Ints
 from harness.core.audit import AuditInputs
 from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
-from harness.corpora.documents import documents_in
 from harness.corpora.text_files import Notes
 
 NEAR_COPY_WINDOW = 16
@@ -111,13 +110,14 @@ def read_documents(
     shots = [ids for _, _, ids in chosen[1][:number]]
     chosen = [chosen[0][:limit], chosen[1][number : number + limit]]
     rows = [(one, is_member) for side, is_member in zip(chosen, (True, False), strict=True) for one in side]
+    firsts = np.array([[ids[0]] for (_, _, ids), _ in rows])
     return Documents(
         [ids for (_, _, ids), _ in rows],
         [tokenizer.decode(ids.tolist(), skip_special_tokens=False) for (_, _, ids), _ in rows],
         [name for (name, _, _), _ in rows],
         np.array([is_member for _, is_member in rows]),
         np.concatenate([np.empty(0, np.int64), *shots]),
-        notes.sentences,
+        [*notes.sentences, *first_token_notes(firsts, models)],
     ).to_inputs()
 
 
@@ -132,6 +132,6 @@ def _documents(source: Source, tokenizer: object, notes: Notes) -> Iterator[tupl
             yield f"{source.name}, example {number}", row
         return
     assert isinstance(source, CorpusFiles)
-    for document in documents_in(source.path, field=source.field, split=source.split, notes=notes):
+    for document in source.documents(notes):
         text = "".join(document.lines)
         yield document.name, np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int64)

@@ -44,7 +44,8 @@ class Dataset:
     prompts, suffixes: [n] texts. documents: distinct names. document: [n] index into `documents`. number: [n] place of
     a paragraph in its document, from 1. occurrences: [n] how often its side contains it. is_control: [n]. is_shared:
     [n] the other side contains a long run of its words. prompt_length: words of a prompt, None for a round's own
-    prefixes. notes: sentences about skipped input.
+    prefixes. notes: sentences about skipped input. has_special_tokens: the texts are decoded tokens of a round, in
+    which the name of a special token stands for the token.
     """
 
     prompts: list[str]
@@ -59,6 +60,7 @@ class Dataset:
     control_counts: ReadCounts | None
     prompt_length: int | None
     notes: Sequence[str] = ()
+    has_special_tokens: bool = False
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -77,6 +79,7 @@ class Dataset:
                 **{name: getattr(self, name) for name in _ARRAYS},
                 "readings": np.array(counts, np.int64),
                 "prompt_length": np.array([self.prompt_length or 0], np.int64),
+                "has_special_tokens": np.array([self.has_special_tokens]),
             },
         )
 
@@ -92,6 +95,7 @@ class Dataset:
             control_counts=counts[1] if len(counts) > 1 else None,
             prompt_length=int(inputs.arrays["prompt_length"][0]) or None,
             notes=inputs.texts["notes"],
+            has_special_tokens=bool(inputs.arrays["has_special_tokens"][0]),
         )
 
 

@@ -1,6 +1,7 @@
 """Read a corpus and a control into the dataset that the audit measures."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,13 +12,12 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.round_text import Cutting, has_unseen_text, round_paragraphs, unseen_paragraphs
 from harness.audits.sequence.sampling import Paragraph, Sample, sample_paragraphs
 from harness.audits.sequence.similarity import shared_runs
-from harness.audits.sequence.words import cut_after, paragraphs_of, word_spans
+from harness.audits.sequence.words import cut_after, lacks_spaces, paragraphs_of, word_spans
 from harness.audits.sources import CorpusFiles, Source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import pluralize
-from harness.corpora.documents import documents_in
 from harness.corpora.text_files import Notes
 
 PROMPT_LENGTH = 35
@@ -64,7 +64,14 @@ def read_inputs(
 
     def sampled(name: str, paragraphs: Iterable[Paragraph]) -> Sample:
         sample = sample_paragraphs(_with_progress(paragraphs, on_progress), limit=params.limit, seed=seed)
-        return sample if sample.paragraphs else _fail(name, sample, cutting, notes)
+        if not sample.paragraphs:
+            _fail(name, sample, cutting, notes)
+        if lacks_spaces(f"{cut.prompt} {cut.suffix}" for each in sample.paragraphs if (cut := each.cut)):
+            raise HarnessError(
+                f"{name} is in a script without spaces between words, and prompts and thresholds count words. Split "
+                "the text into words with spaces."
+            )
+        return sample
 
     corpus = sampled(_name(source), _paragraphs(source, cutting, notes))
     other = None
@@ -72,7 +79,8 @@ def read_inputs(
         other = sampled(_name(control), _paragraphs(control, cutting, notes))
     elif isinstance(source, Round) and has_unseen_text(source):
         other = sampled("unseen text", unseen_paragraphs(source, cutting))
-    return _dataset(corpus, other, length, notes.sentences).to_inputs()
+    dataset = _dataset(corpus, other, length, notes.sentences)
+    return replace(dataset, has_special_tokens=isinstance(source, Round)).to_inputs()
 
 
 def _paragraphs(source: Source, cutting: Cutting, notes: Notes) -> Iterator[Paragraph]:
@@ -87,7 +95,7 @@ def _file_paragraphs(files: CorpusFiles, cutting: Cutting, notes: Notes) -> Iter
         raise HarnessError(
             f"prefixes of a round differ in length, and prompts from {files.path} need one. Set --prompt-length."
         )
-    for document in documents_in(files.path, field=files.field, split=files.split, notes=notes):
+    for document in files.documents(notes):
         for number, text in enumerate(paragraphs_of(document.lines), start=1):
             cut = cut_after(text, length, longest)
             is_shortened = cut is not None and len(word_spans(text, length + longest + 1)) > length + longest
@@ -109,7 +117,11 @@ def _fail(name: str, sample: Sample, cutting: Cutting, notes: Notes) -> NoReturn
     """Raise the error for a side without a usable paragraph."""
     if number := sample.counts.paragraphs:
         length = cutting.prompt_length
-        wanted = "words on both sides of its cut" if length is None else f"more than {length} words"
+        wanted = (
+            "words (text between spaces) on both sides of its cut"
+            if length is None
+            else f"more than {length} words (text between spaces)"
+        )
         advice = "Use longer paragraphs" + (" or a smaller --prompt-length" if length and length > 1 else "")
         raise HarnessError(f"{name} contains {pluralize(number, 'paragraph')}, none of which has {wanted}. {advice}.")
     raise HarnessError(f"{name} contains no paragraph. {notes.sentences[0] if notes.sentences else 'It is empty.'}")

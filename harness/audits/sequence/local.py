@@ -13,7 +13,7 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.words import first_words, words_of
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError
-from harness.corpora.text_files import load_tokenizer
+from harness.core.tokenizers import load_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -37,9 +37,7 @@ class LocalCompleter:
             raise HarnessError("the target has no tokenizer.json, which the sequence audit needs. Add the file.")
         self._target = target
         self._policy = params.policy
-        self._tokenizer = load_tokenizer(target.tokenizer_file)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._tokenizer = load_tokenizer(target.tokenizer_file, reads_special_tokens=dataset.has_special_tokens)
         self._prompts = list(_encode(self._tokenizer, dataset.prompts))
         suffixes = _encode(self._tokenizer, (f" {text}" for text in dataset.suffixes))
         self._needed = np.array([len(ids) for ids in suffixes], np.int64)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.endpoint.client import Answer, Endpoint
+from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint
 from harness.audits.sequence.completion import Completion, State, shuffled
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
@@ -26,6 +26,10 @@ CHAT_INSTRUCTION = (
 )
 """The message that asks a chat model to continue a prompt."""
 
+_TEXT_PARTS = ("text", "output_text")
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_BEGIN_OF_REASONING, _END_OF_REASONING = "<think>", "</think>"
+_REASONING = "spends all tokens on reasoning. Turn reasoning off on the server or choose another model"
 _BYTES_PER_TOKEN = 2
 _MARGIN, _MOST_TOKENS = 16, 4_096
 _SINGLE_TOKENS = re.compile(r"[!-@\[-`{-~]")
@@ -101,7 +105,24 @@ def _completion_text(answer: Any) -> str:
 
 
 def _chat_text(answer: Any) -> str:
-    return _text(answer["choices"][0]["message"]["content"])
+    message = answer["choices"][0]["message"]
+    content = message["content"]
+    has_reasoning = any(message.get(name) for name in _REASONING_FIELDS)
+    if isinstance(content, list):
+        texts = [part["text"] for part in content if part.get("type") in _TEXT_PARTS]
+        has_reasoning = has_reasoning or len(texts) < len(content)
+        content = "".join(texts)
+    if isinstance(content, str):
+        # A chat template may put the first tag into the prompt.
+        reasoning, end, text = content.partition(_END_OF_REASONING)
+        is_begun = reasoning.lstrip().startswith(_BEGIN_OF_REASONING)
+        if is_begun or (end and _BEGIN_OF_REASONING not in reasoning):
+            content, has_reasoning = text.lstrip(), True
+    if not content and has_reasoning:
+        raise BadAnswer(_REASONING, is_final=True)
+    if content is None and message.get("refusal"):
+        raise BadAnswer("declines to complete the text", is_final=True)
+    return _text(content)
 
 
 def _text(text: Any) -> str:

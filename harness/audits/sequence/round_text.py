@@ -14,7 +14,7 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_clusters, load_prefixes
 from harness.core.rounds import Round
-from harness.corpora.text_files import load_tokenizer
+from harness.core.tokenizers import load_tokenizer
 from harness.demo import UNSEEN
 
 

@@ -1,8 +1,9 @@
 """Definitions of a word and a paragraph, shared by prompts, suffixes and thresholds.
 
-A word is a run of characters without whitespace, as Unicode defines it. Words are compared exactly: case and
-punctuation count, because a model that recites a text recites them too. Blank lines separate paragraphs; a line break
-inside a paragraph is whitespace like any other.
+A word is a run of characters without whitespace, as Unicode defines it. Text in a script that has no spaces between
+words must be split into words before. Words are compared exactly: case and punctuation count, because a model that
+recites a text recites them too. Blank lines separate paragraphs; a line break inside a paragraph is whitespace like any
+other.
 """
 
 import re
@@ -11,6 +12,12 @@ from itertools import islice
 from typing import NamedTuple
 
 _WORD = re.compile(r"\S+")
+_IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+"""Chinese characters and Japanese kana, whose words have one to four."""
+_SYLLABLES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""Thai, Lao, Burmese and Khmer."""
+_MOST_IDEOGRAPHS, _MOST_SYLLABLES = 4, 8
+"""Characters of a word, on average, in text that is split into words."""
 MOST_CHARACTERS = 1 << 20
 """Maximum characters of a paragraph. The rest of a longer one is never part of a prompt or a suffix."""
 
@@ -18,6 +25,16 @@ MOST_CHARACTERS = 1 << 20
 def words_of(text: str) -> list[str]:
     """Return the words of `text` in order."""
     return _WORD.findall(text)
+
+
+def lacks_spaces(texts: Iterable[str]) -> bool:
+    """Return True if most words are longer than words are in their script, which has no spaces between words."""
+    words = [word for text in texts for word in words_of(text)]
+    for characters, most in ((_IDEOGRAPHS, _MOST_IDEOGRAPHS), (_SYLLABLES, _MOST_SYLLABLES)):
+        counts = [count for word in words if (count := len(characters.findall(word)))]
+        if 2 * len(counts) > len(words) and sum(counts) > most * len(counts):
+            return True
+    return False
 
 
 def word_spans(text: str, most: int | None = None) -> list[tuple[int, int]]:

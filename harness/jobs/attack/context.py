@@ -1,6 +1,7 @@
 """The context of a running attack: inputs come from its scratch directory, guesses go to the supervisor."""
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -82,12 +83,16 @@ class AttackContext:
     @property
     def target(self) -> "Target":
         if self._target is None:
+            from harness.engine.first_token import first_token_sentence
+
             config = self._request.target
             if config is None:
                 raise HarnessError("the attack reads context.target, but its class says uses_target = False.")
             self._target = self._load(config, "target")
             self._target.calls = self._log
             self._rows_at_load = self._target.rows_at_once
+            if number := int(self._target.runner.has_bos(self.prefixes).sum()):
+                warnings.warn(first_token_sentence(number, len(self.prefixes), self._target.bos_token), stacklevel=2)
             self._report_loaded("target", self._target, config)
         return self._target
 

@@ -96,7 +96,7 @@ def _describe_device(folder: RunFolder, target: TargetRecord) -> str:
     if (loaded := loaded_model(folder, "target")) is None:
         return f"{target.place}, precision {target.dtype}, {target.threads} threads"
     name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
-    first = "" if loaded.get("bos_token") is None else f", token {loaded['bos_token']} before every prefix"
+    first = "" if loaded.get("bos_token") is None else f", token {loaded['bos_token']} first in every prefix"
     place = f"{target.place}{name}, {loaded['blocks']} blocks" if target.shards else f"{loaded['device']}{name}"
     return sanitize(
         f"{place}, {loaded['dtype']}, {loaded['threads']} threads, "

@@ -1,5 +1,6 @@
 """Help, common options, exit codes and errors, which all commands share."""
 
+import io
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from harness.cli.app import PANELS, app, load_command
+from harness.cli.app import PANELS, app, load_command, main
 from harness.cli.typer_classes import EXIT_CODES, summary_of
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.tui.recorded import recorded_run
@@ -174,3 +175,13 @@ def test_doctor_fails_if_something_needed_is_missing(
     done = harness("doctor", "--json")
     assert done.code == code
     assert done.json["missing"] == ([] if sandbox_works else ["sandbox"])
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_a_stdout_that_is_not_utf_8_gets_question_marks(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    monkeypatch.setattr(sys, "argv", ["harness", "audit", "book", "--help"])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert ending.value.code == 0 and b"Usage: harness audit book" in written.getvalue()

@@ -13,7 +13,9 @@ from harness.corpora.documents import documents_in
 from harness.corpora.text_files import Notes
 
 
-def read(path: Path, field: str = "text", split: str | None = None) -> tuple[list[tuple[str, list[str]]], list[str]]:
+def read(
+    path: Path, field: str | None = None, split: str | None = None
+) -> tuple[list[tuple[str, list[str]]], list[str]]:
     notes = Notes()
     found = documents_in(path, field=field, split=split, notes=notes)
     return [(document.name, list(paragraphs_of(document.lines))) for document in found], notes.sentences
@@ -117,6 +119,16 @@ def test_a_data_set_with_splits_is_read_by_its_split(tmp_path: Path) -> None:
         read(tmp_path / "sets", split="dev")
 
 
+@pytest.mark.parametrize("splits", ["5", '{"train": 1}', "[]", "[5, null]", '"train"', '["..", "a/b", ""]', "null"])
+def test_splits_without_names_are_refused(tmp_path: Path, splits: str) -> None:
+    save_arrow_set(tmp_path / "sets" / "train", ["one"])
+    (tmp_path / "state.json").write_text("{}")
+    (tmp_path / "sets" / "dataset_dict.json").write_text(f'{{"splits": {splits}}}')
+    for split in (None, "..", "train"):
+        with pytest.raises(HarnessError, match="names no splits"):
+            read(tmp_path / "sets", split=split)
+
+
 def test_a_damaged_arrow_file_is_skipped_and_the_next_is_read(tmp_path: Path) -> None:
     save_arrow_set(tmp_path / "set", ["one", "two"], files=2)
     (tmp_path / "set" / "data-00000-of-00002.arrow").write_bytes(b"nothing of the sort")
@@ -171,6 +183,17 @@ def test_the_csv_field_limit_of_the_process_is_restored(tmp_path: Path, name: st
     ((_, (paragraph,)),), notes = read(tmp_path / name)
     assert len(paragraph) > 200_000 and notes == []
     assert csv.field_size_limit() == usual
+
+
+def test_two_tables_with_long_fields_are_read_in_turn(tmp_path: Path) -> None:
+    usual = csv.field_size_limit()
+    for name, rows in (("a.csv", 1), ("b.csv", 3)):
+        (tmp_path / name).write_text("text\n" + ("word " * 50_000 + "\n") * rows)
+    notes = Notes()
+    first, second = (documents_in(tmp_path / name, field=None, split=None, notes=notes) for name in ("a.csv", "b.csv"))
+    read = [next(second), *first, *second]
+    assert [document.name for document in read] == ["b.csv:2", "a.csv:2", "b.csv:3", "b.csv:4"]
+    assert notes.sentences == [] and csv.field_size_limit() == usual
 
 
 def test_a_tsv_has_no_quotes(tmp_path: Path) -> None:

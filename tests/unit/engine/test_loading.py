@@ -125,6 +125,36 @@ def test_the_target_sees_the_first_token_of_its_tokenizer(device, folders, tmp_p
         target.sample(prefixes, length=52)
 
 
+@pytest.mark.parametrize("name", ["neo", "gemma2"])
+def test_prefixes_that_begin_with_the_first_token_have_it_once(folders, tmp_path, prefixes, name):
+    folder = Path(shutil.copytree(folders[name], tmp_path / "model"))
+    tokenizer = _tokenizer()
+    tokenizer.post_processor = TemplateProcessing(single="[B] $A", special_tokens=[("[B]", 5)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    target, plain = load_on("cpu", folder), load_on("cpu", folders[name])
+    given = np.where(np.arange(len(prefixes))[:, None] % 3 == 0, prefixes, 7)
+    given[:, 0] = np.where(np.arange(len(given)) % 2, 5, 8)
+    suffixes = prefixes[:, :6]
+    expected = np.empty((len(given), 6))
+    for has, seen in ((True, given), (False, np.column_stack([np.full(len(given), 5), given]))):
+        rows = (given[:, 0] == 5) == has
+        expected[rows] = plain.score(seen[rows], suffixes[rows]).token_logprobs
+    assert np.allclose(target.score(given, suffixes).token_logprobs, expected, atol=1e-4)
+    for found in (target.sample(given, length=6, trials=2), target.search(given, width=2, length=6)):
+        again = np.empty((len(found.row), 6))
+        for has, seen in ((True, given), (False, np.column_stack([np.full(len(given), 5), given]))):
+            rows = (given[found.row, 0] == 5) == has
+            again[rows] = plain.score(seen[found.row][rows], found.suffixes[rows]).token_logprobs
+        assert np.allclose(found.token_logprobs, again, atol=1e-4)
+    prompt = PrefixView(prompt=np.random.default_rng(1).normal(size=(2, 32)))
+    begun = given[given[:, 0] == 5]
+    assert np.allclose(
+        target.score(begun, suffixes[: len(begun)], prompt).token_logprobs,
+        target.score(begun[:, 1:], suffixes[: len(begun)], prompt).token_logprobs,
+        atol=1e-4,
+    )
+
+
 def test_a_first_token_that_the_model_lacks_is_an_error(copied):
     tokenizer = _tokenizer()
     tokenizer.post_processor = TemplateProcessing(single="[B] $A", special_tokens=[("[B]", 61)])
@@ -135,7 +165,7 @@ def test_a_first_token_that_the_model_lacks_is_an_error(copied):
 
 def test_a_tokenizer_that_cannot_be_read_is_an_error(copied):
     (copied / "tokenizer.json").write_text("{}")
-    with pytest.raises(HarnessError, match="the tokenizer cannot be read"):
+    with pytest.raises(HarnessError, match=r"not a tokenizer\.json"):
         load_target(copied, device="cpu")
 
 

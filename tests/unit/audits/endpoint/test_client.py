@@ -134,7 +134,7 @@ def test_a_fatal_status_is_an_error_without_key_or_prompt(status: int, says: str
 def test_a_refused_prompt_is_sent_once(status: int) -> None:
     reply = Reply(status, json.dumps({"error": {"message": KEY, "code": "context_length_exceeded"}}).encode())
     with completions_server(lambda body, number: reply) as server:
-        assert asked(server) == Answer(None, f"refuses the prompt (status {status})")
+        assert asked(server) == Answer(None, f"refuses the request (status {status}, context_length_exceeded)")
     assert len(server.bodies) == 1
 
 

@@ -174,7 +174,7 @@ def texts(token: str) -> Reply:
     [
         (Reply(500), "answers with status 500"),
         (Reply(200, b'{"choices": [{"text": "x"}]}'), "returns no log-probabilities of the prompt"),
-        (Reply(400), r"refuses the prompt \(status 400\)\. It may not return log-probabilities of prompts"),
+        (Reply(400), r"refuses the request \(status 400\)\. It may not return log-probabilities of prompts"),
         (Reply(200, b"<html>"), "sends invalid JSON"),
         (Reply(200, b"[]"), "sends JSON without a completion"),
         (Reply(401), "rejects the API key"),

@@ -183,7 +183,7 @@ def moved(body: Body) -> Body:
     [
         (status(500), r"answers with status 500\. The answers so far are kept; resume the audit"),
         (moved, r"tokenizes the prompt differently.*\. The answers so far are kept"),
-        (status(400), r"refuses the prompt \(status 400\)\. The answers so far are kept"),
+        (status(400), r"refuses the request \(status 400\)\. The answers so far are kept"),
     ],
 )
 def test_a_server_that_fails_in_the_middle_ends_the_audit_and_keeps_the_rest(

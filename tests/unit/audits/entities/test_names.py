@@ -181,3 +181,32 @@ def test_names_need_two_lists_or_a_corpus_and_a_query(tmp_path: Path):
         read_inputs(in_train=file, wikidata=file)
     with pytest.raises(HarnessError, match=r"^0 names that the model was trained on are left"):
         read_inputs(in_train=file, out_train=file)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "names"),
+    [
+        ("a.csv", 'name,country\r\nCarl Dorn,DE\r\n"Bell, Anna",UK\r\n', ["Carl Dorn", "Bell, Anna"]),
+        ("a.csv", "country,personLabel\nDE,Carl Dorn\n", ["Carl Dorn"]),
+        ("a.csv", "Carl Dorn\nAnna Bell\n", ["Carl Dorn", "Anna Bell"]),
+        ("a.txt", "name,country\nCarl Dorn,DE\n", ["Carl Dorn"]),
+        ("a.txt", "Dorn, Carl\nBell, Anna\n", ["Dorn, Carl", "Bell, Anna"]),
+        ("a.tsv", '?person\t?personLabel\n<http://x/Q1>\t"Anna \\"A\\" Bell"@en\n', ['Anna "A" Bell']),
+    ],
+)
+def test_names_are_read_from_tables(tmp_path, name, content, names):
+    (tmp_path / name).write_bytes(content.encode())
+    assert read_names(tmp_path / name)[0] == names
+
+
+def test_a_table_whose_column_is_not_clear_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("person,country\nCarl Dorn,DE\n")
+    with pytest.raises(HarnessError, match=r"no column of .* is called name"):
+        read_names(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("header", ["?person\t?personLabel", "person\tpersonLabel"])
+def test_wikidata_results_are_read_as_tsv(tmp_path, header):
+    cells = '<http://x/Q1>\t"Anna Bell"@en\n<http://x/Q2>\t"Carl Dorn"\n<http://x/Q3>\tEva Fuchs\n<http://x/Q4>\tQ4\n'
+    (tmp_path / "a.tsv").write_text(f"{header}\n{cells}")
+    assert wikidata_names(tmp_path / "a.tsv") == ["Anna Bell", "Carl Dorn", "Eva Fuchs"]

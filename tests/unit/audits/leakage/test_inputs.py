@@ -159,7 +159,7 @@ def test_invalid_token_files_are_refused(tmp_path, make, size, sentence):
     [
         ("a.npz", b"not a zip", "not an archive of plain arrays"),
         ("a.jsonl", b"", "It is empty"),
-        ("a.jsonl", b"\xff\xfe\x00", "line 1: not valid JSON"),
+        ("a.jsonl", b"\xff\xfe\x00", "not UTF-16 text"),
         ("a.jsonl", b'{"prefix": "a", "suffix": "b"}', "line 1: fewer than 50 tokens before the suffix"),
         ("a.tsv", b"one\ttwo\n", "no column 'prefix' among 2 columns"),
         ("a.txt", b"text", "Pairs are .npz"),
@@ -205,7 +205,11 @@ def test_an_empty_corpus_is_refused_and_lines_without_text_are_noted(tmp_path):
     (tmp_path / "corpus" / "b.jsonl").write_text('{"text": "Another."}\nno JSON\n{"other": 1}\n')
     found = read_documents(CorpusFiles(tmp_path / "corpus"), [TINY], PairSize(), 4)
     assert list(found.documents) == ["A text.\nOf two lines.", "Another."]
-    assert [note.partition(":")[0] for note in found.notes] == ["Skipped b.jsonl, line 2", "Skipped b.jsonl, line 3"]
+    assert [note.partition(":")[0] for note in found.notes] == [
+        "Skipped b.jsonl, line 2",
+        "Skipped b.jsonl, line 3",
+        "Line ends CR LF or CR became LF in 1 file",
+    ]
 
 
 def test_a_corpus_in_another_encoding_is_refused(tmp_path):

@@ -125,7 +125,7 @@ def test_a_single_paragraph_has_no_partner(tmp_path: Path) -> None:
         ("", r"contains no paragraph\. It is empty\."),
         (
             "only a few words",
-            r"none of which has more than 35 words\. Use longer paragraphs or a smaller --prompt-length\.",
+            r"more than 35 words \(text between spaces\)\. Use longer paragraphs or a smaller --prompt-length\.",
         ),
     ],
 )

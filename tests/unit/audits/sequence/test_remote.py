@@ -1,17 +1,20 @@
 """The sequence audit of an endpoint: the worked example, resume, and faults."""
 
+import json
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.audit import SequenceAudit
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.remote import max_tokens
+from harness.audits.sequence.remote import complete_prompt, max_tokens
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import Interruption
 from tests.completions_server import CompletionsServer, Reply, completion, completions_server
@@ -148,7 +151,97 @@ def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     assert len(server.prompts) == 20
     findings = run.findings()
     assert findings.figures["paragraphs"] == {"completed": 10, "unanswered": 10, "no_room": 0, "pending": 0}
-    assert any("it refuses the prompt (status 400) (10 times)" in sentence for sentence in findings.sentences)
+    assert any("it refuses the request (status 400) (10 times)" in sentence for sentence in findings.sentences)
+
+
+def error(code: str | None, message: str, parameter: str | None = None) -> Reply:
+    body = {"error": {"code": code, "message": message, "param": parameter, "type": "invalid_request_error"}}
+    return Reply(400, body=json.dumps(body).encode())
+
+
+def chat_message(**fields: Any) -> Reply:
+    return Reply(body=json.dumps({"choices": [{"message": fields, "finish_reason": "length"}]}).encode())
+
+
+def answers_of(
+    reply: Callable[[dict[str, Any]], Reply], *, requests: int = 1, **fields: Any
+) -> tuple[list[Answer[str]], list[dict[str, Any]]]:
+    """Return the answers of a chat server to some requests, and the bodies that it got."""
+    settings = {"requests_per_minute": 60_000, "retries": 0, "chat": True} | fields
+    with completions_server(lambda body, number: reply(body)) as server:
+        params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
+        with closing(Endpoint(params, key=None, seed=0)) as endpoint:
+            answers = [complete_prompt(endpoint, params, "Once upon", 10, number) for number in range(requests)]
+        return answers, server.bodies
+
+
+RENAMED = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+
+
+@pytest.mark.parametrize("refusal", [error("unsupported_parameter", RENAMED, "max_tokens"), error(None, RENAMED)])
+def test_a_server_that_renamed_the_token_limit_is_asked_by_its_name(refusal: Reply) -> None:
+    answers, bodies = answers_of(
+        lambda body: refusal if "max_tokens" in body else chat_message(content="a time"), requests=3
+    )
+    assert answers == [Answer("a time")] * 3
+    assert ["max_tokens" in body for body in bodies] == [True, False, False, False]
+    assert all(body["max_completion_tokens"] == 10 for body in bodies[1:])
+
+
+NO_TEMPERATURE = "Unsupported value: 'temperature' does not support 0 with this model."
+
+
+@pytest.mark.parametrize("parameter", ["temperature", None])
+def test_a_server_without_temperature_is_named(parameter: str | None) -> None:
+    (answer,), bodies = answers_of(lambda body: error("unsupported_value", NO_TEMPERATURE, parameter))
+    assert answer.fault == "refuses the request (status 400, unsupported_value: temperature; try --temperature 1)"
+    assert len(bodies) == 1
+
+
+def test_a_parameter_with_its_default_is_left_out_if_it_is_refused() -> None:
+    def reply(body: dict[str, Any]) -> Reply:
+        for name in ("temperature", "top_p"):
+            if name in body:
+                text = f"Unsupported parameter: '{name}' is not supported with this model."
+                return error("unsupported_parameter", text, name)
+        return chat_message(content="a time")
+
+    answers, bodies = answers_of(reply, requests=2, temperature=1.0)
+    assert answers == [Answer("a time")] * 2 and len(bodies) == 4
+    (answer,), _ = answers_of(reply, temperature=0.5)
+    assert answer.fault.startswith("refuses the request (status 400, unsupported_parameter: temperature")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"content": "a time"},
+        {"content": [{"type": "text", "text": "a "}, {"type": "text", "text": "time"}]},
+        {"content": [{"type": "thinking", "thinking": "x"}, {"type": "output_text", "text": "a time"}]},
+        {"content": "<think>They want more.</think>\n\na time"},
+        {"content": "They want more.\n</think>\n\na time"},
+        {"content": "a time", "reasoning_content": "They want more."},
+    ],
+)
+def test_the_text_of_a_message_is_read_from_each_form(fields: dict[str, Any]) -> None:
+    assert answers_of(lambda body: chat_message(**fields))[0] == [Answer("a time")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"content": None, "reasoning_content": "They"}, "spends all tokens on reasoning"),
+        ({"content": "", "reasoning": "They"}, "spends all tokens on reasoning"),
+        ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "They"}]}]}, "spends all tokens"),
+        ({"content": "<think>They want"}, "spends all tokens on reasoning"),
+        ({"content": None, "refusal": "No."}, "declines to complete the text"),
+        ({"content": None}, "sends JSON without a completion"),
+        ({"content": [5]}, "sends JSON without a completion"),
+    ],
+)
+def test_a_message_without_text_is_named(fields: dict[str, Any], says: str) -> None:
+    ((answer,), _) = answers_of(lambda body: chat_message(**fields))
+    assert answer.value is None and answer.fault.startswith(says)
 
 
 @pytest.mark.parametrize(

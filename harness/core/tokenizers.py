@@ -1,0 +1,53 @@
+"""Load a tokenizer.json, in one way for all readers of text."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.core.errors import HarnessError
+from harness.core.text import sanitize, shorten
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+def load_tokenizer(file: Path, *, reads_special_tokens: bool = False) -> "Tokenizer":
+    """Return the tokenizer in a tokenizer.json, as `parse_tokenizer` does. Raises HarnessError if there is none."""
+    try:
+        content = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise HarnessError(f"cannot read {file}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise HarnessError(f"not a tokenizer.json: {file} (not UTF-8 text).") from None
+    return parse_tokenizer(content, str(file), reads_special_tokens=reads_special_tokens)
+
+
+def parse_tokenizer(content: str, where: str, *, reads_special_tokens: bool = False) -> "Tokenizer":
+    """Return the tokenizer described by the content of a tokenizer.json.
+
+    It neither truncates nor pads, whatever the file stores. A text such as `<|endoftext|>` is text like any other,
+    unless `reads_special_tokens` is set. Raises HarnessError that names `where`.
+    """
+    from tokenizers import Tokenizer  # only loaded by what needs one
+
+    try:
+        tokenizer = Tokenizer.from_str(content)
+    except Exception as error:  # tokenizers raises plain Exception for every fault of a file
+        raise HarnessError(f"not a tokenizer.json: {where} ({sanitize(shorten(str(error), 120))}).") from None
+    return plain_tokenizer(tokenizer, reads_special_tokens=reads_special_tokens)
+
+
+def plain_tokenizer(tokenizer: "Tokenizer", *, reads_special_tokens: bool = False) -> "Tokenizer":
+    """Return `tokenizer` without truncation and padding, reading special tokens as `parse_tokenizer` says."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = not reads_special_tokens
+    return tokenizer
+
+
+def added_tokens(tokenizer: "Tokenizer") -> list[int]:
+    """Return the special tokens that the tokenizer puts before every text."""
+    encoding = tokenizer.encode("a")
+    # The mask is 1 for what the tokenizer adds to the text.
+    mask = encoding.special_tokens_mask
+    added: list[int] = encoding.ids[: mask.index(0) if 0 in mask else 0]
+    return added

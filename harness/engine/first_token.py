@@ -1,0 +1,74 @@
+"""The token that a model's tokenizer puts before every text, whichever files declare it."""
+
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
+from harness.core.tokenizers import added_tokens, load_tokenizer
+
+_OTHER_FILES = ("vocab.json", "vocab.txt", "*.model", "tekken.json", "*.tiktoken")
+"""The vocabulary of a tokenizer that has no tokenizer.json."""
+
+
+def first_token(path: Path) -> int | None:
+    """Return the token that the tokenizer in the folder `path` puts before every text, None if it puts none.
+
+    A tokenizer.json decides alone. Without one, the tokenizer that `transformers` builds from the other files decides,
+    such as vocab.json and merges.txt with `add_bos_token` in tokenizer_config.json. A folder without a vocabulary has
+    no first token. Raises HarnessError if a file cannot be read, or if the tokenizer puts several tokens.
+    """
+    if (path / "tokenizer.json").is_file():
+        tokens = added_tokens(load_tokenizer(path / "tokenizer.json"))
+    elif any(any(path.glob(name)) for name in _OTHER_FILES):
+        built = build_tokenizer(path)
+        whole, plain = (built("a", add_special_tokens=is_added)["input_ids"] for is_added in (True, False))
+        tokens = whole[: next((n for n in range(len(whole)) if whole[n : n + len(plain)] == plain), 0)]
+    else:
+        return None
+    if len(tokens) > 1:
+        raise HarnessError(
+            f"the tokenizer puts {len(tokens)} tokens before every text, and only one is supported: {path}. Choose "
+            "another model."
+        )
+    return tokens[0] if tokens else None
+
+
+def first_token_sentence(number: int, rows: int, token: int | None) -> str:
+    """Return a sentence about prefixes that begin with the first token themselves. number: how many of `rows`."""
+    return (
+        f"{number:,} of {rows:,} prefixes begin with token {token}, which the tokenizer puts "
+        "before every text. The model sees it once."
+    )
+
+
+def build_tokenizer(path: Path) -> Any:
+    """Return the tokenizer that `transformers` builds from a folder without tokenizer.json.
+
+    Raises HarnessError if it cannot build one.
+    """
+    from transformers import AutoTokenizer  # slow to import
+
+    try:
+        return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        # A broken file may make the loader raise anything. The user reads one sentence; --debug shows the rest.
+        reason = shorten(" ".join(str(error).split()), 160)
+        raise HarnessError(
+            f"the tokenizer cannot be loaded: {path} ({reason}). Add the tokenizer.json of the model."
+        ) from error
+
+
+def load_offset_tokenizer(path: Path) -> Tokenizer:
+    """Return the tokenizer of the folder `path`, which reports the characters of each token.
+
+    Raises HarnessError if the folder has none.
+    """
+    if (path / "tokenizer.json").exists():
+        return load_tokenizer(path / "tokenizer.json")
+    backend: Tokenizer | None = getattr(build_tokenizer(path), "backend_tokenizer", None)
+    if backend is None:
+        raise HarnessError(f"the tokenizer reports no character offsets: {path}. Add a tokenizer.json to the folder.")
+    return backend
