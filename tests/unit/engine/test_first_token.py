@@ -1,15 +1,18 @@
 """The first token of a tokenizer, whichever files declare it, against the tokenizer that `transformers` builds."""
 
 import json
+import shutil
 
 import pytest
 from tokenizers.processors import TemplateProcessing
 
 from harness.core.errors import HarnessError
 from harness.core.tokenizers import load_tokenizer
-from harness.demo import WEIGHTS
+from harness.demo import SIZES
 from harness.engine.first_token import first_token
+from harness.engine.loading import load_target
 
+WEIGHTS = SIZES[-1].weights
 END = "<|endoftext|>"
 NAMES = {"bos_token": END, "eos_token": END, "unk_token": END, "tokenizer_class": "GPT2Tokenizer"}
 
@@ -57,6 +60,13 @@ def test_the_first_token_is_that_of_transformers(tmp_path, layout, token):
     assert first_token(folder) == token
     with_special = AutoTokenizer.from_pretrained(folder, local_files_only=True, truncation=False)("ab").input_ids
     assert (with_special[:1] == [0]) == (token == 0)
+
+
+def test_the_target_sees_a_first_token_without_tokenizer_json(tmp_path):
+    folder = _folder(tmp_path / "model", has_json=False, config={"add_bos_token": True})
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(WEIGHTS / name, folder)
+    assert load_target(folder, device="cpu", rows_at_once=1).record["bos_token"] == 0
 
 
 def test_a_folder_without_a_vocabulary_has_no_first_token(tmp_path):

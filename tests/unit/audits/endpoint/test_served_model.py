@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from harness.audits.book.audit import BookAudit
 from harness.audits.book.inputs import read_texts
@@ -19,7 +22,7 @@ from harness.audits.endpoint.client import Endpoint
 from harness.audits.endpoint.params import ScoringParams
 from harness.audits.endpoint.probe import Probe
 from harness.audits.leakage.audit import LeakageAudit
-from harness.audits.leakage.inputs import PairSize, round_pairs
+from harness.audits.leakage.inputs import PairSize, file_pairs, round_pairs
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.inputs import read_documents
@@ -49,11 +52,13 @@ def model(request: pytest.FixtureRequest) -> DemoModel:
     return DemoModel(TINY.path, most_logprobs=50, **request.param)
 
 
-def probed(params: ScoringParams, served: CompletionsServer, *, top_k: int, concurrency: int = 4) -> Any:
+def probed(
+    params: ScoringParams, served: CompletionsServer, *, top_k: int, concurrency: int = 4, model: Model = TINY
+) -> Any:
     fields = {"endpoint": served.url, "endpoint_model": "tiny", "requests_per_minute": 60_000, "retries": 0}
     whole = params.model_copy(update=fields | {"concurrency": concurrency})
     with closing(Endpoint(whole, key=None, seed=0)) as endpoint:
-        form, _ = Probe(endpoint, load_text_tokenizer(TINY), top_k=top_k).run()
+        form, _ = Probe(endpoint, load_text_tokenizer(model), top_k=top_k).run()
     return whole.model_copy(update={"form": form})
 
 
@@ -86,6 +91,28 @@ def test_a_leakage_audit_has_the_local_figures(model: DemoModel) -> None:
     assert figures["sequences"] == len(measured)
     assert figures["unmeasured"] == 30 - len(measured)
     assert set(figures["esp"]) == {"greedy", "plain", "top_k"}
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"has_vllm_field": False, "takes_tokens": False, "adds_bos": True}], ids=["tokens", "text"]
+)
+def test_pairs_that_begin_with_the_first_token_have_it_once(tmp_path: Path, fields: dict[str, Any]) -> None:
+    folder = Path(shutil.copytree(TINY.path, tmp_path / "model"))
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.post_processor = TemplateProcessing(single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", 0)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    model = Model("m", folder)
+    ids = np.array(tokenizer.encode(trained_text(2), add_special_tokens=False).ids[:120])
+    prefixes, suffixes = np.stack([ids[:30], ids[60:90]]), np.stack([ids[30:40], ids[90:100]])
+    prefixes[0, 0] = 0
+    np.savez(tmp_path / "pairs.npz", prefixes=prefixes, suffixes=suffixes)
+    inputs = file_pairs(tmp_path / "pairs.npz", [model], PairSize(), limit=9, seed=0).to_inputs()
+    local = InMemory(LeakageAudit(LEAKAGE), inputs, target_configs(folder)).run()
+    with serve(DemoModel(folder, most_logprobs=50, **fields).answer) as served:
+        served_params = probed(LEAKAGE, served, top_k=10, model=model)
+        remote = InMemory(LeakageAudit(served_params), inputs, target_configs(folder)).run()
+    ours, theirs = ({int(row["sequence"]): row["plain"] for row in rows_of(each)} for each in (local, remote))
+    assert ours[0] == pytest.approx(theirs[0], abs=1e-4) and ours[1] == pytest.approx(theirs[1], abs=1e-4)
 
 
 def rows_of(context: InMemory) -> list[dict[str, Any]]:
