@@ -1,11 +1,13 @@
 """The findings of an audit as data: conclusion, figures, tables, charts, passages. They say nothing of rendering."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 
@@ -91,12 +93,35 @@ class ShadedText:
     bounds: tuple[float, ...]
 
 
+def plain_value(value: Any) -> Any:
+    """Convert a cell to text, bool, int, float, None, or a list of these. NaN, which was not measured, becomes None.
+
+    An infinite number was measured, such as the log-probability of an impossible sequence, so it stays.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, float) and value != value:
+        return None
+    if isinstance(value, list | tuple):
+        return [plain_value(item) for item in value]
+    return value
+
+
+def json_value(value: Any) -> Any:
+    """Convert a value for JSON: as `plain_value`, also in mappings, with infinity as "Infinity" or "-Infinity"."""
+    if isinstance(value, Mapping):
+        return {key: json_value(item) for key, item in value.items()}
+    value = plain_value(value)
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    return json.dumps(value) if isinstance(value, float) and math.isinf(value) else value
+
+
 def bars_as_json(chart: BarChart) -> dict[str, Any]:
     """Return the chart as a JSON object: one bar per label and group, null where there is no number."""
 
-    def number(values: NDArray[Any] | None, group: int, label: int) -> float | None:
-        value = math.nan if values is None else float(values[group, label])
-        return value if math.isfinite(value) else None
+    def number(values: NDArray[Any] | None, group: int, label: int) -> Any:
+        return None if values is None else json_value(float(values[group, label]))
 
     bars = [
         {
@@ -115,7 +140,7 @@ def bars_as_json(chart: BarChart) -> dict[str, Any]:
 
 def heat_map_as_json(chart: HeatMap) -> dict[str, Any]:
     """Return the chart as a JSON object; null where there is no number."""
-    values = [[float(value) if math.isfinite(value) else None for value in row] for row in chart.values]
+    values = json_value(np.asarray(chart.values, np.float64))
     return {
         "title": chart.title,
         "rows": list(chart.row_labels),

@@ -87,12 +87,17 @@ class LiveScore:
                 self._merge()
 
     def void(self) -> None:
-        """Note that guesses that were added before became void."""
+        """Note that guesses that were added before became void, so that what they solved is unknown."""
         self._is_stale = True
+        self._is_solved[:] = False
 
     def replace(self, ranked: Guesses) -> None:
         """Take the best of `ranked`, all valid guesses in submission order, as the submission."""
         self._merge()
+        self._is_solved[:] = False
+        self._note_solved(ranked)
+        if self._final is not None:
+            self._note_solved(self._final)
         self._rows = ranked.part(slice(0, self._row_cap))
         self._is_stale = False
 

@@ -52,12 +52,15 @@ def is_storable(text: str) -> bool:
 
 def shorten(text: str, limit: int = 60) -> str:
     """Return `text` cut to at most `limit` characters, with an ellipsis where it was cut."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…" if limit > 0 else ""
 
 
 def shorten_middle(text: str, limit: int) -> str:
     """Return `text` cut to at most `limit` characters in its middle, because paths differ in their last part."""
-    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[1 - limit // 2 :]}"
+    if len(text) <= limit:
+        return text
+    last = max(0, limit // 2 - 1)
+    return f"{text[: limit // 2]}…{text[len(text) - last :]}" if limit > 0 else ""
 
 
 def pluralize(number: int, noun: str) -> str:

@@ -12,13 +12,14 @@ from harness.core.findings import (
     Findings,
     FoundTable,
     HeatMap,
+    KeyFigure,
     LineChart,
     Passage,
     Series,
     Stretch,
+    plain_value,
 )
 from harness.core.redaction import redact_text
-from harness.submit.audit_tables import plain_value
 
 _REVEALING_WORDS, _REVEALING_CHARACTERS = 3, 16
 _NUMBER = re.compile(r"[\s\d.,:%×+\-−–±/()\[\]]*")
@@ -35,7 +36,8 @@ def redact_findings(findings: Findings) -> Findings:
         findings,
         figures=_redact_figures(findings.figures, redactor),
         sentences=[redactor.redact_quotes(sentence) for sentence in findings.sentences],
-        tables=[_redact_table(table) for table in findings.tables],
+        definitions={name: redactor.redact_quotes(text) for name, text in findings.definitions.items()},
+        tables=[_redact_table(table, redactor) for table in findings.tables],
         charts=[_redact_chart(chart, redactor) for chart in findings.charts],
         passages=[_redact_passage(passage, redactor) for passage in findings.passages],
         texts=(),
@@ -52,12 +54,12 @@ def _redact_figures(value: Any, redactor: "_Redactor") -> Any:
     return redactor.redact_label(value) if isinstance(value, str) else value
 
 
-def _redact_table(table: FoundTable) -> FoundTable:
+def _redact_table(table: FoundTable, redactor: "_Redactor") -> FoundTable:
     columns = {
         name: [_redact_cell(plain_value(cell)) for cell in cells] if name in table.text_columns else cells
         for name, cells in table.columns.items()
     }
-    return replace(table, columns=columns)
+    return replace(table, title=redactor.redact_quotes(table.title), columns=columns)
 
 
 def _redact_cell(cell: Any) -> Any:
@@ -72,12 +74,19 @@ def _redact_passage(passage: Passage, redactor: "_Redactor") -> Passage:
 
 
 def _redact_conclusion(conclusion: Conclusion, redactor: "_Redactor") -> Conclusion:
-    question, evidence = redactor.redact_quotes(conclusion.question), redactor.redact_quotes(conclusion.evidence)
-    return replace(conclusion, question=question, evidence=evidence)
+    redact = redactor.redact_quotes
+    return Conclusion(
+        question=redact(conclusion.question),
+        answer=redact(conclusion.answer),
+        evidence=redact(conclusion.evidence),
+        caveat=redact(conclusion.caveat),
+        key_figures=[KeyFigure(*(map(redact, figure))) for figure in conclusion.key_figures],
+    )
 
 
 def _redact_chart(chart: Chart, redactor: "_Redactor") -> Chart:
     redact = redactor.redact_label
+    chart = replace(chart, title=redactor.redact_quotes(chart.title))
     match chart:
         case LineChart():
             return replace(chart, series=[_redact_series(series, redact) for series in chart.series])

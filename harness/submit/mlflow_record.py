@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.findings import Findings
+from harness.core.findings import Findings, plain_value
 from harness.core.redaction import redact_suffix
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.spreadsheets import write_rows
@@ -22,7 +22,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.tags import tags_of
 from harness.submit.audit_page import AuditHeader
-from harness.submit.audit_tables import plain_value, reported_figures
+from harness.submit.audit_tables import reported_figures
 from harness.submit.run_facts import RunFacts
 
 RUN_TAG, SPEC_TAG = "harness.run", "harness.spec_sha256"

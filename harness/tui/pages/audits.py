@@ -13,7 +13,7 @@ from textual.worker import get_current_worker
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.settings import default_round
-from harness.core.text import format_number
+from harness.core.text import format_number, sanitize
 from harness.core.times import day_and_time, format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -125,11 +125,17 @@ class AuditsPage(Vertical, RunActions):
             return
         try:
             found = run_command(["audit", "show", run.id], on_progress=lambda line: None)
-        except HarnessError:
-            found = None
+        except HarnessError as error:
+            # Not stored, so that the next visit asks again.
+            self.call_later(self._show_failure, run.id, str(error))
+            return
         self._answers[run.id, run.status, run.guesses] = verdict(found or {})
         if not worker.is_cancelled:
             self.call_later(self._show_figures)
+
+    def _show_failure(self, id_: str, reason: str) -> None:
+        if id_ == self.table.key_under_cursor:
+            self.query_one("#answer-text", Static).update(sanitize(reason))
 
     @on(ListTable.Opened, "#audits")
     def _open(self, event: ListTable.Opened) -> None:
