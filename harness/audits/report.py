@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.core.arrays import Floats
-from harness.core.findings import BarChart, FoundTable, plain_value
+from harness.core.findings import BarChart, FoundTable
 from harness.core.intervals import wilson
-from harness.core.text import format_percent
+from harness.core.text import format_percent, plain_value
 
 NORMAL_975 = NormalDist().inv_cdf(0.975)
 Row = Mapping[str, Any]

@@ -11,8 +11,9 @@ from harness.cli.options import recorded_values
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say, shorten_middle
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
-from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json, plain_value
+from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
 from harness.core.rows import no_rows
+from harness.core.text import plain_value
 from harness.jobs.audit.reader import AuditReader
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.errors import as_harness_error

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from harness.core.findings import json_value
 from harness.core.text import align_columns as align_columns
+from harness.core.text import json_value
 from harness.core.text import pluralize as pluralize
 from harness.core.text import sanitize as sanitize
 from harness.core.text import shorten_middle as shorten_middle

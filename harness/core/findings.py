@@ -1,7 +1,5 @@
 """The findings of an audit as data: conclusion, figures, tables, charts, passages. They say nothing of rendering."""
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from harness.core.text import json_value
 
 
 class Series(NamedTuple):
@@ -91,30 +91,6 @@ class ShadedText:
     text: str
     values: NDArray[Any]
     bounds: tuple[float, ...]
-
-
-def plain_value(value: Any) -> Any:
-    """Convert a cell to text, bool, int, float, None, or a list of these. NaN, which was not measured, becomes None.
-
-    An infinite number was measured, such as the log-probability of an impossible sequence, so it stays.
-    """
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, float) and value != value:
-        return None
-    if isinstance(value, list | tuple):
-        return [plain_value(item) for item in value]
-    return value
-
-
-def json_value(value: Any) -> Any:
-    """Convert a value for JSON: as `plain_value`, also in mappings, with infinity as "Infinity" or "-Infinity"."""
-    if isinstance(value, Mapping):
-        return {key: json_value(item) for key, item in value.items()}
-    value = plain_value(value)
-    if isinstance(value, list):
-        return [json_value(item) for item in value]
-    return json.dumps(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def bars_as_json(chart: BarChart) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from harness.core.findings import (
     Passage,
     Series,
     Stretch,
-    plain_value,
 )
 from harness.core.redaction import redact_text
+from harness.core.text import plain_value
 
 _REVEALING_WORDS, _REVEALING_CHARACTERS = 3, 16
 _NUMBER = re.compile(r"[\s\d.,:%×+\-−–±/()\[\]]*")
@@ -32,11 +32,12 @@ def redact_findings(findings: Findings) -> Findings:
     the words in their cells. Whole texts are left out.
     """
     redactor = _Redactor(findings)
+    redact = redactor.redact_quotes
     return replace(
         findings,
         figures=_redact_figures(findings.figures, redactor),
-        sentences=[redactor.redact_quotes(sentence) for sentence in findings.sentences],
-        definitions={name: redactor.redact_quotes(text) for name, text in findings.definitions.items()},
+        sentences=[*map(redact, findings.sentences)],
+        definitions={redact(term): redact(text) for term, text in findings.definitions.items()},
         tables=[_redact_table(table, redactor) for table in findings.tables],
         charts=[_redact_chart(chart, redactor) for chart in findings.charts],
         passages=[_redact_passage(passage, redactor) for passage in findings.passages],
@@ -89,10 +90,12 @@ def _redact_chart(chart: Chart, redactor: "_Redactor") -> Chart:
     chart = replace(chart, title=redactor.redact_quotes(chart.title))
     match chart:
         case LineChart():
-            return replace(chart, series=[_redact_series(series, redact) for series in chart.series])
+            series = [_redact_series(series, redact) for series in chart.series]
+            return replace(chart, x_label=redact(chart.x_label), y_label=redact(chart.y_label), series=series)
         case BarChart():
             return replace(
                 chart,
+                y_label=redact(chart.y_label),
                 labels=[*map(redact, chart.labels)],
                 groups=[*map(redact, chart.groups)],
                 controls=(*map(redact, chart.controls),),

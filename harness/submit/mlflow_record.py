@@ -10,12 +10,12 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.findings import Findings, plain_value
+from harness.core.findings import Findings
 from harness.core.redaction import redact_suffix
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.spreadsheets import write_rows
 from harness.core.submission import write_submission
-from harness.core.text import sanitize, shorten
+from harness.core.text import plain_value, sanitize, shorten
 from harness.jobs.attack.results import scorecard_text
 from harness.jobs.audit.reader import AuditFigure
 from harness.runs.folder import RunFolder

@@ -17,12 +17,22 @@ OFFSETS = ROOT / ".surrogates" / "offsets"
 OFFSETS_ROUND = ROOT / "tests" / "rounds" / "surrogate-offsets.toml"
 
 
+def is_surrogate() -> bool:
+    """Return True if the surrogate is measured, for which figures are required."""
+    return target_name() == "surrogate"
+
+
+def target_name() -> str:
+    """Return which target is measured, `surrogate` or `demo`, as BENCH_TARGET says."""
+    return os.environ.get("BENCH_TARGET", "surrogate")
+
+
 def surrogate_or_demo() -> tuple[Round, Path]:
     """Return the round and the directory of the target that BENCH_TARGET names: `surrogate`, the default, or `demo`.
 
     Raises HarnessError if the surrogate is missing, because figures of another target are not comparable.
     """
-    name = os.environ.get("BENCH_TARGET", "surrogate")
+    name = target_name()
     if name == "demo":
         return load_round("demo"), resolve_target("demo").path
     if name != "surrogate" or (missing := what_is_missing(SURROGATE)):

@@ -22,9 +22,9 @@ from harness.audits.near_results import near_figures, near_sentence, near_table
 from harness.audits.report import Estimate, table_of
 from harness.core.arrays import Bools
 from harness.core.audit import RowsOf
-from harness.core.findings import Findings, FoundTable, Marked, Passage, Stretch, json_value
+from harness.core.findings import Findings, FoundTable, Marked, Passage, Stretch
 from harness.core.paths import model_names
-from harness.core.text import format_bound, format_number, pluralize
+from harness.core.text import format_bound, format_number, json_value, pluralize
 
 _SHOWN_PASSAGES, _MOST_PASSAGES = 20, 1_000
 _CONTEXT, _LONGEST_SHOWN = 120, 2_000

@@ -34,10 +34,9 @@ from harness.core.findings import (
     Passage,
     Series,
     Stretch,
-    json_value,
 )
 from harness.core.paths import model_names
-from harness.core.text import format_interval, format_percent, format_score, pluralize
+from harness.core.text import format_interval, format_percent, format_score, json_value, pluralize
 
 QUESTION = "Did memorization change?"
 DEFINITIONS = {

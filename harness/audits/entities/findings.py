@@ -16,9 +16,9 @@ from harness.audits.entities.results import ModelResult, model_result
 from harness.audits.entities.statistics import GroupMean, rank_correlation
 from harness.audits.report import Row, finite_mean, table_of
 from harness.core.audit import AuditInputs, RowsOf
-from harness.core.findings import Findings, FoundTable, json_value
+from harness.core.findings import Findings, FoundTable
 from harness.core.paths import model_names
-from harness.core.text import format_interval, format_number, format_percent, pluralize
+from harness.core.text import format_interval, format_number, format_percent, json_value, pluralize
 
 
 def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:

@@ -30,9 +30,9 @@ from harness.audits.report import Row, Share, table_of
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Findings, FoundTable, Passage, Stretch, json_value
+from harness.core.findings import Findings, FoundTable, Passage, Stretch
 from harness.core.paths import model_names
-from harness.core.text import format_number
+from harness.core.text import format_number, json_value
 
 _SETTING_COLUMNS = ("model", "parameters", "prefix_tokens", "sequences")
 _SHOWN_MATCHES = 20

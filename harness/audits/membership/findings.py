@@ -20,9 +20,9 @@ from harness.audits.membership.word_shift import FOLDS, PERMUTATIONS
 from harness.audits.report import bar_chart, table_of
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
-from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series, json_value
+from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
 from harness.core.paths import model_names
-from harness.core.text import format_bound, format_interval, format_p_value, format_score, pluralize
+from harness.core.text import format_bound, format_interval, format_p_value, format_score, json_value, pluralize
 
 QUESTION = "Can the members of the training data be told from other texts?"
 DEFINITIONS = {

@@ -26,8 +26,8 @@ from harness.audits.sequence.similarity import mark_common_runs
 from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Chart, Findings, FoundTable, LineChart, Marked, Passage, Series, Stretch, json_value
-from harness.core.text import pluralize
+from harness.core.findings import Chart, Findings, FoundTable, LineChart, Marked, Passage, Series, Stretch
+from harness.core.text import json_value, pluralize
 
 _MOST_PASSAGES = 10
 _SHORTEST_RUN = 5

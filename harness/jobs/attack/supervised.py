@@ -19,7 +19,6 @@ from harness.core.rows import columns_from_frame
 from harness.core.spec import TargetRecord
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.request import AttackRequest, ModelRequest, write_inputs, write_state
-from harness.jobs.attack.results import ranked_guesses
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -117,7 +116,7 @@ class Job(BaseJob[AttackSpec]):
         self._intake.has_changed = False
         if self._live.is_stale:
             with GuessReader.of_run(self.folder, self.spec) as reader:
-                self._live.replace(ranked_guesses(self.spec, reader))
+                self._live.replace(reader.guesses())
         point = self._live.point()
         cost = time.thread_time() - before
         self._score_due = at + max(_SCORE_INTERVAL_SECONDS, cost / _SCORE_SHARE_OF_A_CORE)

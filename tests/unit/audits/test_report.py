@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from harness.audits.report import table_of
-from harness.core.findings import json_value
+from harness.core.text import json_value
 
 
 def test_numpy_values_become_json() -> None:

@@ -14,7 +14,8 @@ REPLICATES = st.lists(st.integers(-6, 6), min_size=2, max_size=120).map(lambda v
 
 
 def bootstrap_of(replicates, difference=0.0):
-    return PairedBootstrap.of(difference, [replicates], [np.zeros(len(replicates))], unit=Unit.EXAMPLE, units=50)
+    second = np.full(len(replicates), 0.4)
+    return PairedBootstrap.of(difference, [replicates + second], [second], unit=Unit.EXAMPLE, units=50)
 
 
 @given(P_VALUES)

@@ -20,10 +20,12 @@ from tests.unit.audits.in_memory import InMemory, Killed
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 
 
-def audit_of(server: CompletionsServer, path: Path, batches: int | None = None, **fields: Any) -> InMemory:
+def audit_of(
+    server: CompletionsServer, path: Path, batches: int | None = None, control: Path | None = None, **fields: Any
+) -> InMemory:
     settings = {"requests_per_minute": 60_000, "retries": 0, "prompt_length": 3} | fields
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
-    inputs = read_inputs(CorpusFiles(path), None, params, seed=0)
+    inputs = read_inputs(CorpusFiles(path), control and CorpusFiles(control), params, seed=0)
     return InMemory(SequenceAudit(params), inputs, api_key="sk-x", batches=batches)
 
 
@@ -203,14 +205,10 @@ def test_completions_that_end_early_count_as_failures(tmp_path: Path, has_contro
         place = int(body["prompt"].split("x")[0].removeprefix("w"))
         return continued(body, number) if place < 10 else completion(" The end.")
 
-    corpus = counting_corpus(tmp_path / "corpus.txt", 40)
-    options: dict[str, Any] = {}
-    if has_control:
-        text = counting_corpus(tmp_path / "control.txt", 80).read_text().split("\n\n")[40:]
-        (tmp_path / "control.txt").write_text("\n\n".join(text))
-        options["control"] = tmp_path / "control.txt"
+    corpus, control = counting_corpus(tmp_path / "corpus.txt", 40), tmp_path / "control.txt"
+    control.write_text("\n\n".join(counting_corpus(control, 80).read_text().split("\n\n")[40:]))
     with completions_server(reply) as server:
-        run = audit_of(server, corpus, **options)
+        run = audit_of(server, corpus, control=control if has_control else None)
         run.run()
     found = run.findings()
     for threshold, rates in found.figures["rates"].items():
@@ -219,7 +217,7 @@ def test_completions_that_end_early_count_as_failures(tmp_path: Path, has_contro
         if has_control:  # Fisher's exact test of 10 of 40 and 0 of 40
             assert rates["p_value"] == pytest.approx(hypergeom.sf(9, 80, 40, 10))
     assert found.conclusion is not None and found.conclusion.answer in ("Probably", "Possibly")
-    assert "25 % of its completions pass" in found.conclusion.evidence
+    assert "25.0 % of its completions pass" in found.conclusion.evidence
 
 
 def test_only_an_endpoint_needs_the_network() -> None:
