@@ -24,7 +24,7 @@ def token_dtype(vocabulary: int) -> np.dtype[np.unsignedinteger]:
     return np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
 
 
-def is_storable(dtype: np.dtype[Any]) -> bool:
+def is_storable_dtype(dtype: np.dtype[Any]) -> bool:
     """Return True if the bytes of an array and the text of its dtype say everything about it.
 
     That is so for numbers, booleans, texts of a fixed length, times and raw bytes. It is not for Python objects and

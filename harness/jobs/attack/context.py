@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.core.arrays import Ints, Tokens, is_storable, token_dtype
+from harness.core.arrays import Ints, Tokens, is_storable_dtype, token_dtype
 from harness.core.attack import GUESS_STAGE, Batch
 from harness.core.errors import HarnessError
 from harness.core.frames import MAX_BODY_BYTES
@@ -207,7 +207,7 @@ class AttackContext:
 
     def keep(self, name: str, array: ArrayLike) -> None:
         values = np.array(array, order="C")
-        if not is_storable(values.dtype):
+        if not is_storable_dtype(values.dtype):
             raise HarnessError(
                 f"context.keep({shorten(name)!r}): an array of {values.dtype} cannot be stored. "
                 "Convert it to numbers or text of a fixed length."

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness.core.arrays import is_storable, token_dtype
+from harness.core.arrays import is_storable_dtype, token_dtype
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.frames import Frame
 from harness.core.guesses import GUESSES, Guesses, find_fault
@@ -172,7 +172,7 @@ class GuessIntake(Intake):
             dtype = np.dtype(str(frame.fields["dtype"])[:_LONGEST_DTYPE])
         except (TypeError, ValueError, SyntaxError):
             raise IntakeError("a kept array without a dtype") from None
-        if not is_storable(dtype) or content.dtype != np.uint8 or content.ndim != 1:
+        if not is_storable_dtype(dtype) or content.dtype != np.uint8 or content.ndim != 1:
             raise IntakeError(f"a kept array of {dtype}")
         if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != content.size:
             raise IntakeError("a kept array whose shape does not match its size")
