@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rows import Kind, table
 from harness.jobs.audit.context import WorkerAuditContext
@@ -13,6 +14,7 @@ from harness.jobs.audit.context import WorkerAuditContext
 
 def test_rows_after_a_loop_that_was_left_belong_to_no_batch(tmp_path: Path) -> None:
     sent: list[str] = []
+    AuditInputs().write(tmp_path)
     request = SimpleNamespace(
         seed=0,
         inputs=tmp_path,
