@@ -1,6 +1,7 @@
 """docs/reference/json.md describes what the commands print: it is compared with real output."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
