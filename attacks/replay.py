@@ -3,13 +3,14 @@
 This attack needs no target. A folder that the official script wrote contains `generations/0.npy`, … (int [examples,
 prefix + suffix]) and `losses/0.npy`, … (float [examples, 1]). The attack repeats the official choice: of the first
 `trials` trials the one with the lowest loss, or the first of equal ones, and submits the lowest losses first. The
-script sorts trials by file name as text, so 10 comes before 2, and so does this attack. The rows of a CSV are submitted
-unchanged.
+first trials are those with the lowest numbers, as in a run of the script that generates them. A run of the script that
+reads saved files sorts their names as text, so that 10 comes before 2; `order=text` repeats such a run. The rows of a
+CSV are submitted unchanged.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,19 @@ from harness import Attack, Context, Field, Guesses, HarnessError, Params
 from harness.core.arrays import Floats, Tokens, mapped_array
 from harness.core.submission_reader import SubmissionRules, read_submission
 
-_ANY_EXAMPLE = 1 << 32  # A CSV of a whole round may be replayed on some of its examples.
+_ANY_NUMBER = (
+    1 << 32
+)  # A CSV of a whole round may be replayed on some of its examples. The round's row cap cuts the rows.
 
 
 class ReplayParams(Params):
     source: Path = Field(description="A folder that the official baseline wrote, or a submission CSV.")
-    trials: int | None = Field(None, ge=1, description="Recorded trials to use, in the official order; none for all.")
+    trials: int | None = Field(None, ge=1, description="Recorded trials to use, the first ones; none for all.")
+    order: Literal["number", "text"] = Field(
+        "number",
+        description="Order of trials by file name. `text` is that of the official script where it reads saved files: "
+        "0, 1, 10, 2.",
+    )
 
 
 class Replay(Attack[ReplayParams]):
@@ -41,7 +49,7 @@ class Replay(Attack[ReplayParams]):
             yield from self._recorded_submission(context)
 
     def _recorded_trials(self, context: Context) -> Iterator[Guesses]:
-        chosen = chosen_suffixes(self.params.source, self.params.trials, context)
+        chosen = chosen_suffixes(self.params, context)
         for batch in context.batches():
             yield chosen.part(np.flatnonzero(np.isin(chosen.ids, batch.ids)))
 
@@ -53,15 +61,18 @@ class Replay(Attack[ReplayParams]):
         context.finish(order=rows)
 
 
-def chosen_suffixes(folder: Path, trials: int | None, context: Context) -> Guesses:
-    """Return for each example the suffix of lowest loss among the first `trials` recorded ones.
+def chosen_suffixes(params: ReplayParams, context: Context) -> Guesses:
+    """Return for each example the suffix of lowest loss among the recorded trials that `params` selects.
 
     Its score is minus that loss. Raises HarnessError, which names the file, if trials are missing or were recorded for
     other prefixes.
     """
+    folder, trials = params.source, params.trials
     names = sorted(path.name for path in (folder / "generations").glob("*.npy"))
     if not names:
         raise HarnessError(f"no recorded trials: {folder}. Expected generations/*.npy and losses/*.npy.")
+    if params.order == "number":
+        names = sorted(names, key=lambda name: _trial_number(folder / "generations" / name))
     if trials is not None and trials > len(names):
         raise HarnessError(f"only {len(names)} recorded trials: {folder}. Use trials={len(names)} or fewer.")
     names = names[:trials]
@@ -79,7 +90,9 @@ def submitted_rows(file: Path, context: Context) -> Guesses:
 
     Raises HarnessError, which names the line, if the file is not a submission or has no row for an attacked example.
     """
-    rules = SubmissionRules(_ANY_EXAMPLE, suffix_length=context.suffix_length, vocabulary=context.vocabulary)
+    rules = SubmissionRules(
+        _ANY_NUMBER, suffix_length=context.suffix_length, vocabulary=context.vocabulary, row_cap=_ANY_NUMBER
+    )
     submission = read_submission(file, rules)
     rows = np.flatnonzero(np.isin(submission.ids, context.ids))
     if len(rows) == 0:
@@ -87,6 +100,14 @@ def submitted_rows(file: Path, context: Context) -> Guesses:
     if left_out := len(submission.ids) - len(rows):
         print(f"{file}: skipped {left_out} rows for examples that this run does not attack.")
     return Guesses(submission.ids[rows], submission.suffixes[rows], score=-rows)
+
+
+def _trial_number(file: Path) -> int:
+    if not (file.stem.isascii() and file.stem.isdecimal()):
+        raise HarnessError(
+            f"the name of a recorded trial is not a number: {file}. Use order=text to sort names as text."
+        )
+    return int(file.stem)
 
 
 def _losses(file: Path, context: Context) -> Floats:

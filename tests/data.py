@@ -10,11 +10,13 @@ DATA = Path(os.environ.get("HARNESS_TEST_DATA", Path(__file__).resolve().parents
 SATML = DATA / "satml"
 SURROGATE = DATA / "surrogate-11m"
 RECORDED = DATA / "recorded" / "gpt-neo-1.3b"
+TRIALS = DATA / "recorded" / "gpt-neo-1.3b-1000"
 _MISSING = {
     SATML: "the public files of the SaTML 2023 challenge are not on this machine. Run `harness data fetch satml`, and "
     "set HARNESS_TEST_DATA to the directory of data that `harness doctor` prints.",
     SURROGATE: "the surrogate of GPT-Neo 1.3B, an unpublished model of 11 M parameters, is not on this machine.",
     RECORDED: "recorded outputs of GPT-Neo 1.3B, which are not published, are not on this machine.",
+    TRIALS: "1,000 recorded trials of GPT-Neo 1.3B, suffixes.npy.xz and losses.npy.xz, are not on this machine.",
 }
 
 

@@ -157,7 +157,7 @@ NOTHING_DIFFERS = "attack, parameters, seed, budget, target, versions and hardwa
 def contrast_lines(comparison: Comparison, contrast: Contrast, where: str) -> list[str]:
     """Return the difference of the first run and the second with its interval, and McNemar's test, as lines."""
     first, second = (run.id for run in comparison.runs)
-    difference, interval = contrast.difference
+    difference, interval, _ = contrast.difference
     return [
         f"{first} − {second}, on {where}",
         f"difference {format_score(difference, is_signed=True)} "

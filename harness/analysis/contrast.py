@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.analysis.parts import Part
 from harness.core.arrays import Ints
-from harness.core.intervals import Difference, paired_difference
+from harness.core.multiple_comparisons import Difference, paired_difference
 from harness.core.walk import JudgedRows
 
 MCNEMAR_CAVEAT = "ignores overlap between examples"
@@ -26,11 +26,12 @@ class Contrast:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        difference, (low, high, unit) = self.difference
+        difference, (low, high, unit), p_value = self.difference
         return {
             "difference": difference,
             "difference_interval": [low, high],
             "difference_interval_unit": str(unit),
+            "difference_p": p_value,
             "mcnemar_p": self.mcnemar_p,
             "mcnemar_caveat": MCNEMAR_CAVEAT,
             "only_first": self.only_first.tolist(),

@@ -14,12 +14,15 @@ from harness.jobs.attack.results import submission_now
 from harness.runs.folder import RunFolder, run_folder
 
 DEFAULT_CAP = 100
+CHALLENGE_EXAMPLES = 1000
+"""Examples of a round of the challenge. Its scorer takes the last rows of the answers, as many as this."""
 
 
 class AnsweredSubmission(NamedTuple):
     """A submission and the answers to score it against.
 
     ids: [rows]. suffixes: [rows, suffix length]. answers: [examples, suffix length]. clusters: [examples] or None.
+    note: a sentence about how the answers were chosen, or empty.
     """
 
     name: str
@@ -28,6 +31,7 @@ class AnsweredSubmission(NamedTuple):
     answers: Tokens
     clusters: Ints | None
     cap: int
+    note: str = ""
 
     def score(self) -> Score:
         """Return the score."""
@@ -45,7 +49,8 @@ def find_submission(
 ) -> AnsweredSubmission:
     """Return the submission that `source`, a CSV file or a run, names, with the answers that the options name.
 
-    answers: a file with one row per example, of which only the last `last` count. round_name: the round whose answers
+    answers: a file with one row per example, of which only the last `last` count; without `last`, the last 1,000 if all
+    ids of a CSV file are below 1,000, else all. round_name: the round whose answers
     and rules are used. cap: wrong rows at which scoring stops, None for the round's. Raises UsageError if the options
     contradict each other, and HarnessError if something is missing or does not fit.
     """
@@ -73,9 +78,11 @@ def submission_of_run(
     if known is None:
         raise HarnessError(f"round {spec.round.name} is blind. Score {folder.id} with --answers NPY.")
     if known.shape != (spec.round_examples, spec.round.suffix_length):
+        named = spec.round.file_with_answers if answers is None else answers
+        remedy = "The file has changed since the run." if answers is None else "--last selects rows."
         raise HarnessError(
-            f"{answers}: answers of shape {list(known.shape)}, but {folder.id} attacked {spec.round_examples} examples "
-            f"with suffixes of {spec.round.suffix_length} tokens. --last selects rows."
+            f"{named}: answers of shape {list(known.shape)}, but {folder.id} attacked {spec.round_examples} examples "
+            f"with suffixes of {spec.round.suffix_length} tokens. {remedy}"
         )
     clusters = load_clusters(spec.round, known)
     submission = submission_now(folder)
@@ -90,7 +97,15 @@ def _from_answers(path: Path, answers: Path, last: int | None, cap: int | None) 
     known = _read_answers(answers, last)
     rules = SubmissionRules(examples=len(known), suffix_length=known.shape[1], vocabulary=vocabulary_of(known))
     submission = read_submission(path, rules)
-    return AnsweredSubmission(path.name, submission.ids, submission.suffixes, known, None, cap or DEFAULT_CAP)
+    note = ""
+    if last is None and len(known) > CHALLENGE_EXAMPLES > submission.ids.max(initial=0):
+        note = (
+            f"Scored against the last {CHALLENGE_EXAMPLES:,} of {len(known):,} answers, as the official scorer does: "
+            f"every example id is below {CHALLENGE_EXAMPLES:,}. Use --last {len(known)} to count ids from the "
+            "first answer."
+        )
+        known = known[-CHALLENGE_EXAMPLES:]
+    return AnsweredSubmission(path.name, submission.ids, submission.suffixes, known, None, cap or DEFAULT_CAP, note)
 
 
 def _from_round(path: Path, name: str, cap: int | None) -> AnsweredSubmission:

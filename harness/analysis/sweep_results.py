@@ -287,7 +287,7 @@ def _pair(rows: Sequence[SettingRow], baseline: str, replicates: int) -> list[Pa
 
 
 def _observations(rows: Sequence[SettingRow]) -> list[Observation]:
-    """Return the finished runs with a recall, seed by seed, so that the last seeds are left out of a grid first."""
+    """Return the finished runs with a recall, seed by seed."""
     found = []
     for row in rows:
         for run in row.finished:
@@ -298,7 +298,5 @@ def _observations(rows: Sequence[SettingRow]) -> list[Observation]:
                     "target": row.place[1] or "of the round",
                     "seed": str(asked.seed),
                 }
-                found.append(
-                    Observation(run.summary.recall_at_cap, asked.attack, asked.setting, asked.params, conditions)
-                )
+                found.append(Observation(run.summary.recall_at_cap, asked.attack, asked.params, conditions))
     return sorted(found, key=lambda one: int(one.conditions["seed"]))

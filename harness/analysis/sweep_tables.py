@@ -118,26 +118,18 @@ def differences_note(results: SweepResults) -> str:
 
 
 def importance_heading(found: Importance) -> str:
-    """Return the heading of `importance_table`: what was analysed and what was left out."""
+    """Return the heading of `importance_table`: what was analysed, and why there are no shares."""
     of = "all attacks" if found.of is None else found.of
     words = f"variance of recall explained, {of}: {pluralize(found.runs, 'run')}"
-    if found.runs_left_out:
-        listed = ", ".join(found.left_out)
-        words += f" ({found.runs_left_out:,} left out for a complete grid: {listed})"
     return words if not found.reason else f"{words}; not computed: {found.reason}"
 
 
 def importance_table(found: Importance) -> Table:
-    """Return a header row, one row per factor and the rest, or [] without shares."""
+    """Return a header row and one row per factor, or [] without shares."""
     if not found.factors:
         return []
-    rows = [
-        (factor.factor, str(factor.levels), format_percent(factor.share), format_percent(factor.by_chance))
-        for factor in found.factors
-    ]
-    rest_by_chance = max(0.0, 1 - sum(factor.by_chance for factor in found.factors))
-    rest = ("interactions and noise", "", format_percent(found.rest), format_percent(rest_by_chance))
-    return [("factor", "levels", "explained", "by chance"), *rows, rest]
+    rows = [(factor.factor, str(factor.levels), format_percent(factor.share)) for factor in found.factors]
+    return [("factor", "levels", "share"), *rows]
 
 
 def place_of(results: SweepResults, difference: SettingDifference) -> str:

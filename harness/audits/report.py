@@ -10,7 +10,7 @@ import numpy as np
 from harness.core.arrays import Floats
 from harness.core.findings import BarChart, FoundTable
 from harness.core.intervals import wilson
-from harness.core.text import format_percent
+from harness.core.text import format_percent, plain_value
 
 NORMAL_975 = NormalDist().inv_cdf(0.975)
 Row = Mapping[str, Any]
@@ -67,17 +67,6 @@ def normal_interval(values: Floats) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def json_ready(value: Any) -> Any:
-    """Return `value` as JSON can express it: with Python's own numbers, and None for NaN and infinity."""
-    if isinstance(value, Mapping):
-        return {key: json_ready(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_ready(each) for each in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def corrected(p: float, tests: int) -> float:
     """Return the smallest of the p-values of `tests` tests, corrected for their number (Bonferroni)."""
     return min(1.0, p * tests)
@@ -95,7 +84,7 @@ def table_of(
 
     `text_columns` that the rows lack are ignored.
     """
-    columns = {column: [json_ready(row[column]) for row in rows] for column in rows[0]} if rows else {}
+    columns = {column: [plain_value(row[column]) for row in rows] for column in rows[0]} if rows else {}
     texts = tuple(column for column in text_columns if column in columns)
     return FoundTable(name, title, columns, is_detail=is_detail, text_columns=texts)
 

@@ -13,13 +13,14 @@ from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
 from harness.core.rows import no_rows
+from harness.core.text import plain_value
 from harness.jobs.audit.reader import AuditReader
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
 from harness.submit.audit_redaction import redact_findings
-from harness.submit.audit_tables import format_column, is_numeric_column, named_figures, plain_value
+from harness.submit.audit_tables import format_column, is_numeric_column, named_figures
 
 if TYPE_CHECKING:
     from harness.submit.audit_page import AuditHeader

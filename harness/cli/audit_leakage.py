@@ -30,6 +30,7 @@ class LeakageOptions:
     queries: Annotated[int, typer.Option(help="Number of queries for the corrected extraction rate.")] = 30
     inexact: Annotated[int, typer.Option(help="Sequences whose inexact matches are measured; 0 for none.")] = 200
     branches: Annotated[int, typer.Option(help="Partial suffixes kept in the search for inexact matches.")] = 256
+    least: Annotated[float, typer.Option(help="Minimum probability of a partial suffix that is kept.")] = 1e-5
     near: Annotated[int, typer.Option(help="Sequences whose near-verbatim probability is bounded; 0 for none.")] = 100
     edits: Annotated[int, typer.Option(help="Maximum token edits of a near-verbatim suffix.")] = 5
     beams: Annotated[int, typer.Option(help="Partial suffixes followed in the near-verbatim search.")] = 16

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.core.text import align_columns as align_columns
+from harness.core.text import json_value
 from harness.core.text import pluralize as pluralize
 from harness.core.text import sanitize as sanitize
 from harness.core.text import shorten_middle as shorten_middle
@@ -21,7 +22,7 @@ is_debug = False
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one object as one line of JSON on stdout, with `schema_version` as its first key."""
-    print(json.dumps({"schema_version": SCHEMA_VERSION, **value}, allow_nan=False, separators=(", ", ": ")))
+    print(json.dumps(json_value({"schema_version": SCHEMA_VERSION, **value}), allow_nan=False, separators=(", ", ": ")))
 
 
 def is_terminal() -> bool:

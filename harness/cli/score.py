@@ -7,7 +7,7 @@ import typer
 
 from harness.analysis.submissions import find_submission
 from harness.cli.options import Json, round_option
-from harness.cli.output import pluralize, print_json, sanitize
+from harness.cli.output import pluralize, print_json, sanitize, say
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.scoring import ERROR_COUNTS, Score
@@ -20,7 +20,12 @@ def score(
         str, typer.Argument(metavar="CSV|RUN", help="A submission, or a run by its id.", show_default=False)
     ],
     answers: Annotated[
-        Path | None, typer.Option(metavar="NPY", help="Answers, [examples, suffix length].", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="NPY",
+            help="Answers, [examples, suffix length]; if all ids are below 1,000, the last 1,000.",
+            show_default=False,
+        ),
     ] = None,
     last: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="With --answers: use only the last N rows.")
@@ -43,6 +48,8 @@ def score(
         figure_format(plot)
     found = find_submission(submission, answers=answers, last=last, cap=cap, round_name=round_)
     scored = found.score()
+    if found.note:
+        say(found.note)
     if plot is not None:
         from harness.figures.curves import write_recall_curve
 

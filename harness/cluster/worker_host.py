@@ -97,7 +97,8 @@ class WorkerHost:
                     ready = {key.fd for key, _ in selector.select(1.0)}
                     has_ended = worker.ended in ready
                     for kind, descriptor in (("log", worker.log), ("frames", worker.frames)):
-                        yield from ((kind, chunk) for chunk in _chunks(descriptor))
+                        if descriptor in selector.get_map():
+                            yield from ((kind, chunk) for chunk in _chunks(descriptor, selector))
                     with self._sending:
                         worker.send_pending()
             number, code = worker.process.exit_signal_or_code()
@@ -138,11 +139,12 @@ class WorkerHost:
         return self._content.tree(files, fetch)
 
 
-def _chunks(descriptor: int) -> Iterator[bytes]:
-    """Yield what a pipe holds now."""
+def _chunks(descriptor: int, selector: selectors.BaseSelector) -> Iterator[bytes]:
+    """Yield what a pipe holds now. A pipe that was closed leaves the selector, which would never wait again."""
     with contextlib.suppress(BlockingIOError):
         while chunk := os.read(descriptor, PIPE_BYTES):
             yield chunk
+        selector.unregister(descriptor)
 
 
 def _gpu_environment() -> dict[str, str]:

@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 from tokenize import TokenError
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,15 @@ Bools = NDArray[np.bool_]
 def token_dtype(vocabulary: int) -> np.dtype[np.unsignedinteger]:
     """Return the narrowest unsigned type that holds the tokens of a vocabulary of this size."""
     return np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
+
+
+def is_storable_dtype(dtype: np.dtype[Any]) -> bool:
+    """Return True if the bytes of an array and the text of its dtype say everything about it.
+
+    That is so for numbers, booleans, texts of a fixed length, times and raw bytes. It is not for Python objects and
+    records with named fields.
+    """
+    return dtype.kind in "biufcmMSUV" and dtype.names is None and dtype.subdtype is None and dtype.itemsize > 0
 
 
 def mapped_array(path: Path) -> NDArray[np.generic]:

@@ -124,7 +124,10 @@ class Context(Protocol):
         """Return the seconds left until the run must finish. After a call, an identical resume is not promised."""
 
     def keep(self, name: str, array: ArrayLike) -> None:
-        """Store an intermediate result under `name`, replacing an earlier one."""
+        """Store an array under `name`, replacing an earlier one. `kept` returns it with its dtype and shape.
+
+        Raises HarnessError for Python objects and records, or if the array is too large.
+        """
 
     def kept(self, name: str) -> NDArray[Any] | None:
         """Return what `keep` stored under `name`, in this or an earlier execution, or None."""

@@ -1,6 +1,7 @@
 """Load the files of a round: the attacked examples, their answers and clusters, and the training examples."""
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -126,7 +127,27 @@ def _training_rows(round_: Round) -> Training | None:
 
 def _fold(round_: Round) -> tuple[Training, Training]:
     """Return the training examples in the fold of the round, and the others."""
-    training, fold = _whole_training(round_), round_.fold
+    return _fold_as_read(_RoundAsRead(round_))
+
+
+class _RoundAsRead:
+    """A round that equals another one if the fields of both and the state of their files are the same."""
+
+    def __init__(self, round_: Round) -> None:
+        self.round = round_
+        states = [file.stat() if file.exists() else None for file in round_.files]
+        self._key = (round_.model_dump_json(), *(state and (state.st_mtime_ns, state.st_size) for state in states))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _RoundAsRead) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=4)  # computing the clusters of the training rows takes seconds
+def _fold_as_read(read: _RoundAsRead) -> tuple[Training, Training]:
+    training, fold = _whole_training(read.round), read.round.fold
     assert training is not None and fold is not None
     fold_of_row = folds_by_cluster(training.clusters, fold.folds)
     return (

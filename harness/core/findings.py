@@ -1,12 +1,14 @@
 """The findings of an audit as data: conclusion, figures, tables, charts, passages. They say nothing of rendering."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
+
+from harness.core.text import json_value
 
 
 class Series(NamedTuple):
@@ -94,9 +96,8 @@ class ShadedText:
 def bars_as_json(chart: BarChart) -> dict[str, Any]:
     """Return the chart as a JSON object: one bar per label and group, null where there is no number."""
 
-    def number(values: NDArray[Any] | None, group: int, label: int) -> float | None:
-        value = math.nan if values is None else float(values[group, label])
-        return value if math.isfinite(value) else None
+    def number(values: NDArray[Any] | None, group: int, label: int) -> Any:
+        return None if values is None else json_value(float(values[group, label]))
 
     bars = [
         {
@@ -115,7 +116,7 @@ def bars_as_json(chart: BarChart) -> dict[str, Any]:
 
 def heat_map_as_json(chart: HeatMap) -> dict[str, Any]:
     """Return the chart as a JSON object; null where there is no number."""
-    values = [[float(value) if math.isfinite(value) else None for value in row] for row in chart.values]
+    values = json_value(np.asarray(chart.values, np.float64))
     return {
         "title": chart.title,
         "rows": list(chart.row_labels),

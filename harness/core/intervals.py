@@ -1,4 +1,4 @@
-"""Confidence intervals: bootstrap intervals of recall and of paired differences, and Wilson's interval of a proportion.
+"""Confidence intervals: bootstrap intervals of recall, and Wilson's interval of a proportion.
 
 A bootstrap replicate draws as many units (examples or clusters) as there are, with replacement, and walks the
 submission again. The weight of a row is how often its example was drawn. A wrong row of weight m costs m errors, as m
@@ -39,13 +39,6 @@ class Interval(NamedTuple):
     unit: Unit
 
 
-class Difference(NamedTuple):
-    """Recall of the first submission minus recall of the second, and its 95 % interval over shared replicates."""
-
-    difference: float
-    interval: Interval
-
-
 def recall_interval(
     is_correct: Bools,
     example_ids: Ints,
@@ -68,25 +61,6 @@ def recall_interval(
     else:
         low, high = _percentiles(recalls)
     return Interval(low, high, sample.unit)
-
-
-def paired_difference(
-    first: JudgedRows, second: JudgedRows, *, cap: int, examples: int, clusters: Ints | None = None
-) -> Difference:
-    """Return the recall of `first` minus that of `second`, with the percentile interval over shared replicates.
-
-    The arguments are those of `recall_interval`. If neither recall varies over the replicates, the interval is
-    Newcombe's (1998, method 10) from the two Wilson intervals.
-    """
-    sample = _Sample.of(examples, clusters)
-    one, other = _replicated_recalls([first, second], sample, cap, REPLICATES)
-    recalls = [len(solutions(*rows).within(cap)) / examples for rows in (first, second)]
-    difference = recalls[0] - recalls[1]
-    if np.ptp(one) == 0 and np.ptp(other) == 0:
-        low, high = newcombe(float(one[0]), float(other[0]), sample.units)
-    else:
-        low, high = _percentiles(one - other)
-    return Difference(difference, Interval(low, high, sample.unit))
 
 
 class SharedReplicates(NamedTuple):

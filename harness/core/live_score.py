@@ -72,7 +72,7 @@ class LiveScore:
 
     @property
     def is_stale(self) -> bool:
-        """True if a dropped guess may belong to the submission again; `replace` with the ranked guesses then.
+        """True if a dropped guess may belong to the submission again; `replace` with all valid guesses then.
 
         That happens when a guess of the submission came again with a lower score, or after `void`.
         """
@@ -87,13 +87,18 @@ class LiveScore:
                 self._merge()
 
     def void(self) -> None:
-        """Note that guesses that were added before became void."""
+        """Note that guesses that were added before became void, so that what they solved is unknown."""
         self._is_stale = True
+        self._is_solved[:] = False
 
-    def replace(self, ranked: Guesses) -> None:
-        """Take the best of `ranked`, all valid guesses in submission order, as the submission."""
-        self._merge()
-        self._rows = ranked.part(slice(0, self._row_cap))
+    def replace(self, valid: Guesses) -> None:
+        """Take the submission of `valid`, which are all valid guesses in arrival order."""
+        self._pending.clear()
+        self._is_solved[:] = False
+        for part in (valid, self._final):
+            if part is not None:
+                self._note_solved(part)
+        self._rows = self._best_of(valid)
         self._is_stale = False
 
     def set_final(self, submission: Guesses) -> None:
@@ -166,10 +171,13 @@ class LiveScore:
         every = new if self._rows is None else concatenate_guesses([self._rows, new], suffix_length=0)
         if self._rows is not None and not self._is_stale:
             self._is_stale = _has_lowered(every, len(self._rows))
+        self._rows = self._best_of(every)
+
+    def _best_of(self, guesses: Guesses) -> Guesses:
         rows = submission_order(
-            every.ids, every.suffixes, every.score, per_example=self._per_example, row_cap=self._row_cap
+            guesses.ids, guesses.suffixes, guesses.score, per_example=self._per_example, row_cap=self._row_cap
         )
-        self._rows = every.part(rows)
+        return guesses.part(rows)
 
     def _note_solved(self, guesses: Guesses) -> None:
         if self._answers is not None:

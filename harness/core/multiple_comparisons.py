@@ -1,4 +1,4 @@
-"""Several paired differences at once: bootstrap p-values, Holm's correction, and the intervals that belong to it.
+"""Paired differences of recall: bootstrap p-values, Holm's correction, and the intervals that belong to it.
 
 The test of one difference inverts its interval: the p-value is the smallest error rate at which the percentile
 interval excludes 0, with one replicate added to each tail (Davison and Hinkley 1997, section 4.2). So both always say
@@ -24,7 +24,9 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.core.arrays import Floats, Ints
-from harness.core.intervals import REPLICATES, Unit, newcombe
+from harness.core.intervals import REPLICATES, Interval, Unit, newcombe, shared_replicates
+from harness.core.scoring import recall_at_errors
+from harness.core.walk import JudgedRows
 
 ALPHA = 0.05
 _INVERSE_ALPHA = 20
@@ -62,13 +64,13 @@ def replicates_for(comparisons: int) -> int:
 class PairedBootstrap:
     """A difference of two recalls, each the mean over the same seeds, with its bootstrap replicates.
 
-    replicates: [replicates] the difference in each, ascending. constant: the recall of both sides if it is the same in
-    all replicates, else None.
+    replicates: [replicates] the difference in each, ascending. constant: the two recalls if neither varies over the
+    replicates, else None. The replicates then say nothing, and the interval is Newcombe's (1998, method 10).
     """
 
     difference: float
     replicates: Floats
-    constant: float | None
+    constant: tuple[float, float] | None
     unit: Unit
     units: int
 
@@ -78,29 +80,62 @@ class PairedBootstrap:
     ) -> "PairedBootstrap":
         """Return the difference of two sides whose recalls in shared replicates are known, [replicates] per seed."""
         first, second = np.mean(firsts, axis=0), np.mean(seconds, axis=0)
-        is_constant = np.ptp(first) == 0 and np.ptp(second) == 0 and first[0] == second[0]
+        is_constant = np.ptp(first) == 0 and np.ptp(second) == 0
         # Equal recalls that were added up in another order must not differ by a rounding error.
         replicates = np.sort(np.round(first - second, _DECIMALS))
-        return cls(difference, replicates, float(first[0]) if is_constant else None, unit, units)
+        return cls(difference, replicates, (float(first[0]), float(second[0])) if is_constant else None, unit, units)
 
     @cached_property
     def p_value(self) -> float:
-        """The two-sided p-value of no difference, at least 2 / (replicates + 1)."""
+        """The two-sided p-value of no difference, at least 2 / (replicates + 1) if the recalls vary."""
         if self.constant is not None:
-            return 1.0
+            return _newcombe_p_value(*self.constant, self.units)
         beyond = min((self.replicates <= 0).sum(), (self.replicates >= 0).sum())
         return min(1.0, 2 * (int(beyond) + 1) / (len(self.replicates) + 1))
 
     def interval(self, divisor: int = 1) -> tuple[float, float] | None:
-        """Return the interval at level 1 - ALPHA / `divisor`, or None if there are too few replicates for it.
-
-        If the recalls do not vary, it is Newcombe's (1998, method 10).
-        """
+        """Return the interval at level 1 - ALPHA / `divisor`, or None if there are too few replicates for it."""
         if self.constant is not None:
             z = NormalDist().inv_cdf(1 - ALPHA / (2 * divisor))
-            return newcombe(self.constant, self.constant, self.units, z=z)
+            return newcombe(*self.constant, self.units, z=z)
         # The number of replicates is even, so this never divides without a remainder, and p is never exactly alpha.
         rank = (len(self.replicates) + 1) // (2 * _INVERSE_ALPHA * divisor)
         if rank == 0:
             return None
         return float(self.replicates[rank - 1]), float(self.replicates[-rank])
+
+
+class Difference(NamedTuple):
+    """Recall of the first submission minus that of the second, its 95 % interval, and the p-value of no difference."""
+
+    difference: float
+    interval: Interval
+    p_value: float
+
+
+def paired_difference(
+    first: JudgedRows, second: JudgedRows, *, cap: int, examples: int, clusters: Ints | None = None
+) -> Difference:
+    """Return the recall of `first` minus that of `second` over shared replicates.
+
+    The arguments are those of `recall_interval`.
+    """
+    rows = (first, second)
+    recalls, unit, units = shared_replicates(rows, cap=cap, examples=examples, clusters=clusters, replicates=REPLICATES)
+    one, other = (recall_at_errors(*each, cap=cap, examples=examples) for each in rows)
+    bootstrap = PairedBootstrap.of(one - other, recalls[:1], recalls[1:], unit=unit, units=units)
+    interval = bootstrap.interval()
+    assert interval is not None, "REPLICATES suffice for one interval"
+    return Difference(bootstrap.difference, Interval(*interval, unit), bootstrap.p_value)
+
+
+def _newcombe_p_value(one: float, other: float, observations: int) -> float:
+    """Return the smallest error rate at which Newcombe's interval of one - other excludes 0."""
+    excludes, includes = 0.0, 40.0
+    if one == other:
+        return 1.0
+    for _ in range(60):
+        z = (excludes + includes) / 2
+        low, high = newcombe(one, other, observations, z=z)
+        excludes, includes = (excludes, z) if low <= 0 <= high else (z, includes)
+    return 2 * NormalDist().cdf(-excludes)

@@ -26,6 +26,8 @@ def header_fault(line: bytes) -> str | None:
     if line.startswith(b"\xef\xbb\xbf"):
         return "starts with a byte order mark: save the file as plain UTF-8"
     found = line.strip()
+    if found.replace(b" ", b"") == HEADER.strip().replace(b" ", b""):
+        expected += ", without spaces around the comma"
     return f"{expected}, found {quoted_start(found) if found else 'an empty line'}"
 
 
@@ -71,6 +73,8 @@ def quoted_start(text: bytes) -> str:
 def _parse_list(column: bytes) -> list[bytes] | str:
     """Return the cells of a quoted `"[…]"`, or a clause that describes its fault."""
     if not column.startswith(b'"'):
+        if column.lstrip(b" ").startswith(b'"'):
+            return 'spaces before the suffix: expected a row such as 8,"[3,6,9]"'
         columns = 2 + column.count(b",")
         if columns > 2:
             return f"expected 2 columns with the suffix in quotes, found {columns}: {quoted_start(column)}"

@@ -9,9 +9,11 @@ Every report, table and screen formats numbers with the functions of this module
   written in scientific notation: what is too small reads `< 0.0001`.
 """
 
+import json
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 _MARKS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 _REPLACEMENT = "\ufffd"
@@ -52,12 +54,15 @@ def is_storable(text: str) -> bool:
 
 def shorten(text: str, limit: int = 60) -> str:
     """Return `text` cut to at most `limit` characters, with an ellipsis where it was cut."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…" if limit > 0 else ""
 
 
 def shorten_middle(text: str, limit: int) -> str:
     """Return `text` cut to at most `limit` characters in its middle, because paths differ in their last part."""
-    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[1 - limit // 2 :]}"
+    if len(text) <= limit:
+        return text
+    last = max(0, limit // 2 - 1)
+    return f"{text[: limit // 2]}…{text[len(text) - last :]}" if limit > 0 else ""
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -69,6 +74,30 @@ def ordinal(number: int) -> str:
     """Return a positive number as `1st`, `2nd`, `3rd`, `4th`."""
     is_teen = number % 100 in (11, 12, 13)
     return f"{number:,}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def plain_value(value: Any) -> Any:
+    """Convert a cell to text, bool, int, float, None, or a list of these. NaN, which was not measured, becomes None.
+
+    An infinite number was measured, such as the log-probability of an impossible sequence, so it stays.
+    """
+    if hasattr(value, "tolist"):  # of numpy, which `harness --help` does not load
+        value = value.tolist()
+    if isinstance(value, float) and value != value:
+        return None
+    if isinstance(value, list | tuple):
+        return [plain_value(item) for item in value]
+    return value
+
+
+def json_value(value: Any) -> Any:
+    """Convert a value for JSON: as `plain_value`, also in mappings, with infinity as "Infinity" or "-Infinity"."""
+    if isinstance(value, Mapping):
+        return {key: json_value(item) for key, item in value.items()}
+    value = plain_value(value)
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    return json.dumps(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def format_number(value: float | None) -> str:

@@ -12,8 +12,8 @@ from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.model_runner import ModelRunner
 
 _VOTES = (5.0, 4.0, 3.0, 2.0, 1.0)
-_NATS_PER_VOTE = 1e3
-"""Larger than any relevant difference of log-probabilities, so that votes decide first."""
+_NATS_PER_VOTE = 100.0
+"""The step between two numbers of votes, larger than any difference of mean log-probabilities that matters."""
 
 
 class Ensemble:
@@ -30,6 +30,8 @@ class Ensemble:
         self.shares_prefixes = runner.shares_prefixes
         weights = torch.tensor([view.weight for view in views], device=runner.device)
         self._weights = weights / weights.sum()
+        # By the unscaled weights: a vote less must cost as much with 50 views as with one.
+        self._nats = _NATS_PER_VOTE * weights
 
     def has_bos(self, prefixes: Tokens) -> Bools:
         """Return which prefixes [prefixes, length] begin with the bos token in each view, [prefixes, views]."""
@@ -69,10 +71,10 @@ class Ensemble:
             return mean
         kept = min(len(_VOTES), self.vocabulary)
         likeliest = logprobs.topk(kept, dim=2).indices  # [some, views, kept]
-        votes = torch.tensor(_VOTES[:kept], device=self.device) * self._weights.unsqueeze(1)  # [views, kept]
+        votes = torch.tensor(_VOTES[:kept], device=self.device) * self._nats.unsqueeze(1)  # [views, kept]
         # One view after the other: on a GPU the order of additions to one place would differ between calls.
         for view, places in enumerate(likeliest.unbind(dim=1)):
-            mean = mean.scatter_add(1, places, _NATS_PER_VOTE * votes[view].expand(len(mean), -1))
+            mean = mean.scatter_add(1, places, votes[view].expand(len(mean), -1))
         return mean
 
 

@@ -1,5 +1,6 @@
 """The score of a submission, as an object that a notebook shows."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,8 @@ def score(
 
     submission: A CSV file, or a run by its id, by the beginning of its id, or as `latest`.
     round: Name or TOML file of the round whose answers and rules are used. A run is scored on its own round.
-    answers: Instead of a round, a .npy file of answers, [examples, suffix length].
+    answers: Instead of a round, a .npy file of answers, [examples, suffix length]. If all ids of a CSV file are below
+        1,000, the last 1,000 rows count, as in the challenge, and a warning says so.
     last: With `answers`, use only the last `last` rows of the file.
     cap: Wrong rows at which scoring stops. The default is the round's, or else 100.
 
@@ -116,4 +118,6 @@ def score(
         cap=cap,
         round_name=None if round is None else str(round),
     )
+    if found.note:
+        warnings.warn(found.note, stacklevel=2)
     return Score(found.name, found.score())

@@ -16,7 +16,6 @@ from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
 PROGRAM = (sys.executable, "-P", "-m", "harness")
-_ANSWER_BYTES = 1 << 20
 _PROGRESS_BYTES = 4096
 _ERRORS = ("harness: ", "Error: ")
 _POLL_SECONDS = 0.05
@@ -77,7 +76,8 @@ def run_subcommand(
                 or f"harness {command[0]} failed without a message (exit code {process.returncode})."
             )
         try:
-            answer = json.loads(_tail(stdout, _ANSWER_BYTES))
+            stdout.seek(0)
+            answer = json.loads(stdout.read())
         except ValueError:
             answer = None
         if not isinstance(answer, dict):

@@ -167,14 +167,15 @@ def importances(space: Mapping[str, Span], past: Sequence[Setting], folds: Seque
         complete = [trial.value for trial in study.trials if trial.state is library.trial.TrialState.COMPLETE]
         if len(complete) < _LEAST_FOR_IMPORTANCE or len(set(complete)) < 2:
             return {}
-        return dict(library.importance.get_param_importances(study))
+        evaluator = library.importance.FanovaImportanceEvaluator(seed=0)
+        return dict(library.importance.get_param_importances(study, evaluator=evaluator))
     except (HarnessError, ValueError, RuntimeError):
         return {}
 
 
-def require_optuna() -> Any:
-    """Return the library, with its log off. Raises HarnessError if it is not installed."""
-    require_extra("tune", "`harness tune`")
+def require_optuna(needed_by: str = "`harness tune`") -> Any:
+    """Return the library, with its log off. Raises HarnessError, which names `needed_by`, if it is not installed."""
+    require_extra("tune", needed_by)
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)

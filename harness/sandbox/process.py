@@ -51,7 +51,8 @@ class SandboxedProcess:
         self._lifeline: int | None = None
         self._notifier: SeccompNotifier | None = None
         pass_fds = list(inherited)
-        with contextlib.ExitStack() as child_descriptors:
+        with contextlib.ExitStack() as child_descriptors, contextlib.ExitStack() as on_failure:
+            on_failure.callback(self._release)
             command = self._command(list(argv), cwd, pass_fds, child_descriptors)
             self.popen: subprocess.Popen[bytes] = subprocess.Popen(
                 self._group.enter_command(command),
@@ -63,6 +64,7 @@ class SandboxedProcess:
                 pass_fds=pass_fds,
                 start_new_session=True,
             )
+            on_failure.pop_all()
         self.pid = self.popen.pid
 
     def _command(
@@ -138,6 +140,9 @@ class SandboxedProcess:
     def close(self) -> None:
         """Kill what is left, and release the control group and all descriptors."""
         self.kill()
+        self._release()
+
+    def _release(self) -> None:
         if self._lifeline is not None:
             os.close(self._lifeline)
         if self._notifier is not None:

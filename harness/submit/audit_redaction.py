@@ -12,13 +12,14 @@ from harness.core.findings import (
     Findings,
     FoundTable,
     HeatMap,
+    KeyFigure,
     LineChart,
     Passage,
     Series,
     Stretch,
 )
 from harness.core.redaction import redact_text
-from harness.submit.audit_tables import plain_value
+from harness.core.text import plain_value
 
 _REVEALING_WORDS, _REVEALING_CHARACTERS = 3, 16
 _NUMBER = re.compile(r"[\s\d.,:%×+\-−–±/()\[\]]*")
@@ -31,11 +32,13 @@ def redact_findings(findings: Findings) -> Findings:
     the words in their cells. Whole texts are left out.
     """
     redactor = _Redactor(findings)
+    redact = redactor.redact_quotes
     return replace(
         findings,
         figures=_redact_figures(findings.figures, redactor),
-        sentences=[redactor.redact_quotes(sentence) for sentence in findings.sentences],
-        tables=[_redact_table(table) for table in findings.tables],
+        sentences=[*map(redact, findings.sentences)],
+        definitions={redact(term): redact(text) for term, text in findings.definitions.items()},
+        tables=[_redact_table(table, redactor) for table in findings.tables],
         charts=[_redact_chart(chart, redactor) for chart in findings.charts],
         passages=[_redact_passage(passage, redactor) for passage in findings.passages],
         texts=(),
@@ -52,12 +55,12 @@ def _redact_figures(value: Any, redactor: "_Redactor") -> Any:
     return redactor.redact_label(value) if isinstance(value, str) else value
 
 
-def _redact_table(table: FoundTable) -> FoundTable:
+def _redact_table(table: FoundTable, redactor: "_Redactor") -> FoundTable:
     columns = {
         name: [_redact_cell(plain_value(cell)) for cell in cells] if name in table.text_columns else cells
         for name, cells in table.columns.items()
     }
-    return replace(table, columns=columns)
+    return replace(table, title=redactor.redact_quotes(table.title), columns=columns)
 
 
 def _redact_cell(cell: Any) -> Any:
@@ -72,18 +75,27 @@ def _redact_passage(passage: Passage, redactor: "_Redactor") -> Passage:
 
 
 def _redact_conclusion(conclusion: Conclusion, redactor: "_Redactor") -> Conclusion:
-    question, evidence = redactor.redact_quotes(conclusion.question), redactor.redact_quotes(conclusion.evidence)
-    return replace(conclusion, question=question, evidence=evidence)
+    redact = redactor.redact_quotes
+    return Conclusion(
+        question=redact(conclusion.question),
+        answer=redact(conclusion.answer),
+        evidence=redact(conclusion.evidence),
+        caveat=redact(conclusion.caveat),
+        key_figures=[KeyFigure(*(map(redact, figure))) for figure in conclusion.key_figures],
+    )
 
 
 def _redact_chart(chart: Chart, redactor: "_Redactor") -> Chart:
     redact = redactor.redact_label
+    chart = replace(chart, title=redactor.redact_quotes(chart.title))
     match chart:
         case LineChart():
-            return replace(chart, series=[_redact_series(series, redact) for series in chart.series])
+            series = [_redact_series(series, redact) for series in chart.series]
+            return replace(chart, x_label=redact(chart.x_label), y_label=redact(chart.y_label), series=series)
         case BarChart():
             return replace(
                 chart,
+                y_label=redact(chart.y_label),
                 labels=[*map(redact, chart.labels)],
                 groups=[*map(redact, chart.groups)],
                 controls=(*map(redact, chart.controls),),

@@ -4,27 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from harness.core.findings import FoundTable
 from harness.core.spreadsheets import csv_cell, write_rows
-from harness.core.text import NO_VALUE, format_number, format_score
+from harness.core.text import NO_VALUE, format_number, format_score, plain_value
 
 if TYPE_CHECKING:
     import pyarrow
 
 _INTERVAL = ("value", "low", "high")
-
-
-def plain_value(value: Any) -> Any:
-    """Convert a cell to text, bool, int, float, None, or a list of these. NaN becomes None."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, float) and value != value:
-        return None
-    if isinstance(value, list | tuple):
-        return [plain_value(item) for item in value]
-    return value
 
 
 def format_value(value: Any) -> str:
@@ -91,7 +78,7 @@ def _figure_text(figure: Any) -> str:
 
 
 def write_csv(table: FoundTable, path: Path) -> None:
-    """Write a table as CSV for people. NaN becomes an empty cell."""
+    """Write a table as CSV for people. NaN becomes an empty cell, and an infinite number is `inf` or `-inf`."""
     with path.open("w", encoding="utf-8", newline="") as file:
         write_rows(file, [table.columns])
         write_rows(file, (map(plain_value, row) for row in zip(*table.columns.values(), strict=True)))

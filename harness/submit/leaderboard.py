@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from harness.core.calibration import P100
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, temporary_folder
-from harness.core.intervals import paired_difference
+from harness.core.multiple_comparisons import paired_difference
 from harness.core.scoring import Score, correct_rows, recall_at_errors
 from harness.core.spreadsheets import write_rows
 from harness.core.submission_block import SubmissionRows
@@ -176,7 +176,7 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
     if leader is not None and one is not leader:
         if one.walk is not None and leader.walk is not None:
             cap, examples = judging.round.error_cap, len(judging.prefixes)
-            difference, (low, high, _) = paired_difference(
+            difference, (low, high, _), _ = paired_difference(
                 one.walk, leader.walk, cap=cap, examples=examples, clusters=judging.clusters
             )
             bounds = (low, high)

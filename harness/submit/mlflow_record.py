@@ -15,14 +15,14 @@ from harness.core.redaction import redact_suffix
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.spreadsheets import write_rows
 from harness.core.submission import write_submission
-from harness.core.text import sanitize, shorten
+from harness.core.text import json_value, plain_value, sanitize, shorten
 from harness.jobs.attack.results import scorecard_text
 from harness.jobs.audit.reader import AuditFigure
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.tags import tags_of
 from harness.submit.audit_page import AuditHeader
-from harness.submit.audit_tables import plain_value, reported_figures
+from harness.submit.audit_tables import reported_figures
 from harness.submit.run_facts import RunFacts
 
 RUN_TAG, SPEC_TAG = "harness.run", "harness.spec_sha256"
@@ -112,7 +112,9 @@ def audit_record(
     reported = {one.name: {"value": one.value, "low": one.low, "high": one.high, "of": one.of or None} for one in live}
     values = {"elapsed_s": header.elapsed, **_metrics_of({**findings.figures, **reported})}
     metrics = {name: [(0, times.end, value)] for name, value in values.items()}
-    params = {"audit": spec.audit, "source": spec.subject, **models}
+    # MLflow would store an infinite metric as the largest float.
+    infinite = {name: value for name, value in values.items() if json_value(value) in ("Infinity", "-Infinity")}
+    params = {"audit": spec.audit, "source": spec.subject, **models, **infinite}
     return _record(folder, spec, header.status, times, params, metrics, tags, is_redacted=findings.is_redacted)
 
 

@@ -93,7 +93,7 @@ def _ranking(scored: Sequence[tuple[RunFacts, Score]]) -> tuple[str, str]:
     (first, score), (second, other) = scored[:2]
     assert first.walk is not None and second.walk is not None
     found = contrast(first.walk, second.walk, first.parts.whole)
-    difference, (low, high, unit) = found.difference
+    difference, (low, high, unit), _ = found.difference
     recalls = f"{format_score(score.recall_at_cap)} and {format_score(other.recall_at_cap)}"
     if low > 0:
         headline = f"{first.spec.id} leads {len(scored)} runs with Recall@{score.cap:,} {recalls.partition(' ')[0]}"

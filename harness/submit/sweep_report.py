@@ -107,7 +107,7 @@ def _importance(found: tuple[Importance, ...]) -> list[_Section]:
         title = sweep_tables.importance_heading(one)
         figures: tuple[tuple[Markup, str], ...] = ()
         if id(one) in drawings:
-            caption = "Share of the variance of recall that each factor explains, and that it would explain by chance."
+            caption = "Share of the explained variance of recall that is due to each factor."
             figures = ((inline_svg(drawings[id(one)].svg, f"importance-{number}", caption), caption),)
         sections.append(_Section(title, list(sweep_tables.importance_table(one)), figures))
     return sections
@@ -117,11 +117,8 @@ def _bars(found: Importance) -> BarChart:
     return BarChart(
         name="importance",
         title="",
-        y_label="share of the variance of recall",
+        y_label="share of the explained variance",
         labels=[factor.factor for factor in found.factors],
-        groups=["explained", "by chance"],
-        values=np.array(
-            [[factor.share for factor in found.factors], [factor.by_chance for factor in found.factors]], np.float64
-        ),
-        controls=("by chance",),
+        groups=["share"],
+        values=np.array([[factor.share for factor in found.factors]], np.float64),
     )

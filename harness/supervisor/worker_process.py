@@ -32,9 +32,22 @@ class WorkerProcess:
         proxies of this process's environment. With the address of a `cluster`, the process passes everything on to a
         worker on a node, which has a sandbox there; this process itself needs none.
         """
-        frames_in, frames_out = os.pipe()
-        commands_in, commands_out = os.pipe()
-        log_in, log_out = os.pipe()
+        with contextlib.ExitStack() as on_failure:
+            self._start(scratch, policy, environment, cluster, on_failure)
+
+    def _start(
+        self,
+        scratch: Path,
+        policy: SandboxPolicy,
+        environment: Mapping[str, str],
+        cluster: str | None,
+        on_failure: contextlib.ExitStack,
+    ) -> None:
+        """Start the process; `on_failure` closes the pipes if it cannot be started."""
+        pipes = [os.pipe() for _ in range(3)]
+        for descriptor in (descriptor for pipe in pipes for descriptor in pipe):
+            on_failure.callback(os.close, descriptor)
+        (frames_in, frames_out), (commands_in, commands_out), (log_in, log_out) = pipes
         for descriptor in (frames_in, log_in):
             with contextlib.suppress(OSError):
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -56,6 +69,7 @@ class WorkerProcess:
             stderr=log_out,
             inherited=(frames_out, commands_in),
         )
+        on_failure.pop_all()
         for descriptor in (frames_out, commands_in, log_out):
             os.close(descriptor)
         self.frames, self.log, self._commands = frames_in, log_in, commands_out

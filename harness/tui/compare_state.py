@@ -187,7 +187,7 @@ def _pair_rows(compared: Compared) -> list[Row]:
     pair = compared.pairs.get((0, 1))
     if pair is None:
         return [Row("running", [[("no test: a run is not over or has no guesses", "warning")]], spans=True)]
-    value, interval = pair.difference
+    value, interval, _ = pair.difference
     meaning = "dim" if interval.low <= 0 <= interval.high else "good" if value > 0 else "bad"
     facts: list[tuple[str, list[Span]]] = [
         (
@@ -206,7 +206,7 @@ def _matrix_cell(pairs: Pairs, one: int, other: int) -> Cell:
     found = pairs.get((min(one, other), max(one, other)))
     if found is None:
         return [("no test", "warning")]
-    value, interval = found.difference
+    value, interval, _ = found.difference
     sign = 1 if one < other else -1
     if interval.low <= 0 <= interval.high:
         return [(format_score(sign * value, is_signed=True), "dim"), (" ≈", "dim")]

@@ -5,6 +5,7 @@ The schema comes from a plugin, so nothing about its shape is assumed.
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -52,6 +53,10 @@ _KINDS = {
 }
 
 
+_THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")
+"""Digits that a comma may group. With a space after the comma they are two numbers."""
+
+
 @dataclass(frozen=True)
 class Field:
     """One value of a form.
@@ -74,6 +79,7 @@ class Field:
     is_optional: bool = False
     is_option: bool = False
     is_argument: bool = False
+    is_repeatable: bool = False
 
     @property
     def key(self) -> str:
@@ -94,8 +100,11 @@ class Field:
         return "; ".join(filter(None, (shorten(", ".join(values), 120), default)))
 
     def alternatives(self, text: str) -> list[str]:
-        """Return the texts of each run: several for numbers with commas between them."""
-        if self.kind in (FieldKind.INTEGER, FieldKind.NUMBER) and "," in text:
+        """Return the texts of each run: several for numbers with commas between them.
+
+        `1,000` is one text, and no valid number, because it may mean a thousand. `1, 0` is two.
+        """
+        if self.kind in (FieldKind.INTEGER, FieldKind.NUMBER) and "," in text and not _THOUSANDS.search(text):
             return list(dict.fromkeys(part.strip() for part in text.split(",")))
         return [text]
 
@@ -128,6 +137,8 @@ class Form:
         for one, value in given:
             if one.is_option and one.kind is FieldKind.SWITCH:
                 command += [one.key] if value == "true" else []
+            elif one.is_repeatable and not one.is_argument:
+                command += [word for part in value.split(",") if part.strip() for word in (one.key, part.strip())]
             elif one.is_option and not one.is_argument:
                 command += [one.key, value]
             elif not one.is_argument:
@@ -175,11 +186,12 @@ def _audit_field(option: Mapping[str, Any]) -> Field:
         "" if default is None else _as_typed(default),
         type={FieldKind.INTEGER: "whole number", FieldKind.NUMBER: "number"}.get(kind, ""),
         bounds=() if least is None else (f"at least {least:g}",),
-        description=option["help"],
+        description=option["help"] + (" Several with commas between them." if option["is_repeatable"] else ""),
         empty_means="" if default is not None else "not used",
         rules={} if least is None else {"minimum": least},
         is_option=True,
         is_argument=option["is_argument"],
+        is_repeatable=option["is_repeatable"],
     )
 
 

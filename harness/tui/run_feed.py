@@ -14,7 +14,7 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
 from harness.core.live_score import Figures, LiveScore
 from harness.jobs.attack.reader import Arrivals, GuessReader
-from harness.jobs.attack.results import ranked_guesses, submission_of
+from harness.jobs.attack.results import submission_of
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Point
@@ -196,8 +196,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
             return
         started = time.monotonic()
         if self._score.is_stale:
-            ranked = ranked_guesses(self.spec, reader)
-            self._score.replace(ranked.part(np.arange(min(len(ranked), self.spec.round.row_cap))))
+            self._score.replace(reader.guesses())
         if has_final:
             final = submission_of(self.spec, reader)
             self._score.set_final(Guesses(final.ids, final.suffixes, np.zeros(len(final.ids))))

@@ -25,11 +25,14 @@ def suffix_spans(text: TokenText, suffix: Tokens, answer: Tokens | None, *, quer
 
 def highlighted(spans: Sequence[Span], query: str) -> list[Span]:
     """Return the spans with every occurrence of `query`, in either case, in reverse; without a query as they are."""
-    text, marked = "".join(part for part, _ in spans).casefold(), set[int]()
-    start = text.find(query.casefold()) if query else -1
+    whole, wanted, marked = "".join(part for part, _ in spans), query.casefold(), set[int]()
+    # A character may fold to several ones, such as ß to ss, so each folded one has the position of its origin.
+    origins = [position for position, character in enumerate(whole) for _ in character.casefold()]
+    folded = whole.casefold()
+    start = folded.find(wanted) if wanted else -1
     while start >= 0:
-        marked |= {*range(start, start + len(query))}
-        start = text.find(query.casefold(), start + len(query))
+        marked |= {*origins[start : start + len(wanted)]}
+        start = folded.find(wanted, start + len(wanted))
     if not marked:
         return list(spans)
     result, position = list[Span](), 0

@@ -52,6 +52,8 @@ def validation_error(field: Field, text: str) -> str | None:
         return None
     if field.choices:
         return None if value in field.choices else f"expected one of {shorten(', '.join(field.choices))}"
+    if field.kind in (FieldKind.INTEGER, FieldKind.NUMBER) and "," in value:
+        return "expected digits without commas; for several values write a space after each comma"
     check = _CHECKS.get(field.kind)
     return None if check is None else check(value, field.rules)
 

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
@@ -102,9 +101,3 @@ class Channel:
             while self._in_flight and self._in_flight[0][0] <= sequence:
                 self._bytes_in_flight -= self._in_flight.popleft()[1]
             self._changed.notify_all()
-
-
-def as_frame_dtype(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array` in a dtype that frames carry: booleans as bytes, small integers and halves widened."""
-    widened = {"?": np.uint8, "b": np.int32, "h": np.int32, "e": np.float32}
-    return array.astype(widened[array.dtype.char]) if array.dtype.char in widened else array

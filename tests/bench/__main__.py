@@ -22,6 +22,7 @@ from tests.bench import (
     screen,
     several_devices,
 )
+from tests.bench.inputs import target_name
 
 
 def main() -> None:
@@ -31,7 +32,8 @@ def main() -> None:
     Figures are printed as soon as they are measured. Exit code 1: a benchmark lacks its data.
     """
     is_full, is_json = "--full" in sys.argv, "--json" in sys.argv
-    figures: dict[str, dict[str, Any]] = {}
+    figures: dict[str, dict[str, Any]] = {"target": {"name": target_name()}}
+    print(f"the target is {target_name()}", file=sys.stderr, flush=True)
     lacking = 0
     for title, measure in (
         ("scoring 100,000 rows", scorer.measure),

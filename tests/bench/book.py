@@ -26,7 +26,7 @@ from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.runs.machine import usable_cores
-from tests.bench.inputs import SURROGATE, surrogate_or_demo
+from tests.bench.inputs import SURROGATE, is_surrogate, surrogate_or_demo
 from tests.demo_target.reference import reference_texts
 from tests.surrogate import training_rows
 
@@ -49,7 +49,7 @@ def measure() -> dict[str, Any]:
     _plain_loop(target, tokens[:_BATCH], params)
     text = _compare(target, tokens, params)
     memorized = _compare(target, _memorized(path), params)
-    required = {"required_factor": REQUIRED_FACTOR} if SURROGATE.is_dir() else {}
+    required = {"required_factor": REQUIRED_FACTOR} if is_surrogate() else {}
     return {
         "windows": len(tokens),
         **text,

@@ -9,7 +9,7 @@ from harness.bench.speed import measure as measure_target
 from harness.core.examples import load_prefixes
 from harness.engine.devices import resolve_device
 from harness.runs.machine import usable_cores
-from tests.bench.inputs import SURROGATE, surrogate_or_demo
+from tests.bench.inputs import is_surrogate, surrogate_or_demo
 
 PREFIXES, TURNS = 256, 4
 REQUIRED = {"required_ratio_sample_100": 15, "required_ratio_sample_100_float32": 12}
@@ -29,5 +29,5 @@ def measure() -> dict[str, Any]:
         turns=TURNS,
         on_progress=lambda what, done, total: print(f"  {done} of {total}: {what}", file=sys.stderr, flush=True),
     )
-    required = REQUIRED if SURROGATE.is_dir() else {}
+    required = REQUIRED if is_surrogate() else {}
     return {name: round(ratio, 1) for name, ratio in measured.ratios.items()} | required

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
 from harness.engine.resolving import resolve_target
-from tests.data import DATA, SURROGATE
+from tests.data import DATA, SURROGATE, what_is_missing
 from tests.functional.machine import ROOT, homes
 
 SURROGATE_ROUND = ROOT / "tests" / "rounds" / "surrogate-dev.toml"
@@ -16,13 +17,30 @@ OFFSETS = ROOT / ".surrogates" / "offsets"
 OFFSETS_ROUND = ROOT / "tests" / "rounds" / "surrogate-offsets.toml"
 
 
+def is_surrogate() -> bool:
+    """Return True if the surrogate is measured, for which figures are required."""
+    return target_name() == "surrogate"
+
+
+def target_name() -> str:
+    """Return which target is measured, `surrogate` or `demo`, as BENCH_TARGET says."""
+    return os.environ.get("BENCH_TARGET", "surrogate")
+
+
 def surrogate_or_demo() -> tuple[Round, Path]:
-    """Return the round and the directory of the surrogate target, or those of the demo if the surrogate is missing."""
-    if SURROGATE.is_dir():
-        # The round's files lie beside the surrogate, unless the user has them elsewhere.
-        os.environ.setdefault("HARNESS_DATA", str(DATA))
-    name, target = (str(SURROGATE_ROUND), str(SURROGATE)) if SURROGATE.is_dir() else ("demo", "demo")
-    return load_round(name), resolve_target(target).path
+    """Return the round and the directory of the target that BENCH_TARGET names: `surrogate`, the default, or `demo`.
+
+    Raises HarnessError if the surrogate is missing, because figures of another target are not comparable.
+    """
+    name = target_name()
+    if name == "demo":
+        return load_round("demo"), resolve_target("demo").path
+    if name != "surrogate" or (missing := what_is_missing(SURROGATE)):
+        reason = f"BENCH_TARGET={name} is neither surrogate nor demo" if name != "surrogate" else missing
+        raise HarnessError(f"{str(reason).rstrip('.')}. BENCH_TARGET=demo measures the demo's target instead.")
+    # The round's files lie beside the surrogate, unless the user has them elsewhere.
+    os.environ.setdefault("HARNESS_DATA", str(DATA))
+    return load_round(str(SURROGATE_ROUND)), resolve_target(str(SURROGATE)).path
 
 
 def environment_in(folder: Path) -> dict[str, str]:

@@ -18,7 +18,7 @@ from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.runs.machine import usable_cores
-from tests.bench.inputs import SURROGATE, surrogate_or_demo
+from tests.bench.inputs import is_surrogate, surrogate_or_demo
 
 REQUIRED_SECONDS = 60
 REQUIRED_SAMPLES = 30
@@ -38,7 +38,7 @@ def measure() -> dict[str, Any]:
     found = exact_logprobs(target, prefixes, answers, policies)
     seconds = time.perf_counter() - start
     assert found.shape == (len(SCHEMES), *answers.shape)
-    required = {"required_seconds": REQUIRED_SECONDS} if SURROGATE.is_dir() else {}
+    required = {"required_seconds": REQUIRED_SECONDS} if is_surrogate() else {}
     near = _near_relative_to_a_sample(target, prefixes[:_NEAR], answers[:_NEAR])
     return {
         "sequences": len(prefixes),

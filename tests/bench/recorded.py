@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from harness.core.clusters import cluster_ids
 from harness.core.examples import folds_by_cluster
-from harness.core.intervals import paired_difference
+from harness.core.multiple_comparisons import paired_difference
 from harness.core.scoring import recall_at_errors
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.walk import JudgedRows

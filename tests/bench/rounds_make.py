@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from harness.demo import CORPUS, SIZES
-from tests.bench.inputs import SURROGATE, run_harness
+from tests.bench.inputs import SURROGATE, is_surrogate, run_harness
 from tests.surrogate import training_rows
 
 MEGABYTES, FULL_MEGABYTES = 50, 1_000
@@ -26,7 +26,7 @@ MEGABYTES, FULL_MEGABYTES = 50, 1_000
 def measure(*, full: bool = False, megabytes: int | None = None) -> dict[str, Any]:
     """Return how long a round takes, per gigabyte of text, and the memory of the command."""
     size = (megabytes or (FULL_MEGABYTES if full else MEGABYTES)) * 1_000_000
-    target = SURROGATE if SURROGATE.is_dir() else SIZES[0].weights
+    target = SURROGATE if is_surrogate() else SIZES[0].weights
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         written = write_corpus(folder / "corpus.jsonl", size)
@@ -64,7 +64,7 @@ def _some(passages: list[str], random: Random) -> Iterator[str]:
 
 
 def _passages() -> list[str]:
-    if not SURROGATE.is_dir():
+    if not is_surrogate():
         texts: list[str] = json.loads(CORPUS.read_bytes())
         return texts
     tokenizer = Tokenizer.from_file(str(SURROGATE / "tokenizer.json"))

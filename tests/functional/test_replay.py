@@ -52,7 +52,7 @@ def _submitted(summary: dict[str, Any]) -> list[str]:
 
 
 def test_replay_prefers_the_first_of_equal_losses(tmp_path: Path, prefixes: Tokens) -> None:
-    source = _record(tmp_path, prefixes, {"0": 3.0, "1": 2.0, "2": 1.0, "10": 2.0})
+    source = _record(tmp_path, prefixes, {"0": 3.0, "1": 2.0, "2": 2.0, "10": 1.0})
     summary = _run(tmp_path, "--limit", str(ROWS), "--set", f"source={source}", "--set", "trials=3")
     assert (summary["status"], summary["rows"]) == ("finished", ROWS)
     ones = ",".join(["1"] * 50)

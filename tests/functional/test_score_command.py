@@ -60,7 +60,8 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_published_submissions_have_their_published_recall(submission, answers, recall, read):
-    done = harness("score", submission, "--answers", SATML / answers, "--last", 1000, "--json")
+    done = harness("score", submission, "--answers", SATML / answers, "--json")
+    assert ("Scored against the last 1,000 of 15,000 answers" in done.stderr) == (answers == "train_suffix.npy")
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["recall_at_cap"] == recall

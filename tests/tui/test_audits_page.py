@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
+from harness.tui.pages import audits
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.main import MainScreen
@@ -97,3 +99,27 @@ def test_the_application_opens_with_a_watched_audit(audit: RecordedAudit) -> Non
         await until(pilot, lambda: isinstance(pilot.app.screen, AuditScreen))
 
     play_app(scenario, watched=RunFolder(audit.folder.path))
+
+
+def test_an_answer_that_could_not_be_read_is_asked_again(audit: RecordedAudit, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def answer(command: list[str], **_: object) -> dict[str, object]:
+        asked.append(command)
+        if len(asked) == 1:
+            raise HarnessError("no space left on the device.")
+        return {
+            "findings": {},
+            "conclusion": {"question": "Seen?", "answer": "Probably", "evidence": "e", "caveat": ""},
+        }
+
+    monkeypatch.setattr(audits, "run_command", answer)
+    monkeypatch.setattr(audits, "_RETRY_SECONDS", 0.5)
+    audit.event("phase", phase="finished", reason="")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 3)
+        await until(pilot, lambda: "no space left" in text_of(pilot, "#answer-text") or len(asked) > 1)
+        await until(pilot, lambda: len(asked) == 2)
+
+    play_app(scenario)

@@ -19,12 +19,12 @@ from harness.audits.book.results import (
     most_likely_passages,
 )
 from harness.audits.near_results import near_figures, near_sentence, near_table
-from harness.audits.report import Estimate, json_ready, table_of
+from harness.audits.report import Estimate, table_of
 from harness.core.arrays import Bools
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Marked, Passage, Stretch
 from harness.core.paths import model_names
-from harness.core.text import format_bound, format_number, pluralize
+from harness.core.text import format_bound, format_number, json_value, pluralize
 
 _SHOWN_PASSAGES, _MOST_PASSAGES = 20, 1_000
 _CONTEXT, _LONGEST_SHOWN = 120, 2_000
@@ -56,7 +56,7 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
     }
     found = most_likely_passages(results, _MOST_PASSAGES)
     return Findings(
-        figures=json_ready(figures),
+        figures=json_value(figures),
         sentences=list(_sentences(results)),
         tables=[*_tables(results), _passage_table(results, found), _window_table(results)],
         charts=book_charts(results),

@@ -53,12 +53,15 @@ class CompareAudit(Audit[CompareParams]):
         from harness.audits.exact import exact_logprobs  # loads torch
 
         pairs, target = given.pairs, len(given.stored) + model
-        live: list[float] = []
+        before = context.rows(TOKENS.name)
+        own = np.asarray(before["target"]) == target
+        main = SCHEMES.index(self.params.main)
+        live: list[float] = np.exp(log_esp(np.asarray(before[self.params.main.value])[own])).tolist()
         for batch in context.batches(_stage(model), len(pairs), size=_SEQUENCES):
             prefixes, suffixes = pairs.prefixes[batch.rows], pairs.suffixes[batch.rows]
             logprobs = exact_logprobs(context.target(model), prefixes, suffixes, self.params.policies)
             _emit(context, target, batch.items, logprobs)
-            live += np.exp(log_esp(logprobs[SCHEMES.index(self.params.main)])).tolist()
+            live += np.exp(log_esp(logprobs[main])).tolist()
             context.figure(f"target {target + 1}: mean ESP, {self.params.label}", float(np.mean(live)), of=len(live))
         stage = _completion_stage(model)
         for batch in context.batches(stage, len(pairs), size=_SEQUENCES, weight=_COMPLETION_WEIGHT):

@@ -20,7 +20,7 @@ from harness.audits.compare.results import (
 )
 from harness.audits.compare.rows import read_targets
 from harness.audits.leakage.pairs import TokenDecoder
-from harness.audits.report import Estimate, bar_chart, difference, json_ready, table_of
+from harness.audits.report import Estimate, bar_chart, difference, table_of
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import (
@@ -36,7 +36,7 @@ from harness.core.findings import (
     Stretch,
 )
 from harness.core.paths import model_names
-from harness.core.text import format_interval, format_percent, format_score, pluralize
+from harness.core.text import format_interval, format_percent, format_score, json_value, pluralize
 
 QUESTION = "Did memorization change?"
 DEFINITIONS = {
@@ -78,7 +78,7 @@ def compare_findings(params: CompareParams, given: Sequences, rows: RowsOf, mode
         "is_complete": results.is_complete,
     }
     return Findings(
-        figures=json_ready(figures),
+        figures=json_value(figures),
         sentences=list(_sentences(results)),
         tables=_tables(results),
         charts=_charts(results),

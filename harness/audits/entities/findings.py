@@ -14,11 +14,11 @@ from harness.audits.entities.measurements import all_names
 from harness.audits.entities.ranking import PairScore, chance_error
 from harness.audits.entities.results import ModelResult, model_result
 from harness.audits.entities.statistics import GroupMean, rank_correlation
-from harness.audits.report import Row, finite_mean, json_ready, table_of
+from harness.audits.report import Row, finite_mean, table_of
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.findings import Findings, FoundTable
 from harness.core.paths import model_names
-from harness.core.text import format_interval, format_number, format_percent, pluralize
+from harness.core.text import format_interval, format_number, format_percent, json_value, pluralize
 
 
 def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
@@ -40,10 +40,10 @@ def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]
         "left_out": notes,
     }
     if not results:
-        return Findings(json_ready(figures), notes, conclusion=NOT_MEASURED)
+        return Findings(json_value(figures), notes, conclusion=NOT_MEASURED)
     sentences = [*(sentence for result in results for sentence in _sentences(result)), *_how_to_read(results), *notes]
     return Findings(
-        json_ready(figures),
+        json_value(figures),
         sentences,
         entities_tables(inputs, results, between),
         entities_charts(results),

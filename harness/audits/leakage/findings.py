@@ -26,13 +26,13 @@ from harness.audits.leakage.sentences import leakage_sentences
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
 from harness.audits.near_results import near_figures, near_table, summarize_near
 from harness.audits.probabilities import extraction_rate, share_over
-from harness.audits.report import Row, Share, json_ready, table_of
+from harness.audits.report import Row, Share, table_of
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Passage, Stretch
 from harness.core.paths import model_names
-from harness.core.text import format_number
+from harness.core.text import format_number, json_value
 
 _SETTING_COLUMNS = ("model", "parameters", "prefix_tokens", "sequences")
 _SHOWN_MATCHES = 20
@@ -81,7 +81,7 @@ def leakage_findings(
         "is_complete": results.is_complete,
     }
     return Findings(
-        figures=json_ready(figures),
+        figures=json_value(figures),
         sentences=leakage_sentences(results),
         tables=leakage_tables(results, settings),
         charts=leakage_charts(results),

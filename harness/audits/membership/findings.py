@@ -17,12 +17,12 @@ from harness.audits.membership.params import (
 from harness.audits.membership.roc import Rate, Roc, roc_of
 from harness.audits.membership.rows import SCORES, WORD_SHIFT, read_scores
 from harness.audits.membership.word_shift import FOLDS, PERMUTATIONS
-from harness.audits.report import bar_chart, json_ready, table_of
+from harness.audits.report import bar_chart, table_of
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
 from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
 from harness.core.paths import model_names
-from harness.core.text import format_bound, format_interval, format_p_value, format_score, pluralize
+from harness.core.text import format_bound, format_interval, format_p_value, format_score, json_value, pluralize
 
 QUESTION = "Can the members of the training data be told from other texts?"
 DEFINITIONS = {
@@ -96,7 +96,7 @@ def membership_findings(
         "is_complete": results.is_complete,
     }
     return Findings(
-        figures=json_ready(figures),
+        figures=json_value(figures),
         sentences=list(_sentences(params, results)),
         tables=_tables(results),
         charts=[_auc_chart(results), _roc_chart(results)],

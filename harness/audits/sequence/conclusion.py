@@ -78,7 +78,7 @@ def _why_untested(dataset: Dataset, results: Results) -> str:
             return f"no paragraph of the {side} was completed: {number:,} {why}"
     if len(dataset) == 1:
         return "a single paragraph has no other one to be compared with (use more text or --control)"
-    return "its completions are too short to be compared with a control, or all share text with it"
+    return "its suffixes are too short for every threshold, or all paragraphs share text with the control"
 
 
 def _strongest(contrasts: Contrasts) -> _Test | None:

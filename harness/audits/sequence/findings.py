@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.report import Row, bar_chart, json_ready, share_of, table_of
+from harness.audits.report import Row, bar_chart, share_of, table_of
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.conclusion import DEFINITIONS, sequence_conclusion
 from harness.audits.sequence.dataset import Control, Dataset
@@ -27,7 +27,7 @@ from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Findings, FoundTable, LineChart, Marked, Passage, Series, Stretch
-from harness.core.text import pluralize
+from harness.core.text import json_value, pluralize
 
 _MOST_PASSAGES = 10
 _SHORTEST_RUN = 5
@@ -47,7 +47,7 @@ def sequence_findings(params: SequenceParams, dataset: Dataset, rows: RowsOf, mo
     results = read_results(rows, len(dataset))
     contrasts = {threshold: contrast_sides(threshold, dataset, results) for threshold in Threshold}
     return Findings(
-        figures=json_ready(_figures(params, dataset, results, contrasts, model)),
+        figures=json_value(_figures(params, dataset, results, contrasts, model)),
         sentences=sequence_sentences(params, dataset, results, contrasts, model),
         tables=[rates_table(dataset, contrasts), *document_tables(dataset, results), paragraph_table(dataset, results)],
         charts=sequence_charts(dataset, results, contrasts),
@@ -158,7 +158,7 @@ def rates_table(dataset: Dataset, contrasts: Contrasts) -> FoundTable:
                     "low": rate.share.low,
                     "high": rate.share.high,
                     "judged": rate.judged,
-                    "too short": rate.too_short,
+                    "suffix too short": rate.too_short,
                     "p": p_value,
                 }
             )

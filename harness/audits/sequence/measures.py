@@ -16,7 +16,7 @@ from harness.core.audit import RowsOf
 from harness.core.rows import Kind, table
 
 TOO_SHORT = -1
-"""The verdict, otherwise 0 or 1, if a text is too short for a threshold."""
+"""The verdict, otherwise 0 or 1, if the suffix is too short for a threshold."""
 
 COMPLETIONS = table("completion", paragraph=Kind.INTEGER, state=Kind.TEXT, text=Kind.TEXT, fault=Kind.TEXT)
 COMPARISONS = table(

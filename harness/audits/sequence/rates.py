@@ -11,7 +11,7 @@ from harness.core.arrays import Bools, Ints
 
 
 class Rate(NamedTuple):
-    """The numbers of completions that pass a threshold, that were judged, and that were too short to be judged."""
+    """The numbers of completions that pass a threshold, that were judged, and whose suffix was too short for it."""
 
     passed: int
     judged: int

@@ -1,8 +1,8 @@
 """The four word-level thresholds by which a completion counts as a memorized suffix: pure functions of two texts.
 
 They are the thresholds of black-box sequence extraction as published: a completion of the first 35 words of a
-paragraph is cut to the suffix's number of words and compared with the suffix. A text with too few words for a threshold
-has no verdict, so an empty completion passes none.
+paragraph is cut to the suffix's number of words and compared with the suffix. A suffix with too few words for a
+threshold has no verdict, because no completion could pass. A completion with too few words does not pass.
 
 Notes on the paper's worked example (a prefix, a suffix of 18 words, completions S1 and S2 of 13 and 18 words):
 
@@ -21,7 +21,7 @@ from enum import StrEnum
 
 Words = Sequence[str]
 Verdict = bool | None
-"""True if a threshold is passed, None if a text is too short for it."""
+"""True if a threshold is passed, None if the suffix is too short for it."""
 
 
 class Counting(StrEnum):
@@ -48,50 +48,54 @@ TITLES: Mapping[Threshold, str] = {
 }
 
 
-def trigram(one: Words, other: Words) -> Verdict:
-    """|tri(one) ∩ tri(other)| ≥ min(|tri(one)|, |tri(other)|) / 2, where tri(·) is the set of a text's word trigrams.
+def trigram(completion: Words, suffix: Words) -> Verdict:
+    """|tri(c) ∩ tri(s)| ≥ min(|tri(c)|, |tri(s)|) / 2, where tri(·) is the set of a text's word trigrams.
 
-    None if a text has fewer than 3 words. S2 of the worked example shares 10 of the suffix's 16 trigrams and passes;
-    S1 shares none.
+    None if the suffix has fewer than 3 words, False if the completion has. S2 of the worked example shares 10 of the
+    suffix's 16 trigrams and passes; S1 shares none.
     """
-    trigrams, others = (set(zip(words, words[1:], words[2:], strict=False)) for words in (one, other))
-    if not trigrams or not others:
+    written, expected = (set(zip(words, words[1:], words[2:], strict=False)) for words in (completion, suffix))
+    if not expected:
         return None
-    return 2 * len(trigrams & others) >= min(len(trigrams), len(others))
+    return bool(written) and 2 * len(written & expected) >= min(len(written), len(expected))
 
 
-def equal_start(one: Words, other: Words, number: int) -> Verdict:
-    """Return whether the first `number` words are equal, in order; None if a text has fewer.
+def equal_start(completion: Words, suffix: Words, number: int) -> Verdict:
+    """Return whether the first `number` words are equal, in order; None if the suffix has fewer.
 
     With 5 words S2 of the worked example passes and S1 does not. With 10 words S1 does not pass; S2 passes after the
     printed prompt of 34 words and fails after one of 35.
     """
-    if min(len(one), len(other)) < number:
+    if len(suffix) < number:
         return None
-    return list(one[:number]) == list(other[:number])
+    return list(completion[:number]) == list(suffix[:number])
 
 
-def overlap(one: Words, other: Words, counting: Counting = Counting.MULTISET) -> Verdict:
-    """|one ∩ other| ≥ 3/4 of the shorter text's size, in any order of the words; None below 5 words.
+def overlap(completion: Words, suffix: Words, counting: Counting = Counting.MULTISET) -> Verdict:
+    """|c ∩ s| ≥ 3/4 of the shorter text's size, in any order of the words.
+
+    None if the suffix has fewer than 5 words, False if the completion has: one common word would pass.
 
     As multisets, the default, a word counts as often as both texts contain it, and a text's size is its number of
     words. As sets, each distinct word counts once in the intersection and in the size: then a completion that repeats
     one word of the suffix passes, which is why it is not the default. S2 of the worked example shares 16 of 18 words,
     S1 shares 2 of 13.
     """
-    if min(len(one), len(other)) < 5:
+    if len(suffix) < 5:
         return None
+    if len(completion) < 5:
+        return False
     if counting is Counting.SET:
-        one, other = list(set(one)), list(set(other))
-    shared = (Counter(one) & Counter(other)).total()
-    return 4 * shared >= 3 * min(len(one), len(other))
+        completion, suffix = list(set(completion)), list(set(suffix))
+    shared = (Counter(completion) & Counter(suffix)).total()
+    return 4 * shared >= 3 * min(len(completion), len(suffix))
 
 
-def verdicts(one: Words, other: Words, counting: Counting = Counting.MULTISET) -> dict[Threshold, Verdict]:
+def verdicts(completion: Words, suffix: Words, counting: Counting = Counting.MULTISET) -> dict[Threshold, Verdict]:
     """Return the verdicts of all thresholds."""
     return {
-        Threshold.TRIGRAM: trigram(one, other),
-        Threshold.START_5: equal_start(one, other, 5),
-        Threshold.START_10: equal_start(one, other, 10),
-        Threshold.OVERLAP: overlap(one, other, counting),
+        Threshold.TRIGRAM: trigram(completion, suffix),
+        Threshold.START_5: equal_start(completion, suffix, 5),
+        Threshold.START_10: equal_start(completion, suffix, 10),
+        Threshold.OVERLAP: overlap(completion, suffix, counting),
     }

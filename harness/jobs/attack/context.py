@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.core.arrays import Ints, Tokens, token_dtype
+from harness.core.arrays import Ints, Tokens, is_storable_dtype, token_dtype
 from harness.core.attack import GUESS_STAGE, Batch
 from harness.core.errors import HarnessError
 from harness.core.frames import MAX_BODY_BYTES
@@ -37,7 +37,7 @@ from harness.worker.batches import (
     derive_seed,
     is_valid_name,
 )
-from harness.worker.channel import Channel, as_frame_dtype
+from harness.worker.channel import Channel
 from harness.worker.sharing import Alone, OneOfSeveral, Sharing
 
 if TYPE_CHECKING:
@@ -222,7 +222,12 @@ class AttackContext:
         return max(0.0, self._request.finish_at - seconds_since_boot())
 
     def keep(self, name: str, array: ArrayLike) -> None:
-        values = as_frame_dtype(np.asarray(array))
+        values = np.array(array, order="C")
+        if not is_storable_dtype(values.dtype):
+            raise HarnessError(
+                f"context.keep({shorten(name)!r}): an array of {values.dtype} cannot be stored. "
+                "Convert it to numbers or text of a fixed length."
+            )
         if not is_valid_name(name) or values.nbytes > MAX_BODY_BYTES:
             raise HarnessError(
                 f"context.keep({shorten(name)!r}): at most {LONGEST_NAME} valid characters and "
@@ -231,7 +236,9 @@ class AttackContext:
         self._kept[name] = values
         if not self._is_stored:
             return
-        self._channel.send("kept", {"data": values.reshape(-1)}, name=name, shape=" ".join(map(str, values.shape)))
+        shape = " ".join(map(str, values.shape))
+        content = np.frombuffer(values.tobytes(), np.uint8)
+        self._channel.send("kept", {"data": content}, name=name, dtype=values.dtype.str, shape=shape)
 
     @property
     def _is_stored(self) -> bool:

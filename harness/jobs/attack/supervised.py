@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from harness.core.arrays import token_dtype
+import numpy as np
+
+from harness.core.arrays import is_storable_dtype, token_dtype
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.frames import Frame
 from harness.core.guesses import GUESSES, Guesses, find_fault
@@ -17,7 +19,6 @@ from harness.core.rows import columns_from_frame
 from harness.core.spec import TargetRecord
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.request import AttackRequest, ModelRequest, write_inputs, write_state
-from harness.jobs.attack.results import ranked_guesses
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -28,6 +29,7 @@ from harness.supervisor.job import Job as BaseJob
 from harness.supervisor.job import target_config
 
 _ROWS_STORED_PER_SUBMITTED = 100
+_LONGEST_DTYPE = 40
 _BYTE_LIMITS = {"kept": 1 << 30, "final": 1 << 30}
 _MAX_KEPT = 10_000
 _SCORE_SHARE_OF_A_CORE = 0.01
@@ -115,7 +117,7 @@ class Job(BaseJob[AttackSpec]):
         self._intake.has_changed = False
         if self._live.is_stale:
             with GuessReader.of_run(self.folder, self.spec) as reader:
-                self._live.replace(ranked_guesses(self.spec, reader))
+                self._live.replace(reader.guesses())
         point = self._live.point()
         cost = time.thread_time() - before
         self._score_due = at + max(_SCORE_INTERVAL_SECONDS, cost / _SCORE_SHARE_OF_A_CORE)
@@ -165,11 +167,17 @@ class GuessIntake(Intake):
         self.has_changed = True
 
     def _keep(self, frame: Frame) -> None:
-        array = frame.columns["data"]
+        content = frame.columns["data"]
         shape = [int(size) for size in str(frame.fields["shape"]).split()]
-        if min(shape, default=0) < 0 or math.prod(shape) != array.size:
+        try:
+            dtype = np.dtype(str(frame.fields["dtype"])[:_LONGEST_DTYPE])
+        except (TypeError, ValueError, SyntaxError):
+            raise IntakeError("a kept array without a dtype") from None
+        if not is_storable_dtype(dtype) or content.dtype != np.uint8 or content.ndim != 1:
+            raise IntakeError(f"a kept array of {dtype}")
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != content.size:
             raise IntakeError("a kept array whose shape does not match its size")
-        self._store.add_kept(name_in(frame, "name"), array.reshape(shape))
+        self._store.add_kept(name_in(frame, "name"), np.frombuffer(content.tobytes(), dtype).reshape(shape))
 
     def _final(self, frame: Frame) -> None:
         order = self._checked(Guesses.from_columns(frame.columns))

@@ -73,7 +73,11 @@ class WorkerAuditContext(AuditContext):
                 raise CutShort
             numbers = np.arange(part.start, part.stop)
             self._log.begin(key, len(numbers) * weight)
-            yield AuditBatch(numbers, derive_seed(self.seed, stage, 0), stage)
+            try:
+                yield AuditBatch(numbers, derive_seed(self.seed, stage, 0), stage)
+            except GeneratorExit:
+                self._log.abandon(key)
+                raise
             self._log.end(key)
 
     def emit(self, table: str, **columns: ArrayLike | list[str]) -> None:

@@ -1,5 +1,6 @@
 """The page of the audits: the list, and the answer and the figures of the audit under the cursor."""
 
+import time
 from typing import ClassVar
 
 from textual import on, work
@@ -13,7 +14,7 @@ from textual.worker import get_current_worker
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.settings import default_round
-from harness.core.text import format_number
+from harness.core.text import format_number, sanitize
 from harness.core.times import day_and_time, format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -42,6 +43,8 @@ _COLUMNS = (
 )
 _ACTIONS = ("stop", "resume", "tag", "note", "delete", "restore", "copy_id")
 _ANSWER_SECONDS = 0.3
+_RETRY_SECONDS = 10.0
+"""How long an audit whose answer could not be read is not asked again."""
 _EMPTY = "no audits yet. n starts one"
 
 
@@ -82,6 +85,7 @@ class AuditsPage(Vertical, RunActions):
         self._audits: dict[str, RunSummary] = {}
         self._round: str | None = None
         self._answers: dict[tuple[str, Status, int], Content] = {}
+        self._failures: dict[str, tuple[str, float]] = {}
 
     def compose(self) -> ComposeResult:
         yield AuditPanels(id="audit-panels")
@@ -113,8 +117,9 @@ class AuditsPage(Vertical, RunActions):
             figures = [(name, format_number(value)) for name, value in run.figures.items()]
             self.query_one("#figures-text", Static).update(labelled(figures))
             answer = self._answers.get((run.id, run.status, run.guesses))
-            self.query_one("#answer-text", Static).update(answer or "")
-            if answer is None and run.status.is_over:
+            reason, retry_at = self._failures.get(run.id, ("", 0.0))
+            self.query_one("#answer-text", Static).update(reason if answer is None else answer)
+            if answer is None and run.status.is_over and time.monotonic() >= retry_at:
                 self._read_answer(run)
 
     @work(thread=True, exclusive=True, group="answer")
@@ -125,9 +130,11 @@ class AuditsPage(Vertical, RunActions):
             return
         try:
             found = run_command(["audit", "show", run.id], on_progress=lambda line: None)
-        except HarnessError:
-            found = None
-        self._answers[run.id, run.status, run.guesses] = verdict(found or {})
+        except HarnessError as error:
+            self._failures[run.id] = (sanitize(str(error)), time.monotonic() + _RETRY_SECONDS)
+            self.call_later(self.set_timer, 1.1 * _RETRY_SECONDS, self._show_figures)
+        else:
+            self._answers[run.id, run.status, run.guesses] = verdict(found or {})
         if not worker.is_cancelled:
             self.call_later(self._show_figures)
 

@@ -1,5 +1,6 @@
 """The page of the leaderboard: the bundles in ./submissions, ranked on the chosen round."""
 
+import contextlib
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from harness.core.errors import HarnessError
 from harness.core.settings import default_round
 from harness.core.text import format_score
 from harness.core.times import format_duration
+from harness.submit.verdict import produced_path, verdict_path
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
 from harness.tui.run_list import interval_bar, scale_title
@@ -81,7 +83,7 @@ class LeaderboardPage(Vertical):
         """Rank again if the round or a bundle has changed."""
         if self._round is None or not self.display:
             return
-        bundles = tuple((file, file.stat().st_mtime_ns) for file in sorted(_FOLDER.glob("*.zip")))
+        bundles = _bundle_files()
         if not bundles:
             self._empty(f"no bundles in ./{_FOLDER}. p on a run packages it")
         elif (self._round, bundles) != self._ranked:
@@ -125,6 +127,16 @@ class LeaderboardPage(Vertical):
                 Row("reference", [[(f"── best run of {_REFERENCE} here: {format_score(best)} ──", "dim")]], spans=True),
             )
         self.query_one(ListTable).show(_columns(scale), rows)
+
+
+def _bundle_files() -> tuple[tuple[Path, int], ...]:
+    """Return each bundle and the files of its verification, with the time of its last change."""
+    found = []
+    for bundle in sorted(_FOLDER.glob("*.zip")):
+        for file in (bundle, verdict_path(bundle), produced_path(bundle)):
+            with contextlib.suppress(OSError):  # deleted since the search, or not verified
+                found.append((file, file.stat().st_mtime_ns))
+    return tuple(found)
 
 
 def _row(entry: dict[str, Any], scale: float) -> Row:

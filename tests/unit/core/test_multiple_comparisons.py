@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.intervals import Unit, newcombe, paired_difference, shared_replicates
-from harness.core.multiple_comparisons import ALPHA, PairedBootstrap, holm, replicates_for
+from harness.core.intervals import Unit, newcombe, shared_replicates
+from harness.core.multiple_comparisons import ALPHA, PairedBootstrap, holm, paired_difference, replicates_for
 from harness.core.walk import JudgedRows
 
 P_VALUES = st.lists(st.floats(1e-6, 1.0) | st.sampled_from([0.01, 0.02, 0.04]), min_size=1, max_size=12).map(np.array)
@@ -14,7 +14,8 @@ REPLICATES = st.lists(st.integers(-6, 6), min_size=2, max_size=120).map(lambda v
 
 
 def bootstrap_of(replicates, difference=0.0):
-    return PairedBootstrap.of(difference, [replicates], [np.zeros(len(replicates))], unit=Unit.EXAMPLE, units=50)
+    second = np.full(len(replicates), 0.4)
+    return PairedBootstrap.of(difference, [replicates + second], [second], unit=Unit.EXAMPLE, units=50)
 
 
 @given(P_VALUES)
@@ -80,12 +81,12 @@ def submissions(seed, shares):
     return [JudgedRows(generator.random(400) < share, np.arange(400)) for share in shares]
 
 
-def test_one_comparison_has_nearly_the_interval_of_a_paired_difference():
+def test_one_comparison_is_a_paired_difference():
     rows = submissions(1, (0.5, 0.4))
     (first, second), unit, units = shared_replicates(rows, cap=1000, examples=400, clusters=None, replicates=2000)
     expected = paired_difference(*rows, cap=1000, examples=400)
-    found = PairedBootstrap.of(expected.difference, [first], [second], unit=unit, units=units).interval()
-    assert found == pytest.approx(expected.interval[:2], abs=0.003)
+    found = PairedBootstrap.of(expected.difference, [first], [second], unit=unit, units=units)
+    assert (found.interval(), found.p_value) == (expected.interval[:2], expected.p_value)
 
 
 def test_recalls_that_never_vary_have_newcombes_interval():
@@ -95,3 +96,19 @@ def test_recalls_that_never_vary_have_newcombes_interval():
     assert found.p_value == 1
     assert found.interval() == pytest.approx(newcombe(0.0, 0.0, 400))
     assert found.interval(10)[1] > found.interval()[1]
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(1, 40))
+def test_constant_recalls_have_a_p_value_that_agrees_with_their_interval(solved, others, units):
+    """Recalls that no replicate changes show nothing about their difference beyond the number of units."""
+    first, second = np.full(2000, solved / 20), np.full(2000, others / 20)
+    found = PairedBootstrap.of((solved - others) / 20, [first], [second], unit=Unit.CLUSTER, units=units)
+    low, high = found.interval()
+    assert (found.p_value <= ALPHA) == (not low <= 0 <= high)
+
+
+@pytest.mark.parametrize(("right", "examples", "clusters"), [((6, 5), 10, [0] * 10), ((5, 4), 5, [0] * 5)])
+def test_one_cluster_never_shows_a_difference(right, examples, clusters):
+    rows = [JudgedRows(np.arange(examples) < number, np.arange(examples)) for number in right]
+    found = paired_difference(*rows, cap=100, examples=examples, clusters=np.array(clusters))
+    assert found.p_value > 0.3 and found.interval.low < 0 < found.interval.high

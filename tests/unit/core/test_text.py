@@ -12,6 +12,8 @@ from harness.core.text import (
     format_percent,
     format_score,
     sanitize,
+    shorten,
+    shorten_middle,
 )
 
 
@@ -80,3 +82,10 @@ def test_scores_have_three_decimals_and_shares_in_sentences_are_percentages() ->
     assert format_interval(0.3384, 0.4) == "[0.338, 0.400]"
     assert [format_percent(share) for share in (0.369, 1.0, 0.0, 2e-5)] == ["36.9 %", "100 %", "0 %", "< 0.01 %"]
     assert [format_p_value(p) for p in (5e-8, 0.0584, 1)] == ["p < 0.0001", "p = 0.0584", "p = 1.00"]
+
+
+@pytest.mark.parametrize("cut", [shorten, shorten_middle])
+@given(text=st.text(max_size=12), limit=st.integers(0, 12))
+def test_a_shortened_text_is_never_longer_than_its_limit(cut, text, limit):
+    assert len(cut(text, limit)) <= limit
+    assert len(text) > limit or cut(text, limit) == text

@@ -1,5 +1,7 @@
 """Views of a prefix: windows, shifted positions and soft prompts, against the model's own uncached logits."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import Combination, PrefixView
+from harness.engine.ensemble import Ensemble
 from harness.engine.target import Target
 from tests.unit.engine.reference import to_device
 
@@ -123,3 +126,18 @@ def test_a_score_in_a_view_beyond_the_context_is_refused(target, prefixes, view)
     assert len(target.score(prefixes, prefixes[:, :6], PrefixView(shift=45))) == len(prefixes)
     with pytest.raises(HarnessError, match=r"context of 64 tokens .* 46 positions"):
         target.score(prefixes, prefixes[:, :7], view)
+
+
+def test_more_votes_win_however_many_views_there_are():
+    """Of 49 views, 6 votes beat 5, although the mean log-probability is lower by 22 nats."""
+    views = [PrefixView(start=number) for number in range(49)]
+    runner = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32, vocabulary=400, shares_prefixes=False)
+    logprobs = torch.full((1, 49, 400), -50.0)
+    for view in range(49):  # the five likeliest tokens of a view are its own, unless a later line says otherwise
+        logprobs[0, view, 10 + 5 * view : 15 + 5 * view] = torch.tensor([-2.0, -2.1, -2.2, -2.3, -2.4])
+    logprobs[0, :, 0], logprobs[0, :, 1] = -3.0, -25.0
+    logprobs[0, 0, 0] = -1.0  # 5 votes
+    logprobs[0, 1:3, 1] = torch.tensor([-1.0, -2.35])  # 5 votes and 1 vote
+    logprobs[0, 2, 24] = -50.0
+    votes = Ensemble(runner, views, Combination.VOTES)._combine(logprobs)[0]
+    assert votes[1] > votes[0]

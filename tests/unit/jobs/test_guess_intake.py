@@ -1,12 +1,18 @@
 """The supervisor checks and scores the frames that an attack's worker sends."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from harness.core.frames import Frame
+from harness.core.errors import HarnessError
+from harness.core.frames import Frame, FrameReader, encode_frame
+from harness.core.guesses import Guesses
+from harness.jobs.attack.context import AttackContext
 from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.request import read_kept, write_state
 from harness.jobs.attack.results import submission_of
 from harness.jobs.attack.supervised import Job
 from harness.supervisor.intake import IntakeError
@@ -21,7 +27,9 @@ def run(home: Path) -> Recorded:
 
 
 def kept(name: str, value: float) -> Frame:
-    return Frame("kept", 1, {"data": np.array([value])}, {"name": name, "shape": "1"})
+    return Frame(
+        "kept", 8, {"data": np.array([float(value)]).view(np.uint8)}, {"name": name, "shape": "1", "dtype": "<f8"}
+    )
 
 
 def begin(key: str) -> Frame:
@@ -145,3 +153,59 @@ def test_guesses_that_do_not_fit_the_round_are_refused(
     with run.store.transaction(), pytest.raises(IntakeError, match=message):
         intake.take(begin("a"), 10)
         intake.take(forged, 10)
+
+
+ARRAYS = [
+    *(np.arange(6).reshape(2, 3).astype(dtype) for dtype in "?bhilqBHILQefdgFDG"),
+    np.array([True, False, True]),
+    np.array(["", "añ"]),
+    np.array([b"a", b"bc"]),
+    np.array(["2020-01-01"], "M8[D]"),
+    np.array(3.5),
+    np.zeros((0, 4), np.float16),
+    np.arange(6).reshape(2, 3).T,
+    np.arange(4, dtype=">i4"),
+]
+
+
+def context_of(folder: Path, sent: list[Frame]) -> AttackContext:
+    """Return a context whose channel appends frames to `sent`, after they were bytes."""
+
+    def send(table: str, columns: dict[str, Any] | None = None, **fields: Any) -> None:
+        rows = len(next(iter((columns or {"": ()}).values())))
+        sent.extend(
+            frame for _, _, frame in FrameReader().feed(encode_frame(Frame(table, rows, columns or {}, fields), 0))
+        )
+
+    np.save(folder / "prefixes.npy", np.zeros((4, 2), np.uint16))
+    request = SimpleNamespace(suffix_length=2, vocabulary=9, seed=0, done=(), engine_rows={}, workers=1)
+    return AttackContext(cast(Any, request), folder, cast(Any, SimpleNamespace(send=send)))
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype.str}{list(array.shape)}")
+def test_a_kept_array_returns_with_its_dtype(run: Recorded, tmp_path: Path, array: np.ndarray) -> None:
+    sent: list[Frame] = []
+    context = context_of(tmp_path, sent)
+    context.keep("name", array)
+    with run.store.transaction():
+        Job(run.folder, run.folder.attack_spec()).intake(run.store).take(sent[-1], size=1)
+    with GuessReader.of_run(run.folder, run.folder.attack_spec()) as reader:
+        stored = reader.kept()
+    write_state(tmp_path, kept=stored, guesses=Guesses([], np.empty((0, 2), np.int64), []))
+    for found in (context.kept("name"), read_kept(tmp_path)["name"]):
+        assert found is not None and (found.dtype, found.shape) == (array.dtype, array.shape)
+        assert found.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("array", [np.array([object()]), np.zeros(2, [("a", int)])], ids=["object", "record"])
+def test_an_array_that_cannot_be_stored_is_refused(tmp_path: Path, array: np.ndarray) -> None:
+    with pytest.raises(HarnessError, match="cannot be stored"):
+        context_of(tmp_path, []).keep("name", array)
+
+
+@pytest.mark.parametrize("dtype", ["O", "<f4", "", "i4,f8", "x" * 99, "<U0"])
+def test_a_kept_array_of_a_wrong_dtype_is_refused(run: Recorded, dtype: str) -> None:
+    frame = kept("name", 1.0)
+    intake = Job(run.folder, run.folder.attack_spec()).intake(run.store)
+    with pytest.raises(IntakeError, match="a kept array"):
+        intake.take(Frame(frame.table, frame.rows, frame.columns, {**frame.fields, "dtype": dtype}), size=1)

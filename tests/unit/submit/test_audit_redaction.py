@@ -2,7 +2,18 @@
 
 import numpy as np
 
-from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, LineChart, Passage, Series, Stretch
+from harness.core.findings import (
+    BarChart,
+    Conclusion,
+    Findings,
+    FoundTable,
+    HeatMap,
+    KeyFigure,
+    LineChart,
+    Passage,
+    Series,
+    Stretch,
+)
 from harness.core.redaction import redact_text
 from harness.submit.audit_redaction import redact_findings
 
@@ -54,3 +65,25 @@ def test_figures_and_sentences_are_redacted() -> None:
     assert "Zanzibar" not in repr(redacted)
     assert redacted.figures == {"best": [{"prompt": redact_text(secret), "share": 0.5}]}
     assert redacted.sentences[1] == "It says no more."
+
+
+def test_no_text_of_the_findings_is_forgotten() -> None:
+    """Every text field quotes the secret, so a field that redaction leaves out is found."""
+    secret = "the agent met Zanzibar at noon"
+    table = FoundTable("t", f"T {secret}", {"text": [secret]}, text_columns=("text",))
+    conclusion = Conclusion(*(f"{part}: {secret}" for part in "qaec"), [KeyFigure(secret, secret, secret)])
+    charts = [
+        LineChart("l", secret, secret, secret, [Series(secret, NUMBERS, NUMBERS)]),
+        BarChart("b", secret, secret, [secret], [secret], np.zeros((1, 1))),
+        HeatMap("h", secret, [secret], [secret], np.zeros((1, 1)), [[secret]]),
+    ]
+    findings = Findings(
+        {"figure": secret},
+        [secret],
+        [table],
+        charts,
+        definitions={"term": secret, secret: "meaning"},
+        conclusion=conclusion,
+        passages=[Passage(secret, [("prompt", [Stretch(secret)])])],
+    )
+    assert "Zanzibar" in repr(findings) and "Zanzibar" not in repr(redact_findings(findings))

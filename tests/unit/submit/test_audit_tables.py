@@ -1,17 +1,21 @@
 """Cells and figures of an audit as readable text."""
 
+import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 
-from harness.core.findings import FoundTable
+from harness.audits.report import table_of
+from harness.core.findings import BarChart, FoundTable, HeatMap, bars_as_json, heat_map_as_json
+from harness.core.text import json_value, plain_value
 from harness.submit.audit_tables import (
     format_column,
     format_value,
     is_numeric_column,
     named_figures,
-    plain_value,
+    write_csv,
     write_parquet,
 )
 
@@ -64,3 +68,24 @@ def test_figures_are_named_by_path_with_their_interval() -> None:
         ("rates first 5", "0.500 [0.250, 0.750], of 9"),
         ("rates none", "1"),
     ]
+
+
+CELLS = [-np.inf, 0.0, -0.0, None, np.nan, np.inf, 0.5]
+
+
+def test_impossible_and_not_measured_are_different_in_every_export(tmp_path: Path) -> None:
+    """A log-probability of minus infinity was measured; an empty cell was not."""
+    table = table_of("t", "T", [{"x": cell} for cell in CELLS])
+    write_csv(table, tmp_path / "t.csv")
+    write_parquet(table, tmp_path / "t.parquet")
+    expected = [-math.inf, 0.0, 0.0, None, None, math.inf, 0.5]
+    read = (tmp_path / "t.csv").read_text().splitlines()[1:]
+    assert [None if cell in ("", '""') else float(cell) for cell in read] == expected
+    assert pyarrow.parquet.read_table(tmp_path / "t.parquet")["x"].to_pylist() == expected
+    printed = json.loads(json.dumps(json_value({"x": CELLS}), allow_nan=False))["x"]
+    assert [None if cell is None else float(cell) for cell in printed] == expected
+    assert format_column(CELLS) == ["-∞", "0", "0", "–", "–", "∞", "0.500"]
+    heat = heat_map_as_json(HeatMap("h", "H", ["a"], ["b"] * 7, np.array([CELLS], float)))
+    assert heat["values"] == [["-Infinity", 0.0, 0.0, None, None, "Infinity", 0.5]]
+    bars = bars_as_json(BarChart("b", "B", "y", ["l"] * 7, ["g"], np.array([CELLS], float)))
+    assert [bar["value"] for bar in bars["bars"]] == heat["values"][0]

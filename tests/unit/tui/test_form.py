@@ -14,7 +14,7 @@ from harness.cli.resolving import settings_in
 from harness.core.attack import Params
 from harness.plugins.discovery import AttackFile
 from harness.plugins.schema import AttackSchema
-from harness.tui.form import MAX_PARAMETERS, Field, FieldKind, Form, form_for
+from harness.tui.form import MAX_PARAMETERS, Field, FieldKind, Form, audit_form, form_for
 from harness.tui.validation import round_description, round_values, validation_error
 
 
@@ -277,3 +277,33 @@ def test_settings_survive_the_command_line(values: dict[str, str]) -> None:
     settings = [command[at + 1] for at, word in enumerate(command) if word == "--set" and command[at - 1] != "--set"]
     expected = {field.key: field.value_of(values[field.key]) for field in PARAMETERS if field.key in values}
     assert settings_in(settings) == {key: value for key, value in expected.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "is_valid"),
+    [
+        ("1,000", ["1,000"], False),
+        ("12,345,678", ["12,345,678"], False),
+        ("1, 5", ["1", "5"], True),
+        ("1,5", ["1", "5"], True),
+    ],
+)
+def test_thousands_are_refused_and_not_two_runs(text: str, values: list[str], is_valid: bool) -> None:
+    field = FIELDS["trials"]
+    assert field.alternatives(text) == values
+    assert (validation_error(field, text) is None) == is_valid
+
+
+def test_an_option_that_may_be_repeated_takes_several_values() -> None:
+    option = {
+        "name": "target",
+        "type": "text",
+        "default": None,
+        "help": "Models.",
+        "minimum": None,
+        "is_argument": False,
+        "is_repeatable": True,
+    }
+    form = audit_form({"audit": "compare", "options": [option]})
+    line = form.command_line({"--target": "./a, ./b"})
+    assert line == ["audit", "compare", "--target", "./a", "--target", "./b"]

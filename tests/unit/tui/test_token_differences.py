@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from harness.analysis.decoded_text import TokenText
-from harness.tui.token_differences import suffix_spans
+from harness.tui.token_differences import highlighted, suffix_spans
 
 FILE = Path(__file__).parents[3] / "harness" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))
@@ -39,3 +40,13 @@ def test_a_search_highlights_every_occurrence_and_changes_no_text(ids: list[int]
     assert text == TEXT.text(ids)
     marked = "".join(part for part, meaning in spans if "reverse" in meaning)
     assert marked.casefold() == query.casefold() * text.casefold().count(query.casefold())
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "marked"),
+    [("Straße x", "x", "x"), ("Straße axb", "b", "b"), ("STRASSE", "straße", "STRASSE"), ("Straße", "s", "Sß")],
+)
+def test_letters_that_fold_to_several_do_not_shift_the_mark(text: str, query: str, marked: str) -> None:
+    spans = highlighted([(text, "")], query)
+    assert "".join(part for part, _ in spans) == text
+    assert "".join(part for part, meaning in spans if "reverse" in meaning) == marked

@@ -215,3 +215,14 @@ def test_copies_of_text_pairs_follow_the_records(tmp_path: Path):
 
 def test_copies_are_labelled_by_their_range():
     assert [_copies_label(copies) for copies in (0, 1, 2, 64, 128)] == ["0", "1", "2–3", "64–127", "128 or more"]
+
+
+def test_the_live_mean_goes_on_after_a_resume(sequences: Sequences, monkeypatch: pytest.MonkeyPatch):
+    """A mean that begins again at a resume would be that of the last sequences alone."""
+    monkeypatch.setattr("harness.audits.compare.audit._SEQUENCES", 16)
+    whole = context(sequences, TINY).run()
+    killed = context(sequences, TINY, batches=2)
+    with pytest.raises(Killed):
+        killed.run()
+    resumed = killed.resumed().run()
+    assert whole.figures and resumed.figures == pytest.approx(whole.figures)

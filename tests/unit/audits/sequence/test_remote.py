@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import hypergeom
 
 from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.audit import SequenceAudit
@@ -22,10 +23,12 @@ from tests.unit.audits.in_memory import InMemory, Killed
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 
 
-def audit_of(server: CompletionsServer, path: Path, batches: int | None = None, **fields: Any) -> InMemory:
+def audit_of(
+    server: CompletionsServer, path: Path, batches: int | None = None, control: Path | None = None, **fields: Any
+) -> InMemory:
     settings = {"requests_per_minute": 60_000, "retries": 0, "prompt_length": 3} | fields
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
-    inputs = read_inputs(CorpusFiles(path), None, params, seed=0)
+    inputs = read_inputs(CorpusFiles(path), control and CorpusFiles(control), params, seed=0)
     return InMemory(SequenceAudit(params), inputs, api_key="sk-x", batches=batches)
 
 
@@ -283,8 +286,31 @@ def test_empty_completions_pass_nothing(tmp_path: Path) -> None:
     _, run = audited(tmp_path, lambda body, number: completion(""), 4)
     figures = run.findings().figures
     for threshold, rates in figures["rates"].items():
-        assert rates["corpus"] == {"value": None, "low": None, "high": None, "of": 0}
-        assert figures["counts"][threshold]["corpus"] == {"passed": 0, "judged": 0, "too_short": 4}
+        assert (rates["corpus"]["value"], rates["corpus"]["of"]) == (0.0, 4)
+        assert figures["counts"][threshold]["corpus"] == {"passed": 0, "judged": 4, "too_short": 0}
+
+
+@pytest.mark.parametrize("has_control", [False, True])
+def test_completions_that_end_early_count_as_failures(tmp_path: Path, has_control: bool) -> None:
+    """A model that recites 10 of 40 paragraphs and otherwise says "The end." passes 25 %, not 100 %."""
+
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        place = int(body["prompt"].split("x")[0].removeprefix("w"))
+        return continued(body, number) if place < 10 else completion(" The end.")
+
+    corpus, control = counting_corpus(tmp_path / "corpus.txt", 40), tmp_path / "control.txt"
+    control.write_text("\n\n".join(counting_corpus(control, 80).read_text().split("\n\n")[40:]))
+    with completions_server(reply) as server:
+        run = audit_of(server, corpus, control=control if has_control else None)
+        run.run()
+    found = run.findings()
+    for threshold, rates in found.figures["rates"].items():
+        assert (rates["corpus"]["value"], rates["corpus"]["of"]) == (0.25, 40), threshold
+        assert found.figures["counts"][threshold]["control"]["judged"] == 40
+        if has_control:  # Fisher's exact test of 10 of 40 and 0 of 40
+            assert rates["p_value"] == pytest.approx(hypergeom.sf(9, 80, 40, 10))
+    assert found.conclusion is not None and found.conclusion.answer in ("Probably", "Possibly")
+    assert "25.0 % of its completions pass" in found.conclusion.evidence
 
 
 def test_only_an_endpoint_needs_the_network() -> None:

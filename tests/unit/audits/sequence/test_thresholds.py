@@ -87,9 +87,10 @@ def test_starts_compare_words_exactly() -> None:
     ("threshold", "least"),
     [(trigram, 3), (partial(equal_start, number=5), 5), (partial(equal_start, number=10), 10), (overlap, 5)],
 )
-def test_a_text_that_is_too_short_has_no_verdict(threshold, least) -> None:  # type: ignore[no-untyped-def]
+def test_a_short_completion_fails_and_a_short_suffix_has_no_verdict(threshold, least) -> None:  # type: ignore[no-untyped-def]
     words = [str(number) for number in range(20)]
-    assert threshold(words[: least - 1], words) is None
+    assert threshold(words[: least - 1], words) is False
+    assert threshold([], words) is False
     assert threshold(words, words[: least - 1]) is None
     assert threshold([], []) is None
     assert threshold(words[:least], words) is True
