@@ -95,15 +95,15 @@ def _measure_part(
     at_once = runner.positions_at_once(rows) or fed
     if at_once < fed and not runner.can_cache(at_once, fed - at_once, view.shift):
         # Whole sequences go through the model, and as few of them that their logits fit.
-        some = max(1, (runner.positions_at_once(1) or fed) // fed)
-        if rows > some:
-            of_some = [
+        most = max(1, (runner.positions_at_once(1) or fed) // fed)
+        if rows > most:
+            measured = [
                 _measure_part(
                     runner, prefixes[few], suffixes[few], replace(view, start=0), measure, figures, needs_more
                 )
-                for few in split_range(rows, some)
+                for few in split_range(rows, most)
             ]
-            return np.concatenate(of_some, axis=1)
+            return np.concatenate(measured, axis=1)
         at_once = fed
     cache = runner.new_cache() if at_once < fed else None
     result = np.zeros((figures, rows, length + 1))
