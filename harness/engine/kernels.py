@@ -46,7 +46,7 @@ class Product:
         self._weight, self._bias = weight, bias
         self._fused, self._activation = _ACTIVATIONS[activation]
         self._packed: Tensor | None = None
-        if is_packed and _is_packable(weight):
+        if is_packed and _is_packable(weight) and _packs(weight.dtype):
             self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous())
 
     def __call__(self, states: Tensor, *, plus: Tensor | None = None, times: Tensor | None = None) -> Tensor:
@@ -137,6 +137,21 @@ def _is_packable(weight: Tensor) -> bool:
     return weight.dtype == torch.float32 or (
         weight.dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     )
+
+
+@cache
+def _packs(dtype: torch.dtype) -> bool:
+    """Return True if the private operations of oneDNN exist in this torch and compute a product and what follows it."""
+    weight, states = torch.eye(2, dtype=dtype), torch.tensor([[1.0, -1.0]], dtype=dtype)
+    kernels = torch.ops.mkldnn
+    try:
+        packed = kernels._reorder_linear_weight(weight)
+        found = kernels._linear_pointwise(states, packed, None, "relu", [], "")
+        added = kernels._linear_pointwise.binary(states, states, packed, None, "add")
+    except (RuntimeError, AttributeError, TypeError, NotImplementedError):
+        # They cost only speed.
+        return False
+    return torch.equal(found, states.relu()) and torch.equal(added, 2 * states)
 
 
 @cache

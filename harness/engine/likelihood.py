@@ -4,6 +4,7 @@ Logits exist for a bounded number of positions at a time, never as one [rows, le
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from harness.engine.branches import Logits
 from harness.engine.model_runner import ModelRunner
 from harness.engine.results import Scores
 from harness.engine.shaping import logsumexp_and_mean, most_likely, row_blocks
-from harness.engine.tree import OnStep, ignore_step, prefix_groups
+from harness.engine.tree import OnStep, ignore_step, prefix_groups, split_range
 
 Measure = Callable[[Logits, Tensor, Tensor], Tensor]
 """Maps the logits of n positions, the tokens [n] that follow and the tokens [n, any] before those to [figures, n]."""
@@ -100,6 +101,18 @@ def _measure_part(
     tokens = torch.as_tensor(whole, device=runner.device)  # [rows, prefix length + length]
     fed = tokens.shape[1] - 1
     at_once = runner.positions_at_once(rows) or fed
+    if at_once < fed and not runner.can_cache(at_once, fed - at_once, view.shift):
+        # Whole sequences go through the model, and as few of them that their logits fit.
+        most = max(1, (runner.positions_at_once(1) or fed) // fed)
+        if rows > most:
+            measured = [
+                _measure_part(
+                    runner, prefixes[few], suffixes[few], replace(view, start=0), measure, figures, needs_more
+                )
+                for few in split_range(rows, most)
+            ]
+            return np.concatenate(measured, axis=1)
+        at_once = fed
     cache = runner.new_cache() if at_once < fed else None
     result = np.zeros((figures, rows, length + 1))
     result[:, :, 0] = np.nan

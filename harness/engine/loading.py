@@ -17,9 +17,11 @@ from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.engine.first_token import first_token
 from harness.engine.memory import is_out_of_memory, keep_freed_memory
+from harness.engine.model_runner import Warn
 from harness.engine.pieces import split_model
 from harness.engine.resolving import weight_files
 from harness.engine.target import Target
+from harness.engine.unused_weights import missing_weights_error, require_used_weights
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _STORED_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16}
@@ -36,17 +38,18 @@ def load_target(
     prefix_length: int = 50,
     suffix_length: int = 50,
     vocabulary: int | None = None,
+    warn: Warn | None = None,
 ) -> Target:
     """Load the target in the folder `path`, in Hugging Face layout.
 
     shards: the devices to split it over, instead of `device`, if it does not fit on one. dtype: "auto" is float32 on a
     CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of this process. rows_at_once:
     sequences that go through the model together, by default derived from free memory and from prefix_length and
-    suffix_length, those of the round. vocabulary: the ids that it may predict, from 0 on, by default all. If the
-    tokenizer puts a first token before every text, the target sees it before every prefix that does not
-    begin with it. Raises HarnessError if the
-    folder contains no such model, its weights are not finite, they do not fit into memory, a device does not exist, or
-    the model cannot be split.
+    suffix_length, those of the round. vocabulary: the ids that it may predict, from 0 on, by default all. warn: gets
+    the sentence that decoding is slow, by default `warnings.warn`. If the tokenizer puts a first token before every
+    text, the target sees it before every prefix that does not begin with it. Raises HarnessError if the folder contains
+    no such model, its weights are not finite, the model does not use some of them, they do not fit into memory, a
+    device does not exist, or the model cannot be split.
     """
     path = Path(path)
     devices = [_torch_device(name) for name in shards or (device,)]
@@ -63,6 +66,7 @@ def load_target(
             suffix_length=suffix_length,
             vocabulary=vocabulary,
             bos_token=_checked_first_token(path, model),
+            warn=warn,
         )
 
 
@@ -104,7 +108,10 @@ def _loading_errors(path: Path, place: str) -> Iterator[None]:
     """Turn the errors of devices, named by `place`, into a HarnessError that names the model."""
     try:
         yield
-    except (RuntimeError, MemoryError) as error:
+    except HarnessError:
+        raise
+    except Exception as error:
+        # The code of hundreds of architectures may raise anything. The user reads one sentence; --debug shows the rest.
         if is_out_of_memory(error):
             raise _out_of_memory_error(path, place) from None
         raise HarnessError(f"the model cannot be run on {place}: {path} ({one_line(error)}).") from error
@@ -113,13 +120,20 @@ def _loading_errors(path: Path, place: str) -> Iterator[None]:
 def _checked_first_token(path: Path, model: PreTrainedModel) -> int | None:
     """Return the first token of the folder's tokenizer. Raises HarnessError if the model has no such token."""
     token = first_token(path)
-    embeddings = getattr(model.get_input_embeddings(), "num_embeddings", None)
-    if token is not None and embeddings is not None and token >= embeddings:
+    embeddings = _embedding_count(model)
+    if token is not None and token >= embeddings:
         raise HarnessError(
             f"the tokenizer begins every text with token {token}, and the model has {embeddings}: {path}. "
             "Download the folder again."
         )
     return token
+
+
+def _embedding_count(model: PreTrainedModel) -> int:
+    """Return the number of tokens that a model has embeddings of, wherever its configuration says so."""
+    weight = model.get_input_embeddings().weight
+    assert isinstance(weight, torch.Tensor)
+    return len(weight)
 
 
 def _damaged_weights_error(path: Path, name: str, parameter: torch.Tensor) -> HarnessError:
@@ -209,10 +223,9 @@ def _read_model(path: Path, dtype: torch.dtype, architecture: Any, what: str) ->
         # A broken folder may make the loader raise anything. The user reads one sentence; --debug shows the rest.
         raise HarnessError(f"the folder cannot be loaded as {what}: {path} ({one_line(error)}).") from error
     model, found = loaded
-    if missing := sorted(found["missing_keys"]):
-        raise HarnessError(
-            f"the weights lack {len(missing)} tensors of a {type(model).__name__}, such as {missing[0]}: {path}. "
-            "Download the folder again."
-        )
+    kind, unused = type(model).__name__, found["unexpected_keys"]
+    if missing := found["missing_keys"]:
+        raise missing_weights_error(path, kind, missing, unused)
+    require_used_weights(path, kind, unused, has_language_head=model.get_output_embeddings() is not None)
     assert isinstance(model, PreTrainedModel)
     return model

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from harness.core.arrays import Floats
+from harness.core.control_groups import memory_limits
 from harness.core.errors import HarnessError
 
 Result = TypeVar("Result")
@@ -31,7 +32,6 @@ CACHE_STEP = 64
 """The capacity of a cache grows by this many positions."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """The numbers of mallopt(3): free memory above which glibc returns some, and the size of blocks of their own."""
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass
@@ -75,20 +75,13 @@ def free_bytes(device: torch.device) -> int:
     """Return the bytes of memory that the device can still provide."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    free = _machine_bytes("MemAvailable:")
-    with suppress(OSError, ValueError):
-        # A container's limit. int() fails on "max", which stands for no limit.
-        limit = int((_CGROUP / "memory.max").read_text())
-        free = min(free, max(0, limit - int((_CGROUP / "memory.current").read_text())))
-    return free
+    left = [group.limit - group.used for group in memory_limits()]
+    return max(0, min([_machine_bytes("MemAvailable:"), *left]))
 
 
 def total_bytes() -> int:
-    """Return the bytes of memory of this machine, or of this container if it has a limit."""
-    total = _machine_bytes("MemTotal:")
-    with suppress(OSError, ValueError):
-        total = min(total, int((_CGROUP / "memory.max").read_text()))
-    return total
+    """Return the bytes of memory of this machine, or the lowest limit of this process's control groups."""
+    return min([_machine_bytes("MemTotal:"), *(group.limit for group in memory_limits())])
 
 
 def _machine_bytes(name: str) -> int:

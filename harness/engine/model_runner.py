@@ -3,6 +3,7 @@
 It knows nothing of policies, suffixes or batches.
 """
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,16 +14,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer
 
 from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
 from harness.core.view import PrefixView
 from harness.engine.architectures import own_decoder
 from harness.engine.branches import Branches, Logits, Placement
+from harness.engine.cached import CachedBranches, UncachedBranches, new_cache
 from harness.engine.decoder import Decoder
+from harness.engine.decoding_check import STEPS, decoding_starts
 from harness.engine.kernels import Product
-from harness.engine.memory import is_out_of_memory, non_finite_error, stored_positions, total_bytes
+from harness.engine.memory import is_out_of_memory, non_finite_error, total_bytes
 from harness.engine.pieces import Piece
 
 _LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 512 << 20}
@@ -30,6 +32,12 @@ _LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 512 << 20}
 _ALIGNED = 64
 """A GPU multiplies faster by a vocabulary that is padded to a multiple of this."""
 _WHOLE_PREFIX = PrefixView()
+_CHECKED_IDS = 256
+"""The comparison of decoding uses ids below this, because models of several media give meaning to some of the last."""
+_FAULTS = (RuntimeError, TypeError, AttributeError, ValueError, LookupError, NotImplementedError)
+"""The errors of decoding code that does not fit a model. RuntimeError includes running out of memory."""
+
+Warn = Callable[[str], None]
 
 Result = TypeVar("Result")
 
@@ -46,6 +54,10 @@ class ModelRunner:
     caps, logit scales) states are the logits of the last positions. The constructor tests which of the two holds, and
     whether the engine's own decoder can replace the model's code.
 
+    Decoding is compared with passes of the model's code without a cache, at the lengths that are decoded: rotary
+    embeddings, windows and chunks change at some length. The first of these that agrees is used: the engine's own
+    decoder, the model's code with cached keys and values, the model's code on the whole sequence at every step.
+
     Raises HarnessError for a model that the engine cannot run.
     """
 
@@ -56,11 +68,12 @@ class ModelRunner:
         *,
         vocabulary: int | None = None,
         bos_token: int | None = None,
+        warn: Warn | None = None,
     ) -> None:
         """Wrap a model. vocabulary: the ids that it may predict, from 0 on, None for all that it has.
 
         pieces: those of a model that is split over devices. bos_token: the id that it sees before every prefix, None
-        for none.
+        for none. warn: gets the sentence that decoding is slow, by default `warnings.warn`.
         """
         self.model = model
         self._pieces = pieces
@@ -76,6 +89,13 @@ class ModelRunner:
         self._is_packed = self.device.type == "cpu" and 4 * bytes_ <= total_bytes()
         # The id that comes before every prefix, [0 or 1].
         self.bos = torch.tensor([] if bos_token is None else [bos_token], dtype=torch.long, device=self.device)
+        self._warn = warn or functools.partial(warnings.warn, stacklevel=2)
+        # Whether cached decoding agrees, by the lengths of prefix and suffix and the shift. Nothing is stored on disk:
+        # the check takes seconds, and a file that attacks can write could disable it.
+        self._agrees_at: dict[tuple[int, int, int], bool] = {}
+        # Why the model cannot be decoded with a cache, "" if it can.
+        self._cache_fault = ""
+        self._warned: set[str] = set()
         with torch.inference_mode():
             self._probe(vocabulary)
 
@@ -93,12 +113,81 @@ class ModelRunner:
         shown. is_shared: a prefix will have several branches.
         """
         tokens, prompt = self.shown(tokens[:, view.start :], view)
+        length = tokens.shape[1] + (0 if prompt is None else len(prompt))
+        if not self.can_cache(length, room, view.shift):
+            self._warn_of_slow_decoding(length, room)
+            states = self.states(tokens, keep=keep, shift=view.shift, prompt=prompt)
+            return states, UncachedBranches(self, tokens, prompt, view.shift)
         if self.decoder is not None:
-            states, branches = forward_pass(self.decoder.begin, tokens, room, view.shift, prompt, is_shared=is_shared)
-            return states[:, -keep:], branches
+            states, shared = forward_pass(self.decoder.begin, tokens, room, view.shift, prompt, is_shared=is_shared)
+            return states[:, -keep:], shared
+        return self._begin_cached(tokens, keep=keep, shift=view.shift, prompt=prompt)
+
+    def _begin_cached(
+        self, tokens: Tensor, *, keep: int, shift: int = 0, prompt: Tensor | None = None
+    ) -> tuple[Tensor, Branches]:
         cache = self.new_cache()
-        states = self.states(tokens, cache, keep=keep, shift=view.shift, prompt=prompt)
-        return states, CachedBranches(self, cache, len(tokens), view.shift)
+        states = self._model_states(tokens, cache, keep=keep, shift=shift, prompt=prompt)
+        return states, CachedBranches(self, cache, len(tokens), shift)
+
+    def can_cache(self, length: int, room: int, shift: int = 0) -> bool:
+        """Return True if decoding `room` tokens after `length` with a cache gives what the model gives without one.
+
+        This is compared once for each of these numbers. shift: the position of the first token.
+        """
+        if room < 1 or self._cache_fault:
+            return room < 1 or not self._cache_fault
+        key = (length, room, shift)
+        if key not in self._agrees_at:
+            starts = decoding_starts(self.model.config, length, length + room, shift)
+            agrees = all(self._decodes_from(start, min(STEPS, length + room - start), shift) for start in starts)
+            if not agrees and self.decoder is not None:
+                self.decoder = None
+                self._agrees_at.clear()
+                self._warn_of_decoder(f"its logits differ between {length} and {length + room} tokens")
+                return self.can_cache(length, room, shift)
+            self._agrees_at[key] = agrees
+        return self._agrees_at[key]
+
+    @property
+    def decoding(self) -> str:
+        """How suffixes are decoded: by the engine, with the model's own cache, or as whole sequences."""
+        if self._cache_fault or not all(self._agrees_at.values()):
+            return "whole sequences"
+        return "the model's code" if self.decoder is None else "the engine's decoder"
+
+    def _decodes_from(self, start: int, steps: int, shift: int) -> bool:
+        """Return True if decoding `steps` tokens after `start` gives the logits of a pass of the whole sequence."""
+        generator = torch.Generator().manual_seed(start)
+        made = torch.randint(min(self.vocabulary, _CHECKED_IDS), (2, start + steps), generator=generator)
+        made[1, :start] = made[0, :start]
+        tokens = made.to(self.device)  # [2, start + steps], one prefix with two suffixes
+        try:
+            branches: Branches
+            if self.decoder is not None:
+                _, branches = forward_pass(self.decoder.begin, tokens[:1, :start], steps, shift, None)
+            else:
+                _, branches = self._begin_cached(tokens[:1, :start], keep=1, shift=shift)
+            parents, owner = np.zeros(2, np.int64), np.zeros(2, np.int64)
+            for position in range(start, start + steps):
+                states = self.advance(branches, tokens[:, position], Placement.of(parents, owner, self.device))
+                parents = np.arange(2)
+        except _FAULTS as error:
+            if is_out_of_memory(error):
+                raise
+            return False
+        wanted = self.logits(self._model_states(tokens, keep=1, shift=shift)[:, 0])
+        # Numbers that are not finite are an error of the call that gets them.
+        return not bool(torch.isfinite(wanted).all()) or self._agree(self.logits(states), wanted)
+
+    def _warn_of_slow_decoding(self, length: int, room: int) -> None:
+        reason = self._cache_fault or f"between {length} and {length + room} tokens its logits with a cache differ"
+        if reason not in self._warned:
+            self._warned.add(reason)
+            self._warn(
+                f"this {_kind(self.model)} reads the whole sequence again for each token ({reason}): sampling and "
+                "search are correct and many times slower."
+            )
 
     def shown(self, tokens: Tensor, view: PrefixView) -> tuple[Tensor, Tensor | None]:
         """Return tokens [rows, length] of prefixes as the model sees them in a view, and embeddings before them.
@@ -146,7 +235,20 @@ class ModelRunner:
         """
         if self.decoder is not None and cache is None:
             return forward_pass(self.decoder.states, tokens, shift, prompt)[:, -keep:]
-        use: dict[str, Any] = {"past_key_values": cache, "use_cache": cache is not None}
+        return self._model_states(tokens, cache, keep=keep, shift=shift, prompt=prompt)
+
+    def _model_states(
+        self,
+        tokens: Tensor,
+        cache: DynamicCache | None = None,
+        *,
+        keep: int,
+        shift: int = 0,
+        prompt: Tensor | None = None,
+    ) -> Tensor:
+        """Return what `states` returns, computed by the model's own code."""
+        # Models without keys and values have no such argument.
+        use: dict[str, Any] = {"use_cache": False} if cache is None else {"past_key_values": cache, "use_cache": True}
         if shift:
             first = shift + (cache.get_seq_length() if cache is not None else 0)
             length = tokens.shape[1] + (0 if prompt is None else len(prompt))
@@ -195,6 +297,7 @@ class ModelRunner:
             if not bool(torch.isfinite(wanted).all()):
                 what = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
                 raise non_finite_error(f"this {_kind(self.model)} model returns {what}", self.dtype)
+            self._require_causal(whole, wanted)
             self.backbone, self.head = _split(self.model)
             if self.head is not None and not self._is_head_last(tokens):
                 self.backbone = self.head = None
@@ -206,16 +309,35 @@ class ModelRunner:
                     "forward() has no logits_to_keep. Choose another model."
                 )
             wanted = wanted[[1, 0, 1], 3:]
-            is_the_same = self._try_decoder(tokens, wanted) or self._agree(self._branched_logits(tokens), wanted)
-        except (TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError) as error:
+            if not self._try_decoder(tokens, wanted):
+                self._cache_fault = self._fault_of_cache(tokens, wanted)
+        except _FAULTS as error:
+            if is_out_of_memory(error) or isinstance(error, RuntimeError):
+                raise
             raise HarnessError(
                 f"{_kind(self.model)} models cannot be run by the engine ({error}). Choose another model."
             ) from error
-        if not is_the_same:
+
+    def _require_causal(self, tokens: Tensor, wanted: Tensor) -> None:
+        """Raise HarnessError if the logits [rows, length, vocabulary] of a token depend on later tokens."""
+        half = wanted.shape[1] // 2
+        changed = tokens.clone()
+        changed[:, half - wanted.shape[1] :] = 3 - changed[:, half - wanted.shape[1] :]
+        found = forward_pass(self.model, changed, use_cache=False).logits[:, -wanted.shape[1] :].float()
+        if not self._agree(found[:, :half, : wanted.shape[-1]], wanted[:, :half]):
             raise HarnessError(
-                f"{_kind(self.model)} models cannot be run: they decode differently with cached keys and values. "
-                "Choose another model."
+                f"{_kind(self.model)} models cannot be run: the prediction of a token depends on later tokens, as in "
+                "an encoder. Choose a causal language model."
             )
+
+    def _fault_of_cache(self, tokens: Tensor, wanted: Tensor) -> str:
+        """Return why the model cannot be decoded with its own cache, "" if it can."""
+        try:
+            return "" if self._agree(self._branched_logits(tokens), wanted) else "its logits with a cache differ"
+        except _FAULTS as error:
+            if is_out_of_memory(error):
+                raise
+            return "its cache cannot hold several suffixes of a prefix"
 
     def _is_head_last(self, tokens: Tensor) -> bool:
         """Return True if the head maps the backbone's states to the model's logits, without a cap or scale around it.
@@ -245,17 +367,20 @@ class ModelRunner:
                 if self._agree(self._branched_logits(tokens), wanted):
                     return True
                 reason = "its logits differ"
-        except (RuntimeError, TypeError, AttributeError, ValueError) as error:
+        except _FAULTS as error:
             # A kernel that is missing on this GPU or in this torch costs only speed.
             if is_out_of_memory(error):
                 raise
             reason = f"{type(error).__name__}: {error}"
         self.decoder = None
+        self._warn_of_decoder(reason)
+        return False
+
+    def _warn_of_decoder(self, reason: str) -> None:
         warnings.warn(
             f"the engine's own decoder is not used for this {_kind(self.model)} ({reason}); decoding is slower.",
             stacklevel=2,
         )
-        return False
 
     def _agree(self, found: Tensor, wanted: Tensor) -> bool:
         """Return True if two tensors of states or logits are equal but for rounding, relative to their range.
@@ -304,76 +429,6 @@ class HeadProduct:
         found = torch.mm(states.flatten(0, -2), self._padded, out_dtype=torch.float32)[:, : self._vocabulary]
         found = found if self._bias is None else found + self._bias
         return found.view(*states.shape[:-1], -1)
-
-
-class CachedBranches:
-    """Branches of any model of `transformers`, each with its own copy of keys and values."""
-
-    def __init__(self, runner: ModelRunner, cache: DynamicCache, prefixes: int, shift: int) -> None:
-        self._runner = runner
-        self._cache = cache
-        self._rows = prefixes
-        self._shift = shift
-
-    def advance(self, tokens: Tensor, placement: Placement) -> Tensor:
-        self.select(placement)
-        return self._runner.states(tokens.unsqueeze(1), self._cache, keep=1, shift=self._shift)[:, 0]
-
-    def select(self, placement: Placement) -> None:
-        if len(placement.moved) or len(placement) != self._rows:
-            layers: list[Any] = self._cache.layers
-            for layer in layers:
-                # The blocks of a model that is split are on several devices.
-                layer.batch_select_indices(placement.parents.to(getattr(layer, "device", self._runner.device)))
-            self._rows = len(placement)
-
-
-class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values [rows, heads, positions, width] of one layer, with spare capacity after the last position.
-
-    The base class copies everything at each new token.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._buffers: tuple[Tensor, Tensor] | None = None
-
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append [rows, heads, new, width] of each and return all positions so far as views."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        length = self.get_seq_length()
-        end = length + key_states.shape[-2]
-        if self._buffers is None or self._buffers[0].shape[-2] < end:
-            self._buffers = (
-                _preallocate(self.keys if length else None, key_states, end),
-                _preallocate(self.values if length else None, value_states, end),
-            )
-        keys, values = self._buffers
-        keys[..., length:end, :] = key_states
-        values[..., length:end, :] = value_states
-        self.keys, self.values = keys[..., :end, :], values[..., :end, :]
-        return self.keys, self.values
-
-    def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep the rows at `indices`, each as often as it occurs."""
-        super().batch_select_indices(indices)
-        self._buffers = None
-
-
-def new_cache(model: PreTrainedModel) -> DynamicCache:
-    """Return an empty cache for `model` in which plain layers have spare capacity and other kinds are unchanged."""
-    cache = DynamicCache(config=model.config)
-    cache.layers = [PreallocatedLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
-    return cache
-
-
-def _preallocate(filled: Tensor | None, new: Tensor, positions: int) -> Tensor:
-    *rows_and_heads, _, width = new.shape
-    buffer = torch.empty(*rows_and_heads, stored_positions(positions), width, dtype=new.dtype, device=new.device)
-    if filled is not None:
-        buffer[..., : filled.shape[-2], :] = filled
-    return buffer
 
 
 def _run(inputs: Tensor, module: nn.Module, **use: Any) -> Any:

@@ -22,8 +22,12 @@ from harness.demo import SIZES as DEMO_SIZES
 OnProgress = Callable[[int, int], None]
 """Called with (bytes hashed, total bytes)."""
 
-_TOKENIZER_FILES = ["*.json", "merges.txt", "vocab.txt", "*.model"]
-_WEIGHT_FILES = ["*.safetensors", "*.safetensors.index.json"]
+_TEXT_FILES = ["*.json", "merges.txt", "vocab.txt", "*.model"]
+_WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_ADAPTER = "adapter_config.json"
+_TEXT_CONFIGS = ("text_config", "decoder", "generator")
+"""The parts of config.json that describe the language model within a larger model, as in `transformers`."""
 VOCABULARY_KEYS = ("vocab_size",)
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions")
 BLOCKS_KEYS = ("num_hidden_layers", "num_layers", "n_layer")
@@ -37,8 +41,8 @@ class ResolvedTarget:
     """A target on this machine.
 
     id, revision: as requested. commit: the hub commit of the revision, None for folders. path: a folder in Hugging Face
-    layout. weights_sha256: the hash of `*.safetensors`, config.json and tokenizer.json. bytes: the total size of these
-    files.
+    layout. weights_sha256: the hash of the weight files that are loaded, config.json and tokenizer.json. bytes: the
+    total size of these files.
     """
 
     id: str
@@ -110,19 +114,23 @@ def _tokenizer_sizes(path: Path) -> list[int]:
 def configured_number(path: Path, names: tuple[str, ...]) -> int | None:
     """Return the number in config.json under the first of `names` that it has, or None if there is none.
 
-    Raises HarnessError, which names the field, if the number is not positive.
+    The configuration of the language model within a larger model comes first. Raises HarnessError, which names the
+    field, if the number is not positive.
     """
     try:
         config = json.loads((path / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    name = next((name for name in names if isinstance(config, dict) and isinstance(config.get(name), int)), None)
-    if name is None:
+    if not isinstance(config, dict):
         return None
-    number = int(config[name])
-    if number < 1:
-        raise HarnessError(f"{path / 'config.json'}: {name} is {number}, and must be at least 1.")
-    return number
+    for part in (*(config.get(name) for name in _TEXT_CONFIGS), config):
+        for name in names:
+            number = part.get(name) if isinstance(part, dict) else None
+            if isinstance(number, int):
+                if number < 1:
+                    raise HarnessError(f"{path / 'config.json'}: {name} is {number}, and must be at least 1.")
+                return number
+    return None
 
 
 def resolve_target(
@@ -164,15 +172,36 @@ def resolve_target(
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Return the *.safetensors of the folder by name. Raises HarnessError if it contains no model."""
+    """Return the files whose weights are loaded: model.safetensors, else the files that its index names.
+
+    Raises HarnessError if the folder contains no model, or an adapter that would have to be applied to one.
+    """
     if not path.is_dir():
         raise HarnessError(f"no such directory: {path}. A target is a directory with config.json and *.safetensors.")
+    if (path / _ADAPTER).exists():
+        raise HarnessError(
+            f"{path} contains an adapter ({_ADAPTER}), which is not applied. Merge the adapter into its base model, "
+            "for example with merge_and_unload() of peft, and name the directory of the merged model."
+        )
     if not (path / "config.json").exists():
         raise HarnessError(f"not the directory of a model: {path}. It has no config.json.")
-    files = sorted(path.glob("*.safetensors"))
-    if not files:
-        raise HarnessError(f"no *.safetensors in {path}. Weights in other formats may run code and are not read.")
-    return files
+    if (path / _WEIGHTS).exists():
+        return [path / _WEIGHTS]
+    if (path / _INDEX).exists():
+        return _existing_shards(path)
+    if other := sorted(path.glob("*.safetensors")):
+        raise HarnessError(f"{path} contains {other[0].name}, and neither {_WEIGHTS} nor {_INDEX}. Rename the file.")
+    raise HarnessError(f"no *.safetensors in {path}. Weights in other formats may run code and are not read.")
+
+
+def _existing_shards(path: Path) -> list[Path]:
+    """Return the weight files that the index of a folder names. Raises HarnessError unless all of them exist."""
+    shards = _named_shards(path)
+    wrong = [shard for shard in shards if Path(shard).name != shard or not (path / shard).is_file()]
+    if not shards or wrong:
+        fault = f"names {shorten(wrong[0])}, which is not a file beside it" if wrong else "names no weight files"
+        raise HarnessError(f"{path / _INDEX} {fault}. Download the folder again.")
+    return [path / shard for shard in shards]
 
 
 def weight_count(path: Path) -> int:
@@ -244,10 +273,12 @@ def _hub_folder(id_: str, revision: str, offline: bool | None, *, needs_weights:
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    files = [*_TOKENIZER_FILES, *(_WEIGHT_FILES if needs_weights else [])]
-    wanted: dict[str, Any] = {"allow_patterns": files, "ignore_patterns": ["*/*"]}
+    def download(names: list[str], **options: Any) -> Path:
+        found = snapshot_download(id_, revision=revision, allow_patterns=names, ignore_patterns=["*/*"], **options)
+        return Path(found)
+
     with contextlib.suppress(LocalEntryNotFoundError, HFValidationError):
-        path = Path(snapshot_download(id_, revision=revision, local_files_only=True, **wanted))
+        path = download(_TEXT_FILES, local_files_only=True)
         if _is_complete(path) if needs_weights else (path / "tokenizer.json").exists():
             return path
     at = "" if revision == "main" else f" --revision {revision}"
@@ -255,7 +286,9 @@ def _hub_folder(id_: str, revision: str, offline: bool | None, *, needs_weights:
     if constants.HF_HUB_OFFLINE if offline is None else offline:
         raise HarnessError(f"target {shorten(id_)!r} is not in the cache and the network is off. {advice}")
     try:
-        return Path(snapshot_download(id_, revision=revision, **wanted))
+        path = download(_TEXT_FILES)
+        # Repositories may hold the same weights in further files, which are not loaded.
+        return download([*_TEXT_FILES, _WEIGHTS, *_named_shards(path)]) if needs_weights else path
     except HFValidationError:
         raise HarnessError(
             f"unknown target: {shorten(id_)!r}. Use `demo`, a directory, or a model id of the Hugging Face hub."
@@ -273,14 +306,17 @@ def _hub_folder(id_: str, revision: str, offline: bool | None, *, needs_weights:
 
 
 def _is_complete(path: Path) -> bool:
-    """Return True if the configuration and every weight file that the index names exist."""
-    if not (path / "config.json").exists():
-        return False
-    index = path / "model.safetensors.index.json"
-    if not index.exists():
-        return any(path.glob("*.safetensors"))
+    """Return True if the configuration and every weight file that is loaded exist."""
+    return (path / "config.json").exists() and (
+        (path / _WEIGHTS).exists()
+        or (bool(shards := _named_shards(path)) and all((path / shard).exists() for shard in shards))
+    )
+
+
+def _named_shards(path: Path) -> list[str]:
+    """Return the names of the weight files in the index of a folder, empty if there is none that can be read."""
     try:
-        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        named = json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
+        return sorted({os.fspath(shard) for shard in named})
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return False
-    return all((path / os.fspath(shard)).exists() for shard in shards)
+        return []

@@ -27,7 +27,7 @@ from harness.engine.memory import (
     run_within_memory,
     stored_positions,
 )
-from harness.engine.model_runner import ModelRunner
+from harness.engine.model_runner import ModelRunner, Warn
 from harness.engine.pieces import Piece
 from harness.engine.results import Samples, Scores, SearchResult, samples_from_paths, search_result_from_paths
 from harness.engine.sampling import sample_paths
@@ -83,13 +83,14 @@ class Target:
         suffix_length: int = 50,
         vocabulary: int | None = None,
         bos_token: int | None = None,
+        warn: Warn | None = None,
     ) -> None:
         """Wrap a model that is on its device, or split over `pieces`, and in evaluation mode.
 
         vocabulary: the ids that it may predict, from 0 on, by default all that it has; ids above get no probability.
         bos_token: the id that it sees before every prefix that does not begin with it, None for none.
-        prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived. Raises
-        HarnessError if the engine cannot run it.
+        prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived. warn: gets
+        the sentence that decoding is slow. Raises HarnessError if the engine cannot run it.
         """
         if rows_at_once is not None and rows_at_once < 1:
             raise HarnessError(f"rows_at_once is {rows_at_once}. It must be at least 1.")
@@ -97,7 +98,7 @@ class Target:
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
         self.pieces = tuple(pieces)
-        self.runner = ModelRunner(model, pieces, vocabulary=vocabulary, bos_token=bos_token)
+        self.runner = ModelRunner(model, pieces, vocabulary=vocabulary, bos_token=bos_token, warn=warn)
         self.bos_token = bos_token
         self.predictor: Predictor = self.runner
         self._views: tuple[PrefixView, ...] = (_WHOLE_PREFIX,)
@@ -141,6 +142,7 @@ class Target:
             "blocks": " + ".join(str(len(piece)) for piece in self.pieces) or None,
             "device_name": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else None,
             "dtype": str(self.dtype).removeprefix("torch."),
+            "decoding": self.runner.decoding,
             "rows_at_once": self.rows_at_once,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,

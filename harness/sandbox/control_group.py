@@ -15,9 +15,10 @@ from pathlib import Path
 
 import psutil
 
+from harness.core.control_groups import VERSION_2, own_groups
+
 ADVICE = "Give this user control groups (version 2 or 1) that it may write to."
-_VERSION_2 = ""
-_HIERARCHIES = {_VERSION_2: ("memory", "pids"), "memory": ("memory",), "pids": ("pids",)}
+_HIERARCHIES = {VERSION_2: ("memory", "pids"), "memory": ("memory",), "pids": ("pids",)}
 """The controllers in each hierarchy: version 2 has one for all, version 1 has one for each."""
 _STALL_SECONDS = 5.0
 _REMOVE_SECONDS = 1.0
@@ -40,11 +41,11 @@ class ControlGroup:
         """Create the group. `memory` in bytes; `processes` counts threads too; None sets no limit."""
         wanted = {name: limit for name, limit in (("memory", memory), ("pids", processes)) if limit is not None}
         self._groups: list[_Group] = []
-        parents = _possible_parents()
+        parents = own_groups()
         for hierarchy, controllers in _HIERARCHIES.items():
             missing = wanted.keys() & set(controllers) - self.version_by_controller.keys()
             limits = {name: wanted[name] for name in missing}
-            version = 2 if hierarchy == _VERSION_2 else 1
+            version = 2 if hierarchy == VERSION_2 else 1
             if (group := _create_group(parents.get(hierarchy, ()), version, limits)) is not None:
                 self._groups.append(group)
 
@@ -90,26 +91,6 @@ class ControlGroup:
         """Delete the group, which must be empty."""
         for group in self._groups:
             _remove(group.path)
-
-
-def _possible_parents() -> dict[str, list[Path]]:
-    """Return this process's group and its ancestors up to the mount, by hierarchy."""
-    parents: dict[str, list[Path]] = {}
-    with contextlib.suppress(OSError, ValueError):
-        groups: dict[str, str] = {}
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            groups |= dict.fromkeys(controllers.split(","), path)
-        for line in Path("/proc/self/mountinfo").read_text().splitlines():
-            fields, _, after = line.partition(" - ")
-            kind, _, options = after.split(" ", 2)
-            root, mount = fields.split()[3:5]
-            for name in {"cgroup2": [_VERSION_2], "cgroup": options.split(",")}.get(kind, []):
-                if name in groups and Path(groups[name]).is_relative_to(root):
-                    group = Path(mount) / Path(groups[name]).relative_to(root)
-                    above = [path for path in (group, *group.parents) if path.is_relative_to(mount)]
-                    parents.setdefault(name, above)
-    return parents
 
 
 def _create_group(parents: Sequence[Path], version: int, limits: Mapping[str, int]) -> _Group | None:

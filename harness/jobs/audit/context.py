@@ -50,7 +50,9 @@ class WorkerAuditContext(AuditContext):
             config = self.models[number]
             # Free the memory of the model before.
             self._loaded = None
-            target = load_target(config.path, device=config.device, dtype=config.dtype, threads=config.threads)
+            target = load_target(
+                config.path, device=config.device, dtype=config.dtype, threads=config.threads, warn=self.warn
+            )
             target.calls = self._log
             self._channel.send("event", name="target", **target.record)
             self._loaded = (number, target)

@@ -28,7 +28,7 @@ def test_version_2_limits_what_it_delegates_and_version_1_the_rest(
         parent.mkdir()
         (parent / "cgroup.procs").touch()
     (tmp_path / "mount-" / "cgroup.subtree_control").write_text(f"{delegated}\n")
-    monkeypatch.setattr(control_group, "_possible_parents", lambda: parents)
+    monkeypatch.setattr(control_group, "own_groups", lambda: parents)
     # In a cgroup file system, a file of a controller that is not delegated cannot be created.
     written = control_group._write
     monkeypatch.setattr(
@@ -50,7 +50,7 @@ def test_version_2_limits_what_it_delegates_and_version_1_the_rest(
 
 
 def test_a_machine_without_control_groups_has_no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_group, "_possible_parents", dict)
+    monkeypatch.setattr(control_group, "own_groups", dict)
     group = ControlGroup(memory=4096, processes=7)
     assert group.version_by_controller == {}
     assert group.enter_command(["true"]) == ["true"]

@@ -1,0 +1,39 @@
+"""The lengths at which decoding is compared with passes of the model's own code without a cache."""
+
+from collections.abc import Iterator
+from typing import Any
+
+STEPS = 4
+"""Tokens that are decoded after each length of the comparison."""
+_LIMITS = ("window", "position", "context", "seq_len", "max_length")
+_PERIODS = ("chunk", "block_size")
+_BEFORE = 2
+"""Tokens before a limit at which decoding towards it begins."""
+
+
+def decoding_starts(config: Any, length: int, end: int, shift: int) -> list[int]:
+    """Return the lengths from which STEPS tokens are decoded for the comparison, in ascending order.
+
+    A prefix of `length` tokens at position `shift` is continued to `end` tokens. These are its own length, the last one
+    and those before each limit in between that the configuration names, such as a window or the limit of a rotary
+    embedding.
+    """
+    last = max(length, end - STEPS)
+    limits = {limit - before for limit in _limits(config, end + shift) for before in (_BEFORE, _BEFORE + shift)}
+    return sorted({length, last, *(limit for limit in limits if length < limit < last)})
+
+
+def _limits(config: Any, most: int) -> Iterator[int]:
+    """Yield the numbers of positions up to `most` in a configuration, and multiples of its periods."""
+    values = [config.get_text_config(decoder=True).to_dict()]
+    while values:
+        value = values.pop()
+        items = value.items() if isinstance(value, dict) else [("", each) for each in value]
+        for name, each in items:
+            if isinstance(each, dict | list | tuple):
+                values.append(each)
+            elif isinstance(each, int) and 0 < each <= most:
+                if any(word in str(name) for word in _PERIODS):
+                    yield from range(each, most + 1, each)
+                elif any(word in str(name) for word in _LIMITS):
+                    yield each

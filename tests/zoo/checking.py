@@ -1,0 +1,75 @@
+"""The check of one entry: the target equals passes of its own code without a cache, or is refused with its sentence."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from harness.core.errors import HarnessError
+from harness.core.policy import Policy
+from harness.engine.loading import load_target
+from harness.engine.target import Target
+from tests.zoo.entries import VOCABULARY, Entry, make
+
+PREFIX, SUFFIX = 50, 50
+TOLERANCE = 1e-4
+
+
+def check(entry: Entry, folder: Path) -> None:
+    """Raise AssertionError unless the model of an entry, which is made in `folder`, does what the entry says."""
+    make(entry, folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            target = load_target(folder, device="cpu", dtype="float32", threads=1, rows_at_once=8)
+        except HarnessError as error:
+            sentence = str(error)
+            assert entry.refusal is not None and re.search(entry.refusal, sentence) and "\n" not in sentence, sentence
+            return
+        assert entry.refusal is None, "it is not refused"
+        _check_numbers(target, entry)
+
+
+def _check_numbers(target: Target, entry: Entry) -> None:
+    prefixes = np.random.default_rng(3).integers(3, VOCABULARY - 3, (2, PREFIX))
+    drawn = target.sample(prefixes, Policy(top_k=5), trials=2, seed=1, length=SUFFIX)
+    best = target.search(prefixes[:1], width=2, length=SUFFIX)
+    assert (target.runner.decoding == "whole sequences") == entry.whole_sequences, target.runner.decoding
+    _require_equal("sampling", drawn.token_logprobs, _step_logprobs(target, prefixes[drawn.row], drawn.suffixes))
+    _require_equal("search", best.token_logprobs, _step_logprobs(target, prefixes[best.row], best.suffixes))
+    wanted = _plain_logprobs(target, prefixes[drawn.row], drawn.suffixes)
+    for logit_bytes in (target.runner.logit_bytes, 4 * VOCABULARY * 16):
+        target.runner.logit_bytes = logit_bytes
+        _require_equal("scores", target.score(prefixes[drawn.row], drawn.suffixes).token_logprobs, wanted)
+
+
+def _require_equal(what: str, found: np.ndarray, wanted: np.ndarray) -> None:
+    difference = np.abs(found - wanted).max()
+    assert difference <= TOLERANCE, f"{what} differ by {difference:.2g} nats from a plain pass"
+
+
+def _plain_logprobs(target: Target, prefixes: np.ndarray, suffixes: np.ndarray) -> np.ndarray:
+    """Return the log-probabilities of suffixes in one pass of the model's own code over whole sequences."""
+    found = _all_logprobs(target, np.concatenate([prefixes, suffixes], axis=1))
+    return np.take_along_axis(found[:, prefixes.shape[1] - 1 : -1], suffixes[..., None].astype(np.int64), axis=2)[
+        ..., 0
+    ]
+
+
+def _step_logprobs(target: Target, prefixes: np.ndarray, suffixes: np.ndarray) -> np.ndarray:
+    """Return the log-probability of each token in a pass that ends before it, as decoding without a cache sees it.
+
+    For most models these are those of one pass; for rotary embeddings that change with the length they are not.
+    """
+    whole, length, rows = np.concatenate([prefixes, suffixes], axis=1), prefixes.shape[1], np.arange(len(suffixes))
+    ends = range(length, whole.shape[1])
+    return np.stack([_all_logprobs(target, whole[:, :end])[rows, -1, whole[:, end]] for end in ends], axis=1)
+
+
+def _all_logprobs(target: Target, tokens: np.ndarray) -> np.ndarray:
+    """Return the log-softmax of the logits of tokens [rows, length], [rows, length, vocabulary]."""
+    with torch.inference_mode():
+        logits = target.model(torch.as_tensor(tokens.astype(np.int64)), use_cache=False).logits
+    return torch.log_softmax(logits.double(), dim=-1).numpy()
