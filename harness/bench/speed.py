@@ -307,7 +307,7 @@ def minimum_seconds(what: str, model: PreTrainedModel, rates: Rates, *, dtype: t
     """
     turn = _Turn(seconds=0.0, suffixes=BATCH, evaluations=BATCH * length, prefixes=BATCH, peak_bytes=0)
     work = _work(what, [turn], length, length)
-    return 1e-6 * _roofline(work, BATCH, rates, model, dtype=dtype, vocabulary=model.config.vocab_size).whole
+    return 1e-6 * _roofline(work, BATCH, rates, model, dtype=dtype, vocabulary=model.config.get_text_config().vocab_size).whole
 
 
 def _roofline(
