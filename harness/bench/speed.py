@@ -307,14 +307,15 @@ def minimum_seconds(what: str, model: PreTrainedModel, rates: Rates, *, dtype: t
     """
     turn = _Turn(seconds=0.0, suffixes=BATCH, evaluations=BATCH * length, prefixes=BATCH, peak_bytes=0)
     work = _work(what, [turn], length, length)
-    return 1e-6 * _roofline(work, BATCH, rates, model, dtype=dtype, vocabulary=model.config.vocab_size).whole
+    vocabulary = model.config.get_text_config(decoder=True).vocab_size
+    return 1e-6 * _roofline(work, BATCH, rates, model, dtype=dtype, vocabulary=vocabulary).whole
 
 
 def _roofline(
     work: _Work, suffixes: int, rates: Rates, model: PreTrainedModel, *, dtype: torch.dtype, vocabulary: int
 ) -> Roofline:
     """Return the roofline, with two operations per weight and position (Kaplan et al. 2020, section 2.1)."""
-    config = model.config
+    config = model.config.get_text_config(decoder=True)
     layers, width, itemsize = config.num_hidden_layers, config.hidden_size, dtype.itemsize
     heads_width = config.num_attention_heads * (
         getattr(config, "head_dim", None) or width // config.num_attention_heads

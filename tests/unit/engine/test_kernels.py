@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from harness.engine import kernels
 from harness.engine.kernels import Product, attend, merge_parts
 
 
@@ -54,3 +55,19 @@ def test_a_product_adds_bias_activation_and_residual(monkeypatch, dtype, is_pack
         assert torch.allclose(gelu.double(), torch.nn.functional.gelu(wanted, approximate="tanh"), atol=tolerance)
         assert torch.allclose(Product(weight, bias)(states, plus=residual).double(), wanted + residual, atol=tolerance)
         assert torch.allclose(Product(weight)(states[0]).double(), (wanted - bias)[0], atol=tolerance)
+
+
+@pytest.mark.parametrize("fault", [AttributeError("no such operation"), RuntimeError("not built"), None])
+def test_weights_are_not_packed_if_the_private_operations_are_missing_or_wrong(monkeypatch, fault):
+    def changed(*arguments):
+        if fault is not None:
+            raise fault
+        return torch.zeros(1, 2)
+
+    kernels._packs.cache_clear()
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", changed)
+    weight, states = torch.randn(3, 4), torch.randn(2, 4)
+    product = Product(weight)
+    kernels._packs.cache_clear()
+    assert product._packed is None
+    assert torch.equal(product(states), torch.nn.functional.linear(states, weight))

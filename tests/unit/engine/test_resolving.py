@@ -265,3 +265,62 @@ def test_a_number_that_is_not_positive_is_named_with_its_field(tmp_path: Path, n
     (tmp_path / "config.json").write_text(json.dumps({"num_layers": number}))
     with pytest.raises(HarnessError, match=rf"config\.json: num_layers is {number}, and must be at least 1\.$"):
         configured_number(tmp_path, BLOCKS_KEYS)
+
+
+def test_only_the_files_that_are_loaded_are_hashed(tmp_path):
+    alone = resolve_target(str(_model(tmp_path / "alone")))
+    beside = _model(tmp_path / "beside")
+    (beside / "consolidated.safetensors").write_bytes(b"the same weights again")
+    assert resolve_target(str(beside)).weights_sha256 == alone.weights_sha256
+    sharded = _model(tmp_path / "sharded")
+    shard = (sharded / "model.safetensors").rename(sharded / "model-00001-of-00001.safetensors")
+    index = sharded / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": shard.name}}))
+    (sharded / "consolidated.safetensors").write_bytes(b"the same weights again")
+    assert resolving.weight_files(sharded) == [shard]
+
+
+@pytest.mark.parametrize("map_", ['{"a": "../b.safetensors"}', '{"a": "c.safetensors"}', "{}", "[]", '{"a": 3}'])
+def test_an_index_that_names_no_files_is_refused(tmp_path, map_):
+    folder = _model(tmp_path / "model")
+    (folder / "model.safetensors").rename(tmp_path / "b.safetensors")
+    (folder / "model.safetensors.index.json").write_text(f'{{"weight_map": {map_}}}')
+    with pytest.raises(HarnessError, match=r"names .* Download the folder again"):
+        resolve_target(str(folder))
+
+
+def test_a_folder_with_an_adapter_is_refused_before_anything_is_hashed(tmp_path):
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text("{}")
+    (folder / "adapter_model.safetensors").write_bytes(b"x")
+    with pytest.raises(HarnessError, match="Merge the adapter into its base model"):
+        resolve_target(str(folder))
+
+
+def test_the_hub_is_asked_for_the_files_that_are_loaded(hub, monkeypatch, tmp_path):
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    folder = _model(tmp_path / "snapshot")
+    shard = (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": shard.name}}))
+    patterns = []
+
+    def download(*arguments, allow_patterns, local_files_only=False, **others):
+        if local_files_only:
+            raise LocalEntryNotFoundError("x")
+        patterns.append(allow_patterns)
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    resolve_target("owner/model", offline=False)
+    assert not any("safetensors" in name for name in patterns[0])
+    weights = [name for name in patterns[1] if name.endswith(".safetensors")]
+    assert weights == ["model.safetensors", shard.name]
+
+
+@pytest.mark.parametrize("part", ["text_config", "decoder"])
+def test_a_nested_configuration_is_read(tmp_path, part):
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": 9, part: {"vocab_size": 7}}))
+    assert configured_number(tmp_path, ("vocab_size",)) == 7
+    assert configured_number(tmp_path, BLOCKS_KEYS) is None
