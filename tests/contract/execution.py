@@ -41,6 +41,9 @@ class DirectChannel:
         self._frames = FrameReader()
 
     def send(self, table: str, columns: Mapping[str, NDArray[Any]] | None = None, /, **fields: Any) -> None:
+        if table == "step":
+            # Their number depends on the speed of the machine.
+            return
         if self.sent == self._max_frames:
             raise Killed
         columns = columns or {}

@@ -22,6 +22,7 @@ def test_rows_after_a_loop_that_was_left_belong_to_no_batch(tmp_path: Path) -> N
         model_names=(),
         tables=(table("t", x=Kind.INTEGER),),
         done=[],
+        batch_sizes={},
         engine_rows={},
     )
     channel = SimpleNamespace(send=lambda name, *_, **__: sent.append(name), finish_is_asked=False)
