@@ -17,6 +17,7 @@ from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameters import settings_from
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
+from harness.runs.reader import RunReader
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 from harness.runs.summary_text import score_text
 from harness.sandbox import backend_named
@@ -131,7 +132,11 @@ def _input_rows(folder: RunFolder, spec: JobSpec) -> list[tuple[str, str]]:
     rows = [*job_record(spec).describe(folder, spec), ("params", _params_text(spec.params))]
     if changed := job_record(spec).labels(spec).changed:
         rows.append(("not default", _params_text(changed)))
-    return [*rows, ("seed", str(spec.seed))]
+    rows.append(("seed", str(spec.seed)))
+    if folder.store.exists():
+        with RunReader(folder.store) as reader:
+            rows += [("warning", sanitize(sentence)) for sentence in reader.warnings()]
+    return rows
 
 
 def _params_text(params: Mapping[str, Any]) -> str:

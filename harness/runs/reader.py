@@ -147,6 +147,10 @@ class RunReader:
         rows = self.query("SELECT detail FROM event WHERE name = ? ORDER BY seq", name)
         return [self._detail(detail) for (detail,) in rows]
 
+    def warnings(self) -> list[str]:
+        """Return the distinct warnings of the worker."""
+        return list(dict.fromkeys(str(event.get("sentence", "")) for event in self.events_named("worker_warning")))
+
     def last_ledger(self) -> LedgerEntry | None:
         """Return the last entry of the ledger."""
         entries = self._ledger_entries("SELECT at, entry, spent FROM ledger ORDER BY seq DESC LIMIT 1")

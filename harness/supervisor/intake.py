@@ -21,6 +21,7 @@ MAX_NAME = 200
 _MAX_STAGES = 500
 """Every list of runs reads the stages of each run."""
 _MAX_EVENTS = 10_000
+_MAX_WARNINGS = 1_000
 _TARGET_FIELDS: dict[str, type | UnionType] = {
     "architecture": str,
     "parameters": int,
@@ -36,7 +37,7 @@ _TARGET_FIELDS: dict[str, type | UnionType] = {
     "torch": str,
     "transformers": str,
 }
-EVENTS = frozenset({"started", "target", "batch_size"})
+EVENTS = frozenset({"started", "target", "batch_size", "warning"})
 
 
 class IntakeError(Exception):
@@ -80,7 +81,7 @@ class Intake:
         self._store = store
         self._attempts: dict[str, tuple[int, int]] = {}
         self._stages = store.stages()
-        self._events = 0
+        self._events = self._warnings = 0
         self._bytes = Counter[str]()
         self.has_started = False
         self.byte_limits = {"messages": _MAX_MESSAGE_BYTES}
@@ -173,6 +174,11 @@ class Intake:
         """Return the checked fields of an event that are stored."""
         if name in ("target", "reference"):
             return {field: _typed(fields[field], kind) for field, kind in _TARGET_FIELDS.items()}
+        if name == "warning":
+            self._warnings += 1
+            if self._warnings > _MAX_WARNINGS:
+                raise IntakeError(f"more than {_MAX_WARNINGS:,} warnings")
+            return {"sentence": shorten(str(fields["sentence"]), 500)}
         if name == "batch_size":
             return {"loop": shorten(str(fields["loop"]), MAX_NAME), "size": max(1, _count(fields["size"]))}
         return {}

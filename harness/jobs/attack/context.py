@@ -1,7 +1,6 @@
 """The context of a running attack: inputs come from its scratch directory, guesses go to the supervisor."""
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from harness.core.frames import MAX_BODY_BYTES
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses, find_fault
 from harness.core.rows import split_into_frames
 from harness.core.submission import submission_order
-from harness.core.text import shorten
+from harness.core.text import sanitize, shorten
 from harness.core.times import seconds_since_boot
 from harness.core.training import Training
 from harness.jobs.attack.request import (
@@ -92,7 +91,7 @@ class AttackContext:
             self._target.calls = self._log
             self._rows_at_load = self._target.rows_at_once
             if number := int(self._target.runner.has_bos(self.prefixes).sum()):
-                warnings.warn(first_token_sentence(number, len(self.prefixes), self._target.bos_token), stacklevel=2)
+                self._warn(first_token_sentence(number, len(self.prefixes), self._target.bos_token))
             self._report_loaded("target", self._target, config)
         return self._target
 
@@ -125,6 +124,7 @@ class AttackContext:
             prefix_length=self.prefixes.shape[1],
             suffix_length=self.suffix_length,
             vocabulary=self.vocabulary,
+            warn=self._warn,
         )
         model.require(
             prefix_length=self.prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary
@@ -132,6 +132,9 @@ class AttackContext:
         # Batches and calls of the engine are equally large in all workers.
         model.rows_at_once = self._sharing.agree_on(f"rows of the {role}", model.rows_at_once)
         return model
+
+    def _warn(self, sentence: str) -> None:
+        self._channel.send("event", name="warning", sentence=sanitize(sentence))
 
     def _report_loaded(self, name: str, model: "Target", config: ModelRequest) -> None:
         """Report the rows at once of the first load, and continue with those of the last call."""

@@ -78,11 +78,6 @@ class AuditReader(RunReader):
                 for name, value, low, high, of in self.query(query)
             ]
 
-    def warnings(self) -> list[str]:
-        """Return the distinct warnings of the worker."""
-        rows = self.query("SELECT detail FROM event WHERE name = 'worker_warning' ORDER BY seq")
-        return list(dict.fromkeys(str(self._detail(row[0]).get("sentence", "")) for row in rows))
-
 
 def finite_or_none(value: Any) -> float | None:
     """Return the number, or None if it is not finite. Raises ValueError if it is not a number."""

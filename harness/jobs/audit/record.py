@@ -50,7 +50,6 @@ class AuditRecord(JobRecord[AuditSpec]):
         if folder.store.exists():
             with AuditReader(folder.store) as reader:
                 rows += [("figure", sanitize(figure.text)) for figure in reader.newest_figures()]
-                rows += [("warning", sanitize(sentence)) for sentence in reader.warnings()]
         return rows
 
 

@@ -2,25 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.core.audit import FIGURES
 from harness.core.frames import Frame
 from harness.core.paths import model_names
 from harness.core.rows import Table, columns_from_frame
-from harness.core.text import shorten
 from harness.jobs.audit.reader import AuditReader
 from harness.jobs.audit.request import AuditRequest, write_rows
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.reader import RunReader
 from harness.runs.store import RunStore
 from harness.supervisor.devices import Device
-from harness.supervisor.intake import EVENTS, MAX_NAME, Intake, IntakeError
+from harness.supervisor.intake import MAX_NAME, Intake, IntakeError
 from harness.supervisor.job import Job as BaseJob
 from harness.supervisor.job import target_config
 
 _MAX_ROW_BYTES = 16 << 30
-_MAX_WARNINGS = 1_000
 _MAX_FIGURES = 1_000
 """Every list of runs reads the figures of each audit."""
 
@@ -75,27 +72,16 @@ class Job(BaseJob[AuditSpec]):
 
 
 class RowIntake(Intake):
-    """Takes rows of the tables that the audit declares, and warnings."""
-
-    events = EVENTS | {"warning"}
+    """Takes rows of the tables that the audit declares."""
 
     def __init__(self, store: RunStore, tables: tuple[Table, ...], *, rows: int) -> None:
         """`rows` is the number of rows that earlier executions stored."""
         super().__init__(store)
         self._tables = {table.name: table for table in tables}
-        self._warnings = 0
         self._figures: set[str] = set()
         self.rows = rows
         self.byte_limits |= {"rows": _MAX_ROW_BYTES}
         self.handlers |= {"rows": self._take_rows}
-
-    def event_detail(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
-        if name != "warning":
-            return super().event_detail(name, fields)
-        self._warnings += 1
-        if self._warnings > _MAX_WARNINGS:
-            raise IntakeError(f"more than {_MAX_WARNINGS:,} warnings")
-        return {"sentence": shorten(str(fields["sentence"]), 500)}
 
     def _take_rows(self, frame: Frame) -> None:
         table = self._tables[str(frame.fields["table"])]

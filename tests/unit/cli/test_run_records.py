@@ -55,6 +55,20 @@ def test_runs_are_filtered_by_status_attack_and_round(harness: CommandLine, home
     assert done.code == 2 and "'done' is none of queued" in done.err
 
 
+def test_warnings_and_the_step_of_an_open_batch_are_shown(harness: CommandLine, home: Path) -> None:
+    run = recorded_run(home, id_="aaaa-one")
+    run.supervised_by(os.getpid())
+    run.event("phase", phase="running")
+    run.event("worker_warning", sentence="2 of 6 prefixes begin with token 0.")
+    batch, attempt = run.batch("all/0/0")
+    with run.store.transaction():
+        run.store.add_plan("all", 16.0)
+        run.store.set_step(batch, attempt, 0.5, "8 prefixes, token 25 of 50")
+    shown = harness("show", "aaaa").out
+    assert "warning       2 of 6 prefixes begin with token 0." in shown
+    assert "8 prefixes, token 25 of 50" in shown
+
+
 def test_runs_are_filtered_by_tag_and_group(harness: CommandLine, home: Path) -> None:
     one, two = ended_run(home), ended_run(home, "bbbb-two")
     set_parent(two, "sweep")
