@@ -211,6 +211,11 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
     # The runs of a tuning attack one fold each.
     fold = " fold" if ":" in group.runs[0].round else ""
     facts = pluralize(len(group.runs), "run") + ("" if best is None else f", best{fold} {format_score(best)}")
+    working = [run for run in group.runs if run.status in (Status.STARTING, Status.RUNNING, Status.FINISHING)]
+    if working and not group.is_open:
+        facts += f", {len(working)} running"
+        if working[0].progress is not None:
+            facts += f": {working[0].progress:.0%} {working[0].eta_text}".rstrip()
     arrow = "▾" if group.is_open else "▸"
     return [Row(group.key, [[(f"{arrow} {group.title}", "bold"), (f"  {facts}", "dim")]], spans=True), *rows]
 

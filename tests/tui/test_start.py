@@ -1,9 +1,12 @@
 """Starting runs from the form, with real plugins and one real run."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widget import AwaitMount, Widget
 from textual.widgets import Input
 
 from harness.core.paths import runs_home
@@ -13,7 +16,9 @@ from harness.runs.summary import run_summary
 from harness.tui.form_history import save_values
 from harness.tui.pages.runs import FIRST_RUN, FirstRun
 from harness.tui.run_list import HEADING
+from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.run import RunScreen
+from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import OVER, PLUGINS, ROOT, wait_until
 from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, text_of, typed, written
 from tests.tui.piloting import notifications, play_app, play_screen, until
@@ -46,6 +51,30 @@ def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
 
     values = play_screen(screen_of("draws", PLUGINS, "demo"), again)
     assert (values["pause"], values["--seed"], values["trials"], values["--round"]) == ("0", "9", "3", "demo")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_form_that_is_left_while_its_fields_are_mounted_closes_afterwards(
+    is_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount_all = FormFields.mount_all
+
+    def leave(fields: FormFields, rows: Sequence[Widget], **options: Any) -> AwaitMount:
+        screen = fields.screen
+        assert isinstance(screen, NewRunScreen)
+        if is_first:
+            screen.action_cancel()
+        mounted = mount_all(fields, rows, **options)
+        if not is_first:
+            screen.action_cancel()
+        return mounted
+
+    monkeypatch.setattr(FormFields, "mount_all", leave)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: stage(pilot).results == [None])
+
+    play_screen(screen_of("draws", PLUGINS, "demo"), scenario)
 
 
 def test_invalid_saved_values_are_not_used(plugins: Path) -> None:

@@ -31,9 +31,10 @@ Sources = list[tuple[str, dict[str, str]]]
 
 
 class Phase(Enum):
-    """The event that the screen waits for: the fields, a retry, the user, or the run."""
+    """The event that the screen waits for: the fields, their widgets, a retry, the user, or the run."""
 
     LOADING = "loading"
+    FILLING = "filling"
     FAILED = "failed"
     EDITING = "editing"
     STARTING = "starting"
@@ -75,6 +76,8 @@ class StartScreen(FormScreen[str | None]):
         self._phase = Phase.LOADING
         self._form = Form((), "", ())
         self._run_id: str | None = None
+        self._is_left = False
+        """True if the user left the form while its fields were mounted."""
         self._suffix = secrets.token_hex(2)
         """The end of the name of a group, which several values make."""
 
@@ -131,13 +134,9 @@ class StartScreen(FormScreen[str | None]):
     async def _show_form(self, form: Form, sources: Sources) -> None:
         self._form, self._sources = form, sources
         await self._fill(*sources[0])
-        self._enter(Phase.EDITING)
-        self._show_start(sources[0][1])
 
     async def action_next_values(self) -> None:
-        source = self._next_source()
-        await self._fill(*source)
-        self._show_start(source[1])
+        await self._fill(*self._next_source())
 
     def _next_source(self) -> tuple[str, dict[str, str]]:
         names = [name for name, _ in self._sources]
@@ -146,11 +145,17 @@ class StartScreen(FormScreen[str | None]):
 
     async def _fill(self, name: str, values: dict[str, str]) -> None:
         """Show the fields with the values of a source."""
+        # A screen that is removed while it mounts widgets ends the application.
+        self._enter(Phase.FILLING)
         self._source = name
         self._show_sources()
         fields = self.query_one(FormFields)
         await fields.remove_children()
         await fields.show(self._form.fields, values)
+        self._enter(Phase.EDITING)
+        self._show_start(values)
+        if self._is_left:
+            self.dismiss(None)
 
     def _show_sources(self) -> None:
         other = self._next_source()[0]
@@ -246,6 +251,8 @@ class StartScreen(FormScreen[str | None]):
             self._cancelled.set()
             self._enter(Phase.CANCELLING)
             self.show_message("cancelling …")
+        elif self._phase is Phase.FILLING:
+            self._is_left = True
         else:
             self.dismiss(None)
 
@@ -262,7 +269,8 @@ class StartScreen(FormScreen[str | None]):
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
-        self.set_class(phase in (Phase.EDITING, Phase.STARTING, Phase.CANCELLING), "-form")
+        if phase is not Phase.FILLING:
+            self.set_class(phase in (Phase.EDITING, Phase.STARTING, Phase.CANCELLING), "-form")
         self.query_one(FormFields).disabled = phase in (Phase.STARTING, Phase.CANCELLING)
         self.query_one("#submit", Button).disabled = phase is not Phase.EDITING
         self.refresh_bindings()

@@ -67,6 +67,13 @@ def test_a_heading_counts_the_runs_and_names_the_best_recall() -> None:
     assert heading.spans and text_of(heading) == "▾ demo  2 runs, best 0.750"
 
 
+def test_a_closed_group_shows_the_run_that_works() -> None:
+    working = replace(NEW, parent="nightly", status=Status.RUNNING, progress=0.32, eta_s=60.0)
+    heading, *_ = list_rows((working, OLD), {}, ListState()).rows
+    assert heading.key == f"{HEADING}nightly"
+    assert ", 1 running: 32% ETA 1:00" in text_of(heading)
+
+
 def test_the_orders_follow_each_other() -> None:
     state = ListState(is_grouped=False)
     found = {}
