@@ -148,8 +148,8 @@ class Forging(Attack[ForgingParams]):
 
     def _many_arrays(self, context: Context, pipe: int) -> None:
         for number in range(100_000):
-            fields = {"name": str(number), "shape": "0"}
-            write_all(pipe, encode_frame(Frame("kept", 0, {"data": np.zeros(0)}, fields), 3 + number))
+            fields = {"name": str(number), "shape": "0", "dtype": "|u1"}
+            write_all(pipe, encode_frame(Frame("kept", 0, {"data": np.zeros(0, np.uint8)}, fields), 3 + number))
 
     def _long_stage(self, context: Context, pipe: int) -> None:
         fields = {"stage": "x" * 60_000, "weight": 1.0, "draw_weight": 1.0, "is_announced": True}
