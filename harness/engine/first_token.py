@@ -1,13 +1,14 @@
 """The token that a model's tokenizer puts before every text, whichever files declare it."""
 
 from pathlib import Path
-from typing import Any
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, Any
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.core.tokenizers import added_tokens, load_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _OTHER_FILES = ("vocab.json", "vocab.txt", "*.model", "tekken.json", "*.tiktoken")
 """The vocabulary of a tokenizer that has no tokenizer.json."""
@@ -61,7 +62,7 @@ def build_tokenizer(path: Path) -> Any:
         ) from error
 
 
-def load_offset_tokenizer(path: Path) -> Tokenizer:
+def load_offset_tokenizer(path: Path) -> "Tokenizer":
     """Return the tokenizer of the folder `path`, which reports the characters of each token.
 
     Raises HarnessError if the folder has none.

@@ -16,7 +16,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_json_has_ratios_and_a_row_per_method_and_dtype(machine: Machine) -> None:
     result = machine.json("bench", "--round", "tiny.toml", "--prefixes", "2", "--turns", "1", *ON_ONE_CORE)
     for name in ("ratio_sample_1", "ratio_sample_10", "ratio_sample_100", "ratio_search_8"):

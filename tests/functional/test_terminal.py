@@ -129,7 +129,10 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     # The cursor is on the new run.
     again.until("packaged in", f"{second.id}.zip")
     assert zipfile.is_zipfile(folder / "submissions" / f"{second.id}.zip")
-    again.press("Escape", "q")
+    again.press("Escape")
+    # An Escape with a key right behind it is another key.
+    wait_until(lambda: "Checklist" not in again.text)
+    again.press("q")
     wait_until(lambda: subprocess.run(["tmux", "-S", again._socket, "ls"], capture_output=True).returncode != 0)
 
 

@@ -144,6 +144,8 @@ def test_members_that_are_near_copies_of_each_other_show_nothing(tmp_path: Path,
     assert findings.figures["clusters"] < 62
 
 
+# tests/functional kills the process of such an audit.
+@pytest.mark.long
 def test_a_killed_audit_continues_to_the_same_findings(audited: InMemory, documents: Documents):
     names = ("demo", "demo-reference")
     for batches in (1, 3, 6):
