@@ -112,7 +112,9 @@ def damaged(recorded: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunF
     copy = recorded.runs / "damaged"
     shutil.copytree(recorded.folder / "intact" / "damaged", copy)
     yield RunFolder(copy)
-    shutil.rmtree(copy)
+    # SQLite may remove the files of a store that was open at the end of the test at any moment.
+    while copy.exists():
+        shutil.rmtree(copy, ignore_errors=True)
 
 
 @pytest.mark.timeout(120)
