@@ -67,7 +67,7 @@ test-busy: $(VENV)/.installed-dev ## run the fast tests while two processes keep
 	trap 'kill $$first $$second' EXIT; trap 'exit 130' INT TERM; \
 	$(PYTEST) $(FAST); exit $$?
 
-check: lint docs test-all stranger ## check format, lint, types and import contracts, build the docs, run all tests
+check: lint docs test-all stranger ## check format, lint, types and import contracts, build the docs, run the tests
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

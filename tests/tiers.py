@@ -1,4 +1,4 @@
-"""The two tiers of tests: `make test` skips tests marked slow, `make check` runs all tests."""
+"""Tiers of tests: `make test` skips those marked slow or long, `make check` those marked long."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -66,7 +66,7 @@ KeepLineEnds = Annotated[bool, typer.Option("--keep-line-ends", help="Keep CR LF
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How text is read from files."""
+    """Options for reading text from files."""
 
     field: Annotated[str | None, typer.Option(help="Field or column with the text of a record.  [default: text]")] = (
         None

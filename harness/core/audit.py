@@ -99,7 +99,7 @@ class AuditContext(ABC):
     ) -> Iterator[AuditBatch]:
         """Yield batches of at most `size` over the items 0 to `items` - 1, without those that are done.
 
-        If a loaded model is slow, the size is measured, so that a batch takes half a minute. No batch has items on both
+        If a model is slow, the size is measured, so that a batch takes half a minute. No batch has items on both
         sides of one of `ends`.
 
         A batch is done when the next one is requested. `weight` is the work of one item relative to other stages. The

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
@@ -22,15 +21,13 @@ from harness.engine.architectures import own_decoder
 from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.cached import CachedBranches, UncachedBranches, new_cache
 from harness.engine.decoder import Decoder
-from harness.engine.decoding_check import STEPS, decoding_starts
-from harness.engine.kernels import Product
+from harness.engine.decoding_check import STEPS, agree, decoding_starts
+from harness.engine.kernels import HeadProduct
 from harness.engine.memory import is_out_of_memory, non_finite_error, total_bytes
 from harness.engine.pieces import Piece
 
 _LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 512 << 20}
 """Size of the float32 logits that exist at once: what a CPU's caches hold, and 2,600 rows of GPT-Neo on a GPU."""
-_ALIGNED = 64
-"""A GPU multiplies faster by a vocabulary that is padded to a multiple of this."""
 _WHOLE_PREFIX = PrefixView()
 _CHECKED_IDS = 256
 """The comparison of decoding uses ids below this, because models of several media give meaning to some of the last."""
@@ -127,7 +124,7 @@ class ModelRunner:
         self, tokens: Tensor, *, keep: int, shift: int = 0, prompt: Tensor | None = None
     ) -> tuple[Tensor, Branches]:
         cache = self.new_cache()
-        states = self._model_states(tokens, cache, keep=keep, shift=shift, prompt=prompt)
+        states = self.states(tokens, cache, keep=keep, shift=shift, prompt=prompt)
         return states, CachedBranches(self, cache, len(tokens), shift)
 
     def can_cache(self, length: int, room: int, shift: int = 0) -> bool:
@@ -136,7 +133,7 @@ class ModelRunner:
         This is compared once for each of these numbers. shift: the position of the first token.
         """
         if room < 1 or self._cache_fault:
-            return room < 1 or not self._cache_fault
+            return room < 1
         key = (length, room, shift)
         if key not in self._agrees_at:
             starts = decoding_starts(self.model.config, length, length + room, shift)
@@ -151,7 +148,7 @@ class ModelRunner:
 
     @property
     def decoding(self) -> str:
-        """How suffixes are decoded: by the engine, with the model's own cache, or as whole sequences."""
+        """The way in which suffixes are decoded: the engine's decoder, the model's code, or whole sequences."""
         if self._cache_fault or not all(self._agrees_at.values()):
             return "whole sequences"
         return "the model's code" if self.decoder is None else "the engine's decoder"
@@ -176,9 +173,9 @@ class ModelRunner:
             if is_out_of_memory(error):
                 raise
             return False
-        wanted = self.logits(self._model_states(tokens, keep=1, shift=shift)[:, 0])
+        wanted = self.logits(self.states(tokens, keep=1, shift=shift, uses_decoder=False)[:, 0])
         # Numbers that are not finite are an error of the call that gets them.
-        return not bool(torch.isfinite(wanted).all()) or self._agree(self.logits(states), wanted)
+        return not bool(torch.isfinite(wanted).all()) or agree(self.logits(states), wanted, self.dtype)
 
     def _warn_of_slow_decoding(self, length: int, room: int) -> None:
         reason = self._cache_fault or f"between {length} and {length + room} tokens its logits with a cache differ"
@@ -227,26 +224,16 @@ class ModelRunner:
         keep: int,
         shift: int = 0,
         prompt: Tensor | None = None,
+        uses_decoder: bool = True,
     ) -> Tensor:
         """Return the states of the last `keep` of `tokens` [rows, new] int64, [rows, keep, width].
 
         cache: holds the tokens before them and is extended by them. shift: the number of empty positions before
-        everything. prompt: embeddings [tokens, width] before the tokens.
+        everything. prompt: embeddings [tokens, width] before the tokens. uses_decoder: by the engine's decoder if there
+        is one, else by the model's own code.
         """
-        if self.decoder is not None and cache is None:
+        if uses_decoder and self.decoder is not None and cache is None:
             return forward_pass(self.decoder.states, tokens, shift, prompt)[:, -keep:]
-        return self._model_states(tokens, cache, keep=keep, shift=shift, prompt=prompt)
-
-    def _model_states(
-        self,
-        tokens: Tensor,
-        cache: DynamicCache | None = None,
-        *,
-        keep: int,
-        shift: int = 0,
-        prompt: Tensor | None = None,
-    ) -> Tensor:
-        """Return what `states` returns, computed by the model's own code."""
         # Models without keys and values have no such argument.
         use: dict[str, Any] = {"use_cache": False} if cache is None else {"past_key_values": cache, "use_cache": True}
         if shift:
@@ -324,7 +311,7 @@ class ModelRunner:
         changed = tokens.clone()
         changed[:, half - wanted.shape[1] :] = 3 - changed[:, half - wanted.shape[1] :]
         found = forward_pass(self.model, changed, use_cache=False).logits[:, -wanted.shape[1] :].float()
-        if not self._agree(found[:, :half, : wanted.shape[-1]], wanted[:, :half]):
+        if not agree(found[:, :half, : wanted.shape[-1]], wanted[:, :half], self.dtype):
             raise HarnessError(
                 f"{_kind(self.model)} models cannot be run: the prediction of a token depends on later tokens, as in "
                 "an encoder. Choose a causal language model."
@@ -333,7 +320,7 @@ class ModelRunner:
     def _fault_of_cache(self, tokens: Tensor, wanted: Tensor) -> str:
         """Return why the model cannot be decoded with its own cache, "" if it can."""
         try:
-            return "" if self._agree(self._branched_logits(tokens), wanted) else "its logits with a cache differ"
+            return "" if agree(self._branched_logits(tokens), wanted, self.dtype) else "its logits with a cache differ"
         except _FAULTS as error:
             if is_out_of_memory(error):
                 raise
@@ -352,7 +339,7 @@ class ModelRunner:
             states = self.states(tokens, keep=tokens.shape[1])
         finally:
             hook.remove()
-        return len(seen) == 1 and torch.equal(seen[0][1], logits) and self._agree(states, seen[0][0])
+        return len(seen) == 1 and torch.equal(seen[0][1], logits) and agree(states, seen[0][0], self.dtype)
 
     def _try_decoder(self, tokens: Tensor, wanted: Tensor) -> bool:
         """Use the engine's own decoder if there is one and it gives the model's logits [3, 3, vocabulary].
@@ -364,7 +351,7 @@ class ModelRunner:
             if self.head is not None:
                 self.decoder = own_decoder(self.model, self._pieces, is_packed=self._is_packed)
             if self.decoder is not None:
-                if self._agree(self._branched_logits(tokens), wanted):
+                if agree(self._branched_logits(tokens), wanted, self.dtype):
                     return True
                 reason = "its logits differ"
         except _FAULTS as error:
@@ -382,20 +369,6 @@ class ModelRunner:
             stacklevel=2,
         )
 
-    def _agree(self, found: Tensor, wanted: Tensor) -> bool:
-        """Return True if two tensors of states or logits are equal but for rounding, relative to their range.
-
-        The largest difference counts in float32. In 16 bits it can be 2 % of the range by rounding alone, so the root
-        mean square counts, which rounding leaves below 1 %.
-        """
-        if found.shape != wanted.shape:
-            return False
-        difference = (found - wanted).float()
-        bound = max(1e-3, float(wanted.max() - wanted.min()))
-        if self.dtype is torch.float32:
-            return bool(difference.abs().max() <= 1e-3 * bound)
-        return bool(difference.square().mean().sqrt() <= 1e-2 * bound)
-
     def _branched_logits(self, tokens: Tensor) -> Tensor:
         """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1."""
         _, branches = self.begin(tokens[:, :3], room=3, keep=1)
@@ -406,29 +379,6 @@ class ModelRunner:
             found.append(self.logits(self.advance(branches, tokens[[1, 0, 1], position], placement)))
             parents = np.arange(3)
         return torch.stack(found, dim=1)
-
-
-class HeadProduct:
-    """The product of states with an output embedding, in float32 where a GPU computes it without a further pass."""
-
-    def __init__(self, head: nn.Linear, vocabulary: int, *, is_packed: bool) -> None:
-        """Prepare the product for the first `vocabulary` rows of the head's weights."""
-        self._vocabulary = vocabulary
-        weight = head.weight[:vocabulary]
-        self._bias = None if head.bias is None else head.bias[:vocabulary]
-        self.product = Product(weight, self._bias, is_packed=is_packed)
-        self._padded: Tensor | None = None
-        if weight.device.type == "cuda" and weight.dtype != torch.float32:
-            padding = -vocabulary % _ALIGNED
-            self._padded = (F.pad(weight.detach(), (0, 0, 0, padding)) if padding else weight.detach()).T
-
-    def __call__(self, states: Tensor) -> Tensor:
-        if self._padded is None:
-            return self.product(states)
-        # 16 bits would make one row of seven tie at the cut of top-k 10.
-        found = torch.mm(states.flatten(0, -2), self._padded, out_dtype=torch.float32)[:, : self._vocabulary]
-        found = found if self._bias is None else found + self._bias
-        return found.view(*states.shape[:-1], -1)
 
 
 def _run(inputs: Tensor, module: nn.Module, **use: Any) -> Any:

@@ -150,11 +150,6 @@ class Target:
         }
 
     @property
-    def parameters(self) -> int:
-        """The number of the model's parameters."""
-        return int(self.model.num_parameters())
-
-    @property
     def end_tokens(self) -> frozenset[int]:
         """The ids of the end-of-text tokens in the model's configuration, empty if it names none."""
         named = getattr(self.model.generation_config, "eos_token_id", None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.core.errors import HarnessError
 from harness.core.request import JobRequest
+from harness.core.spec import TargetConfig
 from harness.core.text import is_storable, shorten
 from harness.worker.channel import Channel
 
@@ -17,8 +18,8 @@ _BATCH_SECONDS = 30.0
 """The time that a batch should take, whose size is measured: a stopped job loses no more."""
 _MEASURED_ITEMS = 8
 """The items of the batch that is measured."""
-MEASURED_PARAMETERS = 20_000_000
-"""The least parameters of a model on a CPU whose batches are measured. Smaller ones take seconds for any batch."""
+_SLOW_BYTES = 100_000_000
+"""The least weights of a model on a CPU whose batches are measured. Smaller ones take seconds for any batch."""
 
 
 class BatchLog:
@@ -78,7 +79,7 @@ class BatchLog:
         first = 0
         while first < items:
             size = most
-            if is_measured:
+            if is_measured or loop in self._sizes:
                 size = min(most, self._sizes.get(loop, _MEASURED_ITEMS) if first else _MEASURED_ITEMS)
             stop = min([items, first + size, *(end for end in ends if first < end)])
             if is_measured and loop not in self._sizes:
@@ -157,6 +158,12 @@ class ReferenceCalls:
     def record_step(self, share: float, step: str) -> None:
         """Report how much of the open batch is done, as `BatchLog` does."""
         self._log.record_step(share, step)
+
+
+def is_slow(model: TargetConfig) -> bool:
+    """Return True if a batch of the usual size may take minutes. The answer is the same in every execution."""
+    weights = sum(file.stat().st_size for file in model.path.glob("*.safetensors"))
+    return model.device == "cpu" and weights >= _SLOW_BYTES
 
 
 def batch_size_for(seconds: float) -> int:

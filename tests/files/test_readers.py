@@ -97,7 +97,7 @@ READERS: dict[str, Read] = {
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What each reader gives for the texts in one JSON Lines file."""
+    """The result of each reader for the same texts in one JSON Lines file."""
     path = write_json(tmp_path_factory.mktemp("plain"), TEXTS)
     found = {name: read(path) for name, read in READERS.items()}
     assert not any(notes for _, notes in found.values())

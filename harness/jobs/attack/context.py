@@ -29,11 +29,11 @@ from harness.jobs.attack.request import (
 )
 from harness.worker.batches import (
     LONGEST_NAME,
-    MEASURED_PARAMETERS,
     OUTSIDE_ANY_BATCH,
     BatchLog,
     ReferenceCalls,
     derive_seed,
+    is_slow,
     is_valid_name,
 )
 from harness.worker.channel import Channel
@@ -184,7 +184,9 @@ class AttackContext:
             seed = derive_seed(self.seed, stage, number)
             at_once = size or self._batch_size(trials_in_pass, examples=len(prefixes))
             self._sharing.enter_loop(f"{stage}/{number}")
-            is_measured = size is None and self._is_slow()
+            # Several workers need equal batches from the start.
+            target, is_alone = self._request.target, self._request.workers == 1
+            is_measured = size is None and is_alone and target is not None and is_slow(target)
             for part in self._log.parts(f"{stage}/{number}", len(prefixes), most=at_once, is_measured=is_measured):
                 ids = np.arange(part.start, part.stop)
                 # With the size, because a batch of another size is another batch.
@@ -208,15 +210,6 @@ class AttackContext:
             return _SIZE_WITHOUT_TARGET
         is_gpu = self.target.device.type != "cpu"
         return batch_size(self._rows_at_load, trials, examples=examples, is_gpu=is_gpu)
-
-    def _is_slow(self) -> bool:
-        """Return True if a batch of the usual size may take minutes. Several workers need equal batches."""
-        return (
-            self._request.target is not None
-            and self._request.workers == 1
-            and self.target.device.type == "cpu"
-            and self.target.parameters >= MEASURED_PARAMETERS
-        )
 
     def remaining(self) -> float:
         if not self._clock_was_read:

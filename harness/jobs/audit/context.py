@@ -14,7 +14,7 @@ from harness.core.request import ENDPOINT_KEYS
 from harness.core.rows import Rows, Table, concatenate_rows, split_into_frames, validate_columns
 from harness.core.text import sanitize
 from harness.jobs.audit.request import AuditRequest, read_rows
-from harness.worker.batches import MEASURED_PARAMETERS, OUTSIDE_ANY_BATCH, BatchLog, derive_seed
+from harness.worker.batches import OUTSIDE_ANY_BATCH, BatchLog, derive_seed, is_slow
 from harness.worker.channel import Channel
 
 if TYPE_CHECKING:
@@ -65,9 +65,8 @@ class WorkerAuditContext(AuditContext):
         self, stage: str, items: int, *, size: int, weight: float = 1.0, ends: Sequence[int] = ()
     ) -> Iterator[AuditBatch]:
         self._log.enter(stage, items * weight, noun="audit")
-        model = None if self._loaded is None else self._loaded[1]
-        is_slow = model is not None and model.device.type == "cpu" and model.parameters >= MEASURED_PARAMETERS
-        for part in self._log.parts(f"{stage}/0", items, most=size, ends=ends, is_measured=is_slow):
+        is_measured = any(map(is_slow, self.models))
+        for part in self._log.parts(f"{stage}/0", items, most=size, ends=ends, is_measured=is_measured):
             key = f"{stage}/0/{part.start}"
             if self._log.is_done(key):
                 continue

@@ -44,7 +44,7 @@ _COLUMNS = (
 _ACTIONS = ("stop", "resume", "tag", "note", "delete", "restore", "copy_id")
 _ANSWER_SECONDS = 0.3
 _RETRY_SECONDS = 10.0
-"""How long an audit whose answer could not be read is not asked again."""
+"""Seconds before an audit is asked again after its answer could not be read."""
 _EMPTY = "no audits yet. n starts one"
 
 

@@ -129,7 +129,7 @@ def test_a_score_in_a_view_beyond_the_context_is_refused(target, prefixes, view)
 
 
 def test_more_votes_win_however_many_views_there_are():
-    """Of 49 views, 6 votes beat 5, although the mean log-probability is lower by 22 nats."""
+    """Six votes of 49 views beat five votes, even if their mean log-probability is 22 nats lower."""
     views = [PrefixView(start=number) for number in range(49)]
     runner = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32, vocabulary=400, shares_prefixes=False)
     logprobs = torch.full((1, 49, 400), -50.0)

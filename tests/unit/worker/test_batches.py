@@ -1,12 +1,14 @@
 """The batches of a loop, their measured size, and the reported progress of a batch."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.core.request import JobRequest
+from harness.core.spec import TargetConfig
 from harness.worker import batches
-from harness.worker.batches import BatchLog, batch_size_for
+from harness.worker.batches import BatchLog, batch_size_for, is_slow
 
 
 class Sent:
@@ -88,3 +90,18 @@ def test_steps_are_reported_once_a_second_and_never_go_back(sent: Sent) -> None:
     assert all(values == sorted(values) for values in shares.values())
     # The second batch is expected to make two calls, as the first did.
     assert shares["guess/0/8"] == [0.25, 0.625, 1.0] or shares["guess/0/8"] == [0.125, 0.5, 0.75]
+
+
+def test_a_loop_whose_size_is_recorded_has_the_same_batches_however_it_is_asked_for(sent: Sent) -> None:
+    """A resumed job that would measure nothing must not take the first, small batch for a large one."""
+    sizes = run_loop(sent, sent.log(), "again/0", 40, seconds=1.5, most=64, is_measured=True)
+    assert run_loop(sent, sent.log(**{"again/0": 16}), "again/0", 40, seconds=0.0, most=64) == sizes == [8, 16, 16]
+
+
+def test_only_large_models_on_a_cpu_are_slow(tmp_path: Path) -> None:
+    with (tmp_path / "model.safetensors").open("wb") as weights:
+        weights.truncate(200_000_000)
+    options = {"shards": (), "dtype": "float32", "threads": 1}
+    assert is_slow(TargetConfig(path=tmp_path, device="cpu", **options))
+    assert not is_slow(TargetConfig(path=tmp_path, device="cuda:0", **options))
+    assert not is_slow(TargetConfig(path=tmp_path / "tokenizer only", device="cpu", **options))
