@@ -1,6 +1,5 @@
 """docs/reference/json.md describes what the commands print: it is compared with real output."""
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -13,7 +12,6 @@ import pytest
 
 from harness.cli.output import SCHEMA_VERSION
 from harness.core.rounds import load_round
-from tests.calibrated import calibration
 from tests.unit.analysis.swept import make_sweep, record
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_app import DOCS, commands
@@ -174,21 +172,6 @@ def test_the_keys_of_a_leaderboard_entry() -> None:
     from harness.submit.leaderboard import Entry
 
     assert set(asdict(Entry("a.zip"))) == set(documented("Leaderboard entry"))
-
-
-def test_the_keys_of_a_measurement() -> None:
-    from harness.bench.speed import Measured
-
-    fields = {field.name for field in dataclasses.fields(Measured)} - {"ratios"}
-    assert fields == set(documented("`harness bench`"))
-
-
-def test_the_object_of_a_calibration(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.bench import calibration as measured
-
-    # The measurement takes a minute. `tests/functional/test_standard_budget.py` runs it.
-    monkeypatch.setattr(measured, "calibrate", lambda device, **options: calibration(device))
-    check(harness("bench", "--calibrate", "--device", "cpu", "--json").json, "`harness bench --calibrate`")
 
 
 def test_printed_json_is_valid_and_tells_infinite_from_missing(capsys: pytest.CaptureFixture[str]) -> None:
