@@ -57,7 +57,7 @@ def bench(
         for speed in speeds
     ]
     if json:
-        options = {"target": model.path.name, "device": device, "prefixes": prefixes, "turns": turns}
+        options = {"target": target, "device": device, "prefixes": prefixes, "turns": turns}
         print_json({**options, "rows": [dict(zip(columns, row, strict=True)) for row in table]})
     else:
         header = ("", "suffixes/s", "lowest", "highest", "× generate")

@@ -9,24 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
 from harness.engine.loading import load_target
 from harness.engine.speed import REFERENCE, Speed
 from harness.engine.speed import measure as measure_speeds
-from harness.engine.target import Target
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import is_surrogate, surrogate_or_demo
-from tests.bench.official import official_suffixes
+from tests.bench.official import official
 
 PREFIXES, TURNS = 256, 4
 REQUIRED = {"required_ratio_sample_100": 15, "required_ratio_sample_100_float32": 12}
 _DTYPES = ("float32", "bfloat16")
-
-
-def official(target: Target, prefixes: Tokens, length: int) -> int:
-    """Generate a suffix for each of `prefixes` with the official arithmetic, and return their number."""
-    return len(official_suffixes(target.model, prefixes, length=length)[0])
 
 
 def measure() -> dict[str, Any]:

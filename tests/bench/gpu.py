@@ -21,18 +21,27 @@ from typing import Any
 import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
-from transformers import AutoModelForCausalLM, GPTNeoXConfig, LlamaConfig
+from transformers import AutoModelForCausalLM, GPTNeoConfig, GPTNeoXConfig, LlamaConfig
 
 from harness.core.arrays import Tokens
 from harness.core.policy import Policy
 from harness.engine.loading import load_target
 from harness.engine.speed import measure
 from harness.engine.target import Target
-from tests.bench.engine import official
-from tests.bench.random_target import CONFIG as GPT_NEO
+from tests.bench.official import official
 
 SHAPES = {
-    "GPT-Neo 1.3B": GPT_NEO,
+    "GPT-Neo 1.3B": GPTNeoConfig(
+        vocab_size=50_257,
+        hidden_size=2048,
+        num_layers=24,
+        num_heads=16,
+        attention_types=[[["global", "local"], 12]],
+        window_size=256,
+        max_position_embeddings=2048,
+        bos_token_id=50_256,
+        eos_token_id=50_256,
+    ),
     "Pythia 1.4B": GPTNeoXConfig(
         vocab_size=50_304,
         hidden_size=2048,

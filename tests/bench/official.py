@@ -11,8 +11,14 @@ import torch.nn.functional as F
 from transformers import PreTrainedModel
 
 from harness.core.arrays import Floats, Ints, Tokens
+from harness.engine.target import Target
 
 BATCH = 32
+
+
+def official(target: Target, prefixes: Tokens, length: int) -> int:
+    """Generate a suffix for each of `prefixes` [prefixes, prefix length], and return their number."""
+    return len(official_suffixes(target.model, prefixes, length=length)[0])
 
 
 def official_suffixes(model: PreTrainedModel, prefixes: Tokens, *, length: int) -> tuple[Ints, Floats]:

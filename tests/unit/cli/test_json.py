@@ -174,6 +174,13 @@ def test_the_keys_of_a_leaderboard_entry() -> None:
     assert set(asdict(Entry("a.zip"))) == set(documented("Leaderboard entry"))
 
 
+def test_the_object_of_a_measurement(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.engine import speed
+
+    monkeypatch.setattr(speed, "measure", lambda *_, **__: [speed.Speed(speed.REFERENCE, "auto", (1.0, 2.0))])
+    check(harness("bench", "--target", "demo-tiny", "--device", "cpu", "--json").json, "`harness bench`")
+
+
 def test_printed_json_is_valid_and_tells_infinite_from_missing(capsys: pytest.CaptureFixture[str]) -> None:
     from harness.cli.output import print_json
 
