@@ -23,13 +23,10 @@ _FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "sour
 
 
 class CodeTarget(TargetIdentity):
-    """The target or the reference model, and how it was loaded.
-
-    `shards` is that of `TargetConfig`; it is missing in earlier bundles.
-    """
+    """The target or the reference model, and how it was loaded: `device`, `shards`, `dtype` and `threads`."""
 
     device: str
-    shards: tuple[str, ...] = ()
+    shards: tuple[str, ...]
     dtype: str
     threads: int
 
@@ -48,7 +45,7 @@ class CodeSpec(BundleModel):
     """An attack with its settings, without when and where it ran.
 
     `paths` maps a path parameter to the hash of its content, which is stored in paths/PARAMETER. `budget` is in
-    seconds. `trains` is True if the attack receives training rows. `reference` is missing in earlier bundles.
+    seconds. `trains` is True if the attack receives training rows.
     """
 
     attack: AttackRecord
@@ -57,7 +54,7 @@ class CodeSpec(BundleModel):
     seed: int
     budget: float
     target: CodeTarget | None
-    reference: CodeTarget | None = None
+    reference: CodeTarget | None
     trains: bool
     versions: dict[str, str]
 
