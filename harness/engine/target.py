@@ -298,7 +298,7 @@ class Target:
         return found.astype(token_dtype(self.vocabulary))
 
     def score(self, prefixes: Tokens, suffixes: Tokens, view: PrefixView = _WHOLE_PREFIX) -> Scores:
-        """Return log-probabilities, margins, ranks and entropies of suffixes after prefixes.
+        """Return log-probabilities, margins and ranks of suffixes after prefixes.
 
         prefixes: [rows, any]. suffixes: [rows, length]. view: how the prefixes are shown. Raises HarnessError as
         `sample` does.
@@ -306,14 +306,14 @@ class Target:
         self.check_pairs(prefixes, suffixes, further=view.further)
         if len(prefixes) == 0:
             nothing = np.empty((0, suffixes.shape[1]))
-            return Scores(nothing, nothing, nothing.astype(np.int64), nothing, np.empty(0))
+            return Scores(nothing, nothing, nothing.astype(np.int64), np.empty(0))
         result = self.run_within_memory(
             lambda rows_at_once: score_suffixes(
                 self.runner, prefixes, suffixes, view, rows_at_once=rows_at_once, on_step=self.report_step
             )
         )
-        # The log-probability of an impossible token is -inf. The entropy of a damaged distribution is NaN.
-        if np.isnan(result.token_logprobs).any() or np.isnan(result.entropy).any():
+        # The log-probability of an impossible token is -inf.
+        if np.isnan(result.token_logprobs).any():
             raise non_finite_error("the target returned NaN", self.dtype)
         return result
 

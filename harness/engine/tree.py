@@ -34,8 +34,7 @@ class Paths:
 
     prefix: [rows] int64. suffixes: [rows, length] int64. count: [rows] int64, the number of draws that took each.
     token_logprobs: [rows, length] float64. policy_logprob: [rows] float64. last_prefix_logprob: [prefixes] float64.
-    dropped: [prefixes] float64, the largest policy log-probability of a dropped partial suffix. evaluations: the number
-    of next-token distributions that the model computed.
+    evaluations: the number of next-token distributions that the model computed.
     """
 
     prefix: Ints
@@ -44,7 +43,6 @@ class Paths:
     token_logprobs: Floats
     policy_logprob: Floats
     last_prefix_logprob: Floats
-    dropped: Floats
     evaluations: int
 
     @classmethod
@@ -58,7 +56,6 @@ class Paths:
             token_logprobs=np.empty((0, length)),
             policy_logprob=no_numbers,
             last_prefix_logprob=no_numbers,
-            dropped=no_numbers,
             evaluations=0,
         )
 
@@ -69,7 +66,6 @@ def concatenate_paths(groups: list[list[Paths]]) -> Paths:
     return Paths(
         **{name: np.concatenate([getattr(paths, name) for paths in parts]) for name in _BY_ROW},
         last_prefix_logprob=np.concatenate([turns[0].last_prefix_logprob for turns in groups]),
-        dropped=np.concatenate([turns[0].dropped for turns in groups]),
         evaluations=sum(paths.evaluations for paths in parts),
     )
 
@@ -113,9 +109,7 @@ class Tree:
         """
         return None if policy.repetition_penalty == 1 else torch.cat([tokens[self.owner], self.suffixes()[0]], dim=1)
 
-    def paths(
-        self, first_prefix: int, count: Ints, last_prefix_logprob: Floats, dropped: Floats, evaluations: int
-    ) -> "Paths":
+    def paths(self, first_prefix: int, count: Ints, last_prefix_logprob: Floats, evaluations: int) -> "Paths":
         """Return the complete branches as paths of prefixes that are numbered from `first_prefix` on."""
         # A search may end early with no branch at all.
         missing = (0, self._length - len(self._steps))
@@ -127,7 +121,6 @@ class Tree:
             token_logprobs=to_host(token_logprobs),
             policy_logprob=to_host(self.policy_logprob),
             last_prefix_logprob=last_prefix_logprob,
-            dropped=dropped,
             evaluations=evaluations,
         )
 

@@ -191,7 +191,7 @@ class AttackContext:
                     return
                 self._log.begin(key, weight=float(len(ids) * trials_in_pass))
                 try:
-                    yield Batch(ids, prefixes[ids], trials_in_pass, seed, stage)
+                    yield Batch(ids, prefixes[ids], trials_in_pass, seed)
                 except GeneratorExit:
                     self._log.abandon(key)
                     raise

@@ -75,7 +75,7 @@ class WorkerAuditContext(AuditContext):
             numbers = np.arange(part.start, part.stop)
             self._log.begin(key, len(numbers) * weight)
             try:
-                yield AuditBatch(numbers, derive_seed(self.seed, stage, 0), stage)
+                yield AuditBatch(numbers, derive_seed(self.seed, stage, 0))
             except GeneratorExit:
                 self._log.abandon(key)
                 raise
