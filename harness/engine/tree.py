@@ -1,8 +1,7 @@
 """The common parts of sampling and search: a tree of suffixes, its random numbers, its rows and its result.
 
 Random numbers are stateless: each one is a pure function of (seed, prefix, draw, position). So a draw does not depend
-on its batch, on earlier draws or on the device. The mixing function is the finaliser of SplitMix64 (Steele, Lea and
-Flood, "Fast splittable pseudorandom number generators", 2014).
+on its batch, on earlier draws or on the device.
 """
 
 from collections.abc import Callable
@@ -15,15 +14,13 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Floats, Ints, Tokens, mix_bits
 from harness.core.policy import Policy
 from harness.engine.branches import Branches, Placement, Predictor
 
 _PREFIX_POSITIONS = {"cpu": 1 << 13, "cuda": 1 << 17}
 """Positions of prefixes that go through the model at once."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 _MASK = (1 << 64) - 1
 _BY_ROW = ("prefix", "suffixes", "count", "token_logprobs", "policy_logprob")
 
@@ -236,7 +233,4 @@ def prefix_keys(prefixes: Tokens) -> NDArray[np.uint64]:
 
 
 def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    state = state + _GOLDEN
-    state = (state ^ (state >> np.uint64(30))) * _FIRST
-    state = (state ^ (state >> np.uint64(27))) * _SECOND
-    return state ^ (state >> np.uint64(31))
+    return mix_bits(state + _GOLDEN)

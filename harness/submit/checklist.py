@@ -11,6 +11,7 @@ from harness.core.inputs import files_in
 from harness.core.syntax import syntax_tree
 from harness.core.text import display_name, shorten
 from harness.core.times import format_duration
+from harness.core.untrusted_files import read_bounded_text
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
@@ -20,7 +21,6 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
 from harness.submit.team import load_team
-from harness.submit.untrusted_files import read_bounded_text
 
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
 _MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute
