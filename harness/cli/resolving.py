@@ -203,7 +203,7 @@ def usable_device(device: str, *, option: str = "--device") -> str:
         raise typer.BadParameter(
             f"unknown device {shorten(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint=option
         )
-    device = _chosen_device(device)
+    device = chosen_device(device)
     if device == "cpu":
         return device
     gpus = [gpu.name for gpu in visible_gpus()]
@@ -253,7 +253,7 @@ def devices_in(text: str | None, compute: DeviceOptions) -> tuple[str, ...]:
     return tuple(usable_device(f"cuda:{int(number)}", option="--devices") for number in numbers)
 
 
-def _chosen_device(device: str) -> str:
+def chosen_device(device: str) -> str:
     """Return the device that `--device` names. `auto` is the device of the settings, else a GPU if there is one."""
     if device == "auto":
         device = read_settings().device

@@ -44,13 +44,12 @@ class RunSummary:
     examples with any correct guess, an upper bound for every order. figures: current figures of an audit by name.
     guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of the remaining work.
     eta_basis: what eta_s rests on. stages: those that have begun or were announced, in order. in_force: the sandbox as
-    it was applied. refused: number of refusals by what was refused. network: what the job was allowed. device: the
-    device that the job holds. parent: id of its tuning, or name of its group. changed: the parameters that are not
-    the attack's defaults, the seed if it is not 0, and the reference model if it is not the attack's. trend: recall at
-    equally spaced moments of the run so far, the last one now; in a blind round the number of guesses, relative to now.
-    queue_position, queue_length: place in the queue for a device, from 1, and the number of waiting runs. waits_for:
-    the run that holds the device. wait_at_most_s: the longest wait. The last four are None for a run that does not
-    wait, or if they are unknown.
+    it was applied. network: what the job was allowed. device: the device that the job holds. parent: id of its tuning,
+    or name of its group. changed: the parameters that are not the attack's defaults, the seed if it is not 0, and the
+    reference model if it is not the attack's. trend: recall at equally spaced moments of the run so far, the last one
+    now; in a blind round the number of guesses, relative to now. queue_position, queue_length: place in the queue for a
+    device, from 1, and the number of waiting runs. waits_for: the run that holds the device. wait_at_most_s: the
+    longest wait. The last four are None for a run that does not wait, or if they are unknown.
     """
 
     id: str
@@ -83,7 +82,6 @@ class RunSummary:
     device: str | None
     sandbox: str | None
     in_force: dict[str, Any] | None
-    refused: dict[str, int]
     network: str
     note: str
     tags: tuple[str, ...]
@@ -276,7 +274,6 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         device=stored.events.get("device", {}).get("device"),
         sandbox=worker.get("sandbox"),
         in_force=worker.get("in_force"),
-        refused=stored.events.get("refused", {}),
         network=spec.network,
         note=folder.note.read_text(encoding="utf-8").strip() if folder.note.is_file() else "",
         tags=tags_of(folder),
