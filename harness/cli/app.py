@@ -43,7 +43,6 @@ PANELS = {
         "score": ("score:score", "Score a submission against the answers."),
         "validate": ("score:validate", "Check a submission against the rules of a round."),
         "compare": ("compare:compare", "Compare two or more runs of one round."),
-        "occurrences": ("occurrences:occurrences", "Find which generations a corpus contains word for word."),
         "report": ("report:report", "Write an HTML page about one or several runs."),
     },
     "Submissions": {

@@ -26,7 +26,7 @@ def modules_loaded_by(statement: str) -> set[str]:
             "harness.notebook.starting, harness.notebook.comparisons, harness.testing",
             HEAVY | {"rich", "scipy", "typer", "harness.supervisor"},
         ),
-        ("harness.cli.app", HEAVY | {"pydantic", "numpy", "infini_gram"}),
+        ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
         (
             "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
             "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard, harness.cli.export, "
@@ -64,7 +64,6 @@ def modules_loaded_by(statement: str) -> set[str]:
             HEAVY | {"scipy", "statsmodels", "tokenizers"},
         ),
         ("harness.audits.leakage.audit, harness.audits.leakage.inputs, harness.cli.audit_leakage", HEAVY),
-        ("harness.cli.occurrences", HEAVY | {"infini_gram", "pyarrow", "tokenizers", "huggingface_hub"}),
         ("harness.demo.names, tests.demo_target.corpus", HEAVY | {"harness.engine"}),
         ("harness.engine, harness.bench, harness.cli.bench", HEAVY),
         ("harness.engine.resolving, harness.engine.devices", HEAVY | {"huggingface_hub"}),
