@@ -23,7 +23,7 @@ def modules_loaded_by(statement: str) -> set[str]:
     [
         ("harness", HEAVY | {"pydantic", "numpy"}),
         (
-            "harness.notebook.starting, harness.notebook.comparisons, harness.testing",
+            "harness.notebook.starting, harness.notebook.comparisons",
             HEAVY | {"rich", "scipy", "typer", "harness.supervisor"},
         ),
         ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
