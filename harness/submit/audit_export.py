@@ -1,6 +1,6 @@
 """Write an audit to a folder of tables, charts, findings and a page, completely or not at all.
 
-The folder is also a Hugging Face data set (README.md) with Croissant metadata (croissant.json).
+The folder is also a Hugging Face data set (README.md).
 """
 
 import json
@@ -13,15 +13,14 @@ from typing import Any
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, Passage
 from harness.figures.charts import draw_charts
-from harness.submit.audit_dataset import dataset_card, stored_tables
 from harness.submit.audit_page import AuditHeader, PageChart, audit_page, shaded_text_page
-from harness.submit.audit_tables import write_csv, write_parquet
-from harness.submit.croissant import croissant_metadata
+from harness.submit.audit_tables import write_parquet
+from harness.submit.dataset_card import dataset_card
 
 __all__ = ["AuditHeader", "check_audit_folder", "write_audit"]
 
 _FORMAT = "harness audit, 1"
-_RECORD, _PAGE, _CARD, _CROISSANT = "findings.json", "index.html", "README.md", "croissant.json"
+_RECORD, _PAGE, _CARD = "findings.json", "index.html", "README.md"
 _TABLES, _FIGURES, _TEXTS = PurePosixPath("tables"), PurePosixPath("figures"), PurePosixPath("texts")
 
 
@@ -94,9 +93,8 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
     (folder / _FIGURES).mkdir()
     tables = []
     for table in findings.tables:
-        tables.append((table, _TABLES / f"{table.name}.csv", _TABLES / f"{table.name}.parquet"))
-        write_csv(table, folder / tables[-1][1])
-        write_parquet(table, folder / tables[-1][2])
+        tables.append((table, _TABLES / f"{table.name}.parquet"))
+        write_parquet(table, folder / tables[-1][1])
     charts = []
     for chart, drawing in zip(findings.charts, draw_charts(findings.charts), strict=True):
         file = _FIGURES / f"{chart.name}.svg"
@@ -109,13 +107,9 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
         (folder / texts[-1][1]).write_text(shaded_text_page(shaded), encoding="utf-8")
     page = audit_page(findings, header, charts=charts, files=tables, texts=texts)
     (folder / _PAGE).write_text(page, encoding="utf-8")
-    stored = stored_tables(folder, findings, tables)
-    card = dataset_card(findings, header, stored)
-    (folder / _CARD).write_text(card, encoding="utf-8")
-    (folder / _CROISSANT).write_text(croissant_metadata(folder, header, stored), encoding="utf-8")
-    files = [*map(PurePosixPath, (_PAGE, _RECORD, _CARD, _CROISSANT)), *(chart.file for chart in charts)]
-    files += [file for _, csv, parquet in tables for file in (csv, parquet)]
-    files += [file for _, file in texts]
+    (folder / _CARD).write_text(dataset_card(findings, header, tables), encoding="utf-8")
+    files = [*map(PurePosixPath, (_PAGE, _RECORD, _CARD)), *(chart.file for chart in charts)]
+    files += [file for _, file in [*tables, *texts]]
     record = {
         "format": _FORMAT,
         "audit": _header_as_json(header),
@@ -125,10 +119,7 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
         "figures": dict(findings.figures),
         "sentences": list(findings.sentences),
         "warnings": list(header.warnings),
-        "tables": [
-            {"name": table.name, "title": table.title, "csv": str(csv), "parquet": str(parquet)}
-            for table, csv, parquet in tables
-        ],
+        "tables": [{"name": table.name, "title": table.title, "parquet": str(file)} for table, file in tables],
         "charts": [{"title": chart.title, "svg": str(chart.file)} for chart in charts],
         "texts": [{"title": title, "page": str(file)} for title, file in texts],
         "passages": [_passage_as_json(passage) for passage in findings.passages],

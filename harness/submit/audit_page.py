@@ -26,7 +26,7 @@ from harness.core.times import format_duration, utc_date_and_time
 from harness.figures.palette import RISING
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.status import Status
-from harness.submit.audit_tables import format_column, is_numeric_column, named_figures
+from harness.submit.audit_tables import format_column, is_numeric_column, named_figures, row_count
 from harness.submit.html_page import explained, inline_svg, page, terms_of
 from harness.submit.run_tables import Monospace, Rows
 
@@ -76,7 +76,7 @@ class PageTable(NamedTuple):
     """A table on the page.
 
     `numeric` marks the columns that are aligned right. `terms` are the definitions that the page has not given
-    before. `rows` counts the whole table.
+    before. `rows` counts the whole table. `file` is its Parquet file, relative to the page.
     """
 
     title: Markup
@@ -85,8 +85,7 @@ class PageTable(NamedTuple):
     numeric: Sequence[bool]
     terms: Sequence[tuple[str, str]]
     rows: int
-    csv: PurePosixPath
-    parquet: PurePosixPath
+    file: PurePosixPath
 
 
 def audit_page(
@@ -94,12 +93,12 @@ def audit_page(
     header: AuditHeader,
     *,
     charts: Sequence[PageChart],
-    files: Sequence[tuple[FoundTable, PurePosixPath, PurePosixPath]],
+    files: Sequence[tuple[FoundTable, PurePosixPath]],
     texts: Sequence[tuple[str, PurePosixPath]],
 ) -> str:
     """Return the page. Equal findings give equal pages.
 
-    `files` are the tables with their CSV and Parquet files, and `texts` the titles and pages of shaded texts.
+    `files` are the tables with their Parquet files, and `texts` the titles and pages of shaded texts.
     """
     definitions = findings.definitions
     terms = _Terms(definitions)
@@ -183,9 +182,8 @@ def shaded_text_page(shaded: ShadedText) -> str:
     return page("shaded_text.html.j2", title=shaded.title, spans=spans, colours=list(zip(RISING, names, strict=False)))
 
 
-def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath, terms: _Terms) -> PageTable:
+def _page_table(table: FoundTable, file: PurePosixPath, terms: _Terms) -> PageTable:
     definitions, names = terms.all, [name.replace("_", " ") for name in table.columns]
-    rows = len(next(iter(table.columns.values()), ()))
     first = [list(cells[:_MAX_ROWS]) for cells in table.columns.values()]
     return PageTable(
         explained(table.title, definitions),
@@ -193,9 +191,8 @@ def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath, t
         [[shorten(cell, _MAX_CELL) for cell in row] for row in zip(*map(format_column, first), strict=True)],
         [is_numeric_column(cells) for cells in first],
         [] if table.is_detail else terms.new_in([table.title, *names]),
-        rows,
-        csv,
-        parquet,
+        row_count(table),
+        file,
     )
 
 

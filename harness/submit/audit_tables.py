@@ -1,11 +1,11 @@
-"""Cells and tables of an audit: as readable text, as CSV for spreadsheets, and as Parquet for programs."""
+"""Cells and tables of an audit: as readable text, and as Parquet."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.core.findings import FoundTable
-from harness.core.spreadsheets import csv_cell, write_rows
+from harness.core.spreadsheets import csv_cell
 from harness.core.text import NO_VALUE, format_number, format_score, plain_value
 
 if TYPE_CHECKING:
@@ -77,15 +77,16 @@ def _figure_text(figure: Any) -> str:
     return (value if low == NO_VALUE else f"{value} [{low}, {high}]") + of
 
 
-def write_csv(table: FoundTable, path: Path) -> None:
-    """Write a table as CSV for people. NaN becomes an empty cell, and an infinite number is `inf` or `-inf`."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        write_rows(file, [table.columns])
-        write_rows(file, (map(plain_value, row) for row in zip(*table.columns.values(), strict=True)))
+def row_count(table: FoundTable) -> int:
+    """Return the number of rows of a table."""
+    return len(next(iter(table.columns.values()), ()))
 
 
 def write_parquet(table: FoundTable, path: Path) -> None:
-    """Write a table as Parquet, with the types that pyarrow infers. A column of mixed types becomes text."""
+    """Write a table as Parquet, with the types that pyarrow infers. A column of mixed types becomes text.
+
+    NaN becomes a missing value. Raises ValueError if the columns have different lengths.
+    """
     import pyarrow
     import pyarrow.parquet
 
@@ -109,6 +110,5 @@ def _arrow_column(cells: list[Any]) -> "pyarrow.Array":
             return column.cast(pyarrow.float64())
         return column.cast(pyarrow.list_(pyarrow.float64())) if pyarrow.types.is_list(column.type) else column
     except (ValueError, TypeError, OverflowError):
-        # Mixed types become text as in the CSV, except that formulas are not escaped.
         texts = [cell if cell is None or isinstance(cell, str) else csv_cell(cell) for cell in cells]
         return pyarrow.array(texts, pyarrow.string())

@@ -79,7 +79,7 @@ def test_loading_a_target_imports_only_core_demo_and_engine():
     parts = {name.split(".")[1] for name in loaded if name.startswith("harness.")}
     assert "torch" in loaded
     assert parts == {"core", "demo", "engine"}
-    assert not {"textual", "typer", "pandas", "matplotlib", "watchfiles"} & loaded
+    assert not {"textual", "typer", "pandas", "matplotlib"} & loaded
 
 
 def test_showing_the_parameters_of_shipped_attacks_loads_no_heavy_modules():
