@@ -67,7 +67,8 @@ def log_to_mlflow(
     summary = run_summary(folder)
     start, end = (round(1000 * at) for at in (summary.created_at, summary.created_at + summary.elapsed_s))
     points = [Metric(name, value, end, 0) for name, value in _metrics(figures).items()]
-    points += [Metric("recall_over_time", recall, start + round(1000 * at), round(at)) for at, recall in curve]
+    recalls = {round(at): recall for at, recall in curve}  # of several points in one second, the last one counts
+    points += [Metric("recall_over_time", recall, start + 1000 * at, at) for at, recall in recalls.items()]
     try:
         client = mlflow.MlflowClient(tracking_uri=uri)
         existing = client.get_experiment_by_name(experiment)
@@ -95,7 +96,7 @@ def _params(folder: RunFolder) -> dict[str, str]:
 
 def _metrics(figures: Mapping[str, Any]) -> dict[str, float]:
     """Return each finite figure by its path. The parts of an interval have the names `.low`, `.high` and `.of`."""
-    metrics = {}
+    metrics: dict[str, Any] = {}
     for path, figure in reported_figures(figures):
         parts = figure if isinstance(figure, Mapping) else {"": figure}
         metrics |= {".".join([*path, part]): plain_value(value) for part, value in parts.items()}

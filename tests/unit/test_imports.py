@@ -37,7 +37,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.supervisor.supervisor", HEAVY | {"harness.worker", "rich", "typer"}),
         ("harness.runs.launch", HEAVY | {"harness.worker", "rich", "typer"}),
         ("harness.submit.run_facts", HEAVY | {"harness.figures", "harness.worker", "typer", "jinja2", "typst"}),
-        ("harness.submit.mlflow_export, harness.submit.mlflow_record", HEAVY | {"requests", "harness.audits"}),
+        ("harness.submit.mlflow_export", HEAVY | {"requests", "harness.audits"}),
         (
             "harness.submit.report, harness.submit.sweep_report, harness.submit.description",
             (HEAVY - {"matplotlib"}) | {"harness.worker", "harness.tui", "typer"},
