@@ -22,8 +22,8 @@ PDF, MAIN, TEMPLATE = "description.pdf", "description.typ", "template.typ"
 _MARKDOWN, _METHOD = "method.md", "method.typ"
 _LEFT_FIGURE, _RIGHT_FIGURE = "recall.svg", "time.svg"
 _PANEL = (3.35, 2.3)
-_MOST_EXAMPLES = 12
-"""Examples of each kind that are shown at most, where the last page has room for them."""
+_EXAMPLES = 3
+"""Examples of each kind that are shown."""
 _HEADER = f"`typst compile --ignore-system-fonts {MAIN}` gives the same {PDF}, byte for byte."
 
 
@@ -39,7 +39,9 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
         write_atomically(folder / name, svg)
     write_atomically(folder / _MARKDOWN, markdown)
     write_atomically(folder / _METHOD, '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
-    pdf, pages = _fill_pages(facts, team, folder, redact=redact)
+    examples = select_examples(facts, most=_EXAMPLES, redact=redact)
+    write_atomically(folder / MAIN, _document(facts, team, examples, redact=redact))
+    pdf, pages = typeset(folder / MAIN)
     write_atomically(folder / PDF, pdf)
     if pages > MAX_PAGES:
         raise HarnessError(
@@ -47,26 +49,6 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
             f"Markdown by about {pluralize(pages - MAX_PAGES, 'page')}."
         )
     return pages
-
-
-def _fill_pages(facts: RunFacts, team: Team | None, folder: Path, *, redact: bool) -> tuple[bytes, int]:
-    """Write and compile the document with as many examples as its last page has room for."""
-    examples = select_examples(facts, most=_MOST_EXAMPLES, redact=redact)
-
-    def compiled(most: int) -> tuple[bytes, int]:
-        shown = ExampleSelection(*(kind[:most] for kind in examples))
-        write_atomically(folder / MAIN, _document(facts, team, shown, redact=redact))
-        return typeset(folder / MAIN)
-
-    pages = compiled(1)[1]
-    fitting, too_many = 1, max(map(len, examples)) + 1
-    while too_many - fitting > 1:
-        middle = (fitting + too_many) // 2
-        if compiled(middle)[1] > pages:
-            too_many = middle
-        else:
-            fitting = middle
-    return compiled(fitting)
 
 
 def _figures(facts: RunFacts) -> dict[str, str]:
@@ -88,8 +70,8 @@ def _document(facts: RunFacts, team: Team | None, examples: ExampleSelection, *,
         "Parameters": _parameters(facts),
         "Training data": _training(facts),
         "Target, hardware and time": "#" + _facts("Target and machine.", run_tables.target_and_machine(facts)),
-        "Examples": _examples(facts, examples, redact=redact),
         "Record": "#" + _facts("Identity, status and inputs of the run.", run_tables.record(facts)),
+        "Examples": _examples(facts, examples, redact=redact),
     }
     body = "\n\n".join(f"= {markup(title)}\n\n{text}" for title, text in sections.items())
     return f'// {_HEADER}\n\n#import "{TEMPLATE}": *\n\n#show: description.with(\n{_title(facts, team)})\n\n{body}\n'

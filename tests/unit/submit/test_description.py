@@ -122,14 +122,14 @@ def test_parameters_of_code_that_cannot_be_imported_have_no_default(home: Path) 
 
 
 @pytest.mark.parametrize("paragraphs", first_is_fast([0, 5, 12]))
-def test_a_description_fills_its_pages(paragraphs: int, home: Path) -> None:
+def test_a_description_fills_all_pages_but_the_last(paragraphs: int, home: Path) -> None:
     require_tool("pdftoppm", package="poppler-utils")
     run = ended_run(home, examples=64, length=24, solved=30)
     add_code(run, trials=7, note="x")
     (home / "out").mkdir()
     pages = write_description(run_facts(run), TEAM, PARAGRAPH * paragraphs, home / "out", redact=False)
     filled = filled_heights(home / "out" / "description.pdf")
-    assert len(filled) == pages and min(filled) > 0.8, filled
+    assert len(filled) == pages and min(filled[:-1]) > 0.8 and filled[-1] > 0.1, filled
 
 
 def filled_heights(pdf: Path) -> list[float]:
