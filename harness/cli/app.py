@@ -54,7 +54,7 @@ PANELS = {
     "Audits": {"audit": ("audit:app", "Measure what a model has memorized.")},
     "Data and set-up": {
         "rounds": ("rounds:app", "List rounds, show the rules of one, or make one."),
-        "data": ("data:app", "Fetch, build and inspect data sets."),
+        "data": ("data:app", "Fetch and inspect data sets."),
         "doctor": ("doctor:doctor", "Check this machine and print its set-up."),
         "bench": ("bench:bench", "Measure the sampling and search speed of this machine."),
     },
