@@ -20,7 +20,7 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
 from harness.sandbox.refusals import Refusal
-from harness.submit.team import load_team
+from harness.submit.manifest import load_team
 from harness.submit.untrusted_files import read_bounded_text
 
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")

@@ -13,7 +13,7 @@ from harness.core.text import plain_value, sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
-from harness.submit.audit_tables import reported_figures
+from harness.submit.audit_page import reported_figures
 
 _SETTINGS = {
     # The names of used functions would be sent to MLflow's developers.

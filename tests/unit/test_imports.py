@@ -23,7 +23,7 @@ def modules_loaded_by(statement: str) -> set[str]:
     [
         ("harness", HEAVY | {"pydantic", "numpy"}),
         (
-            "harness.notebook.starting, harness.notebook.comparisons",
+            "harness.notebook.starting",
             HEAVY | {"rich", "scipy", "typer", "harness.supervisor"},
         ),
         ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
@@ -39,7 +39,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.submit.run_facts", HEAVY | {"harness.figures", "harness.worker", "typer", "jinja2", "typst"}),
         ("harness.submit.mlflow_export", HEAVY | {"requests", "harness.audits"}),
         (
-            "harness.submit.report, harness.submit.sweep_report, harness.submit.description",
+            "harness.submit.report, harness.submit.description",
             (HEAVY - {"matplotlib"}) | {"harness.worker", "harness.tui", "typer"},
         ),
         (

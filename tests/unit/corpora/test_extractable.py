@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Tokens
-from harness.corpora.extractable import ContextFinder, contexts_for
-from harness.corpora.sequences import Sequences
+from harness.corpora.sequences import ContextFinder, Sequences, contexts_for
 from tests.unit.corpora.streams import stream_of
 
 

@@ -11,10 +11,19 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from harness.core.arrays import Tokens
 from harness.corpora import making, sequences, token_stream
-from harness.corpora.filters import Filters, copies_itself, token_statistics, trivial_sequences
-from harness.corpora.making import Examples, Rules, draw_examples
+from harness.corpora.making import (
+    Examples,
+    Filters,
+    Rules,
+    assign_splits,
+    copies_itself,
+    draw_examples,
+    stratum_of,
+    token_statistics,
+    trivial_sequences,
+    without_overlaps,
+)
 from harness.corpora.sequences import Prefixes, draw_prefixes
-from harness.corpora.splits import assign_splits, stratum_of, without_overlaps
 from harness.corpora.token_stream import TokenStream
 from tests.unit.corpora.streams import stream_of
 

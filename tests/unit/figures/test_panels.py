@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from harness.core.scoring import score_rows
-from harness.figures.curves import history_panel, recall_panel
-from harness.figures.forest import ForestRow, forest_panel
+from harness.figures.curves import ForestRow, forest_panel, history_panel, recall_panel
 
 SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
 EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)

@@ -10,7 +10,7 @@ import pyarrow.parquet
 from harness.audits.report import table_of
 from harness.core.findings import BarChart, FoundTable, HeatMap, bars_as_json, heat_map_as_json
 from harness.core.text import json_value, plain_value
-from harness.submit.audit_tables import (
+from harness.submit.audit_page import (
     format_column,
     format_value,
     is_numeric_column,

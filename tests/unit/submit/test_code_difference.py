@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.submit.differences import CodeDifference, compare_code
+from harness.submit.verdict import CodeDifference, compare_code
 
 FILES = {"run.sh": "exit 0\n", "attack/a.py": "one\ntwo\nthree\n", "README.md": "before\n"}
 

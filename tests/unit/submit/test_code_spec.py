@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import FILE_FIELDS, Round, load_round
-from harness.submit.code_spec import (
+from harness.submit.code_folder import (
     SPEC,
     code_spec_from_run,
     read_code_spec,

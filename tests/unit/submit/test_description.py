@@ -15,8 +15,8 @@ from harness.core.redaction import redact_suffix
 from harness.jobs.attack.results import submission_now
 from harness.submit import run_tables
 from harness.submit.description import write_description
+from harness.submit.manifest import Member, Team
 from harness.submit.run_facts import run_facts
-from harness.submit.team import Member, Team
 from tests.conftest import require_tool
 from tests.functional.machine import ROOT
 from tests.tiers import first_is_fast

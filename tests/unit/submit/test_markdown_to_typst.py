@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
-from harness.figures.glyphs import drawable_characters
-from harness.submit.markdown_to_typst import markdown_to_typst
+from harness.figures.sheet import drawable_characters
+from harness.submit.description import markdown_to_typst
 from tests.unit.submit.typst_text import packed, typeset_text
 
 MEANINGFUL = "#$@<>\\_*`~[](){}|!-+=/.:;,'\"^&% \n\t\r019aZé中😀\u202e\u200b\u00a0\x00\x1b"

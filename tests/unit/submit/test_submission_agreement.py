@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.submission_block import SubmissionRows
-from harness.submit.differences import Agreement, Likeness, compare_submissions
+from harness.submit.verdict import Agreement, Likeness, compare_submissions
 
 Row = tuple[int, int, int]
 row = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 65535))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.submit.team import load_team
+from harness.submit.manifest import load_team
 
 WHOLE = """
 name = " The Two "

@@ -15,8 +15,8 @@ import pytest
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.submit import wheel
-from harness.submit.wheel import harness_wheel, installed_lock
+from harness.submit import archive
+from harness.submit.archive import harness_wheel, installed_lock
 
 UNSEEN = "harness/demo/unseen.npz"
 """Generated paragraphs that the demo target was not trained on: the control of `audit sequence`, no answers."""
@@ -106,5 +106,5 @@ def test_times_and_modes_do_not_change_the_wheel(
     answers = tuple(copy / place.relative_to(paths.PACKAGE) for place in paths.SHIPPED_ANSWERS)
     monkeypatch.setattr(paths, "PACKAGE", copy)
     monkeypatch.setattr(paths, "SHIPPED_ANSWERS", answers)
-    monkeypatch.setattr(wheel, "shipped_folder", lambda: tmp_path / "attacks")
+    monkeypatch.setattr(archive, "shipped_folder", lambda: tmp_path / "attacks")
     assert harness_wheel() == built
