@@ -101,6 +101,8 @@ _BYTE_ORDER_MARK = "\ufeff"
 def markdown_to_typst(markdown: str, *, top: int = 2) -> str:
     """Return `markdown` as Typst markup. Its first heading level becomes level `top`.
 
+    No text in it can run as code. Raw HTML is shown as text, and an image is replaced with its description.
+
     Raises HarnessError if lists and quotes are nested too deeply.
     """
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 2 * _MAX_NESTING}).enable("table")
