@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Force, Json, Redact, Run, check_output_file, write_output
-from harness.cli.output import print_json, say
+from harness.cli.output import print_json
 from harness.core.errors import HarnessError, UsageError
 from harness.core.submission import write_submission
 from harness.jobs.attack.results import every_guess, scorecard_of, submission_now
@@ -114,7 +114,6 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
             figures = scorecard_of(facts.spec, facts.submission) | {"any_of_n": facts.any_guess_correct}
             curve = () if facts.score is None else facts.curve
         logged = log_to_mlflow(uri, experiment, folder, figures, curve, artifacts)
-    say(f"logged {folder.id} to the experiment {experiment}")
     if json:
         print_json({"run": folder.id, "experiment": experiment, "mlflow_run": logged})
     else:

@@ -23,11 +23,12 @@ _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
+    # Only data is printed on stdout.
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _STATUS = {Status.STOPPED: "KILLED", Status.CRASHED: "FAILED", Status.LOST: "FAILED"}
 _SQLITE = "sqlite:///"
 _LOGIN = re.compile(r"[^/?#\s]*@")
-"""A user name and a password before a host."""
 
 
 def require_mlflow() -> Any:
