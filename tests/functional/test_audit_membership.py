@@ -41,7 +41,7 @@ def test_a_killed_audit_continues_to_the_same_findings(machine: Machine, argumen
     assert machine.json("audit", "show", folder.id, "--out", "resumed") == reference
     names = {path.relative_to(machine.folder / "whole").as_posix() for path in (machine.folder / "whole").rglob("*.*")}
     assert {"figures/roc.svg", "figures/auc.svg", "tables/documents.parquet", "index.html"} <= names
-    for name in ("tables/documents.csv", "figures/roc.svg"):
+    for name in ("tables/documents.parquet", "figures/roc.svg"):
         assert (machine.folder / "resumed" / name).read_bytes() == (machine.folder / "whole" / name).read_bytes()
 
 
