@@ -11,7 +11,7 @@ def first_is_fast(
 ) -> list[Any]:
     """Mark all parameters of a test with `rest` except for the first `fast`.
 
-    A tuple has the values of several arguments. For tests of one behaviour whose parameters each need processes or models.
+    A tuple has the values of several arguments. For tests whose parameters each need processes or models.
     """
     rows = [row if isinstance(row, tuple) else (row,) for row in parameters]
     return [pytest.param(*row, marks=() if place < fast else rest) for place, row in enumerate(rows)]

@@ -59,7 +59,7 @@ def test_every_format_of_prefixes_gives_the_same_submission(
     assert (tmp_path / "out.csv").read_bytes() == files_of(draws.zip)["submission.csv"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scores_are_written_for_each_row(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     code = _code_of(draws.zip, tmp_path)
     _other_machine(tmp_path).run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
@@ -69,7 +69,7 @@ def test_scores_are_written_for_each_row(bundler: Bundler, draws: Packed, tmp_pa
     assert values == sorted(values, reverse=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_subset_of_prefixes_can_be_attacked(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     code = _code_of(draws.zip, tmp_path)
     np.save(tmp_path / "few.npy", np.load(_prefixes(bundler))[:5])
@@ -78,7 +78,7 @@ def test_a_subset_of_prefixes_can_be_attacked(bundler: Bundler, draws: Packed, t
     assert ids == {"0", "1", "2", "3", "4"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_title_may_contain_any_character(bundler: Bundler, tmp_path: Path) -> None:
     round_ = bundler.machine.folder / "titled.toml"
     title = "Größe 😀 \\u0022 \\u007f \\\\ \\t end"

@@ -296,7 +296,7 @@ def test_an_attack_that_declares_network_access_does_not_start(machine: Machine)
     assert "declares network = 'endpoint', but an attack has no network access" in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_target_gives_the_same_submission_under_each_backend(machine: Machine) -> None:
     submissions = set()
     for backend in [backend.name for backend in BACKENDS if is_available(backend)]:
