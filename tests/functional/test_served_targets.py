@@ -109,6 +109,7 @@ def test_a_sandboxed_worker_measures_a_served_target_and_is_resumed(machine: Mac
     assert "tokenizer" in shown
 
 
+@pytest.mark.slow
 def test_an_audit_whose_server_fails_is_stopped_and_a_resume_asks_for_the_rest(
     machine: Machine, demo_model: DemoModel
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_randomly_killed_run_ends_with_the_same_bytes(machine: Machine) -> Non
     assert _submission_at_end(folder) == expected
 
 
+@pytest.mark.slow
 def test_a_stopped_run_continues(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.4", *TWO)
     wait_until(lambda: guess_count(folder) > 0)
@@ -226,6 +227,7 @@ SPLIT = (*TWO, "--shard-target", "--threads", "1")
 DEMO = ("--round", "demo", "--target", "demo-tiny", "--limit", "16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     first_is_fast(
@@ -246,6 +248,7 @@ def test_a_split_target_gives_the_bytes_of_one_device(machine: Machine, options:
     assert len(_events(RunFolder(Path(split["directory"])), "worker")) == 1
 
 
+@pytest.mark.slow
 def test_the_pieces_of_a_target_are_recorded_and_used_again(machine: Machine) -> None:
     run = ("baseline", *DEMO, "--set", "trials=1")
     summary = machine.json("run", *run, *SPLIT)
