@@ -120,6 +120,7 @@ def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: 
     packaging(finished, scenario, size=size)
 
 
+@pytest.mark.slow
 def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Path) -> None:
     write_files(here)
     (here / "team.toml").rename(here / "ours.toml")

@@ -204,6 +204,7 @@ def test_stop_asks_for_confirmation(running: Recorded) -> None:
     watch(running.folder, scenario)
 
 
+@pytest.mark.slow
 def test_a_run_is_stopped_and_resumed_and_survives_the_application(real_run: RunFolder) -> None:
     async def play() -> None:
         app = HarnessApp(watched=real_run)
