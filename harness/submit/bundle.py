@@ -21,11 +21,24 @@ from harness.runs.reader import RunReader
 from harness.runs.summary import nondeterminism_reasons, run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
-from harness.submit.code_folder import README, REQUIREMENTS, CodeSource, code_files, readme_after_run
-from harness.submit.code_spec import code_spec_from_run
+from harness.submit.code_folder import (
+    README,
+    REQUIREMENTS,
+    CodeSource,
+    code_files,
+    code_spec_from_run,
+    readme_after_run,
+)
 from harness.submit.lock_file import torch_build
-from harness.submit.manifest import MANIFEST, SUBMISSION, AcceptedCheck, Manifest, RunRecord, hashes_of
-from harness.submit.team import load_team
+from harness.submit.manifest import (
+    MANIFEST,
+    SUBMISSION,
+    AcceptedCheck,
+    Manifest,
+    RunRecord,
+    hashes_of,
+    load_team,
+)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ def test_a_dry_run_counts_runs_of_which_nothing_is_known_with_their_budget(machi
     assert f"2 runs, {min(2, usable_cores())} at a time: at most" in printed
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_is_resumed_and_no_finished_run_is_run_again(machine: Machine) -> None:
     driver = machine.start("sweep", _draws(machine, pause=0.2, seeds="[0]"), *ATTACKS, *HERE)
     wait_until(lambda: any(run_status(folder) is Status.FINISHED for folder in machine.folders()))
@@ -72,6 +73,7 @@ def test_a_killed_sweep_is_resumed_and_no_finished_run_is_run_again(machine: Mac
     assert after == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_run_running_and_says_how_to_continue(machine: Machine) -> None:
     driver = machine.start("sweep", _draws(machine, pause=0.5, seeds="[0]"), *ATTACKS, *HERE)
     wait_until(lambda: any(guess_count(folder) for folder in machine.folders() if folder.store.exists()))
@@ -84,6 +86,7 @@ def test_ctrl_c_leaves_the_run_running_and_says_how_to_continue(machine: Machine
     assert machine.json("sweep", "--resume", "latest", *HERE)["unfinished"] == []
 
 
+@pytest.mark.slow
 def test_a_run_that_crashes_does_not_stop_the_others(machine: Machine) -> None:
     file = _write(
         machine,

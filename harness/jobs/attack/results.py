@@ -32,12 +32,6 @@ def submission_of(spec: AttackSpec, reader: GuessReader) -> Submission:
     return _submission(spec, ranked_guesses(spec, reader) if final is None else final)
 
 
-def submission_after(spec: AttackSpec, reader: GuessReader, guesses: int) -> Submission:
-    """Return the submission that the first `guesses` guesses make, void ones counted and left out."""
-    arrived = reader.arrivals(limit=guesses)
-    return _submission(spec, _rank(spec, arrived.guesses.part(arrived.valid_rows(reader.repeated_batches()))))
-
-
 def ranked_guesses(spec: AttackSpec, reader: GuessReader) -> Guesses:
     """Return the valid guesses in the order of their scores, limited to what the attack may submit per example."""
     return _rank(spec, reader.guesses())

@@ -1,4 +1,4 @@
-"""The ranking of bundles."""
+"""The ranking of bundles, and its page."""
 
 import csv
 import hashlib
@@ -16,9 +16,9 @@ from harness.core.arrays import tokens_sha256
 from harness.core.rounds import Round
 from harness.core.submission import write_submission
 from harness.submit.archive import archive_bytes
-from harness.submit.judging import JudgingData
 from harness.submit.leaderboard import Entry, leaderboard, leaderboard_csv
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
+from harness.submit.rerun import JudgingData
 
 PREFIXES = np.arange(40, dtype=np.uint16).reshape(20, 2)
 ANSWERS = PREFIXES + 1
