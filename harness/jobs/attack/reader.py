@@ -82,7 +82,7 @@ class GuessReader(RunReader):
         example: int | None = None,
         newest_first: bool = False,
     ) -> Arrivals:
-        """Return at most `limit` guesses after sequence number `after`, of one `example` if given."""
+        """Return at most `limit` guesses (-1: all) after sequence number `after`, of one `example` if given."""
         order = "DESC" if newest_first else "ASC"
         condition, values = ("", [after]) if example is None else (" AND example = ?", [after, example])
         statement = f"SELECT seq, at, batch, attempt, {select_list(GUESSES)} FROM guess WHERE seq > ?{condition}"  # noqa: S608
