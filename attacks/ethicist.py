@@ -13,8 +13,7 @@ import numpy as np
 
 from harness import Attack, Context, Field, Guesses, HarnessError, Params, Policy
 from harness.core.arrays import Floats, Ints
-from harness.core.examples import folds_by_cluster
-from harness.core.training import Schedule, Training
+from harness.core.examples import Schedule, Training, folds_by_cluster
 from harness.engine.prompt_training import PromptPlan, announce_training, trained_prompt
 from harness.rankers import mean_loss
 

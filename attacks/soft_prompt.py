@@ -7,7 +7,7 @@ example gets a guess without a prompt, ranked below all others, so that a run th
 from collections.abc import Iterator
 
 from harness import Attack, Context, Field, Guesses, Params, Policy, PrefixView
-from harness.core.training import Schedule
+from harness.core.examples import Schedule
 from harness.engine.prompt_training import PromptPlan, announce_training, trained_prompt
 from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
 

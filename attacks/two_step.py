@@ -14,8 +14,7 @@ import numpy as np
 
 from harness import Attack, Context, Field, Guesses, HarnessError, Params
 from harness.core.arrays import Bools, Floats, Ints, Tokens, place_among_equals
-from harness.core.examples import folds_by_cluster
-from harness.core.training import Training
+from harness.core.examples import Training, folds_by_cluster
 from harness.rankers import compressed_bytes
 
 if TYPE_CHECKING:

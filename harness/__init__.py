@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from harness.core.attack import Params as Params
     from harness.core.errors import HarnessError as HarnessError
     from harness.core.guesses import Guesses as Guesses
+    from harness.core.policy import Combination as Combination
     from harness.core.policy import Policy as Policy
-    from harness.core.view import Combination as Combination
-    from harness.core.view import PrefixView as PrefixView
+    from harness.core.policy import PrefixView as PrefixView
     from harness.notebook.comparisons import Comparison as Comparison
     from harness.notebook.comparisons import compare as compare
     from harness.notebook.runs import Run as Run
@@ -29,14 +29,14 @@ __version__ = "0.1.0"
 _HOMES = {
     "Attack": "harness.core.attack",
     "Batch": "harness.core.attack",
-    "Combination": "harness.core.view",
+    "Combination": "harness.core.policy",
     "Context": "harness.core.attack",
     "Field": "harness.core.attack",
     "Guesses": "harness.core.guesses",
     "HarnessError": "harness.core.errors",
     "Params": "harness.core.attack",
     "Policy": "harness.core.policy",
-    "PrefixView": "harness.core.view",
+    "PrefixView": "harness.core.policy",
     # For notebooks and scripts. No name may be that of a module in this package, which would replace it when imported.
     "Comparison": "harness.notebook.comparisons",
     "Run": "harness.notebook.runs",

@@ -15,8 +15,8 @@ from harness.cli.options import Force, Json, TextOptions, check_output_file, rou
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
 from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError, UsageError
+from harness.core.exports import redact_suffix
 from harness.core.findings import FoundTable
-from harness.core.redaction import redact_suffix
 from harness.core.text import NO_VALUE, format_number, format_percent, shorten
 from harness.core.times import format_duration
 from harness.corpora.generations import Generations, Lookup, Share, Tally, look_up, notable_rows, tallies

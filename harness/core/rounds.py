@@ -11,9 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from harness.core import paths
 from harness.core.calibration import BudgetMachine, machine_named
 from harness.core.errors import HarnessError, unknown_name
+from harness.core.inputs import first_fault, read_bounded_toml
 from harness.core.text import shorten
 from harness.core.times import parse_duration
-from harness.core.untrusted_files import first_fault, read_bounded_toml
 
 FILE_FIELDS = (
     "prefix_file",

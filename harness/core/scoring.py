@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints, Tokens
-from harness.core.intervals import Interval, recall_interval
-from harness.core.walk import rows_read, solutions
+from harness.core.intervals import Interval, recall_interval, rows_read, solutions
 
 ERROR_COUNTS = (1, 10, 50, 100, 1000)
 DRAWN_POINTS = 160

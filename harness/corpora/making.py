@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from harness.core.arrays import Ints
-from harness.core.clusters import WINDOW
+from harness.core.windows import WINDOW
 from harness.corpora.filters import Filters, trivial_sequences
 from harness.corpora.sequences import Prefixes, Sequences, draw_prefixes
 from harness.corpora.splits import assign_splits, stratum_of, without_overlaps

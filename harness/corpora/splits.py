@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Ints, Tokens
-from harness.core.clusters import cluster_ids
+from harness.core.windows import cluster_ids
 
 
 def without_overlaps(positions: Ints, length: int) -> Ints:

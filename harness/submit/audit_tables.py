@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.core.exports import csv_cell, write_rows
 from harness.core.findings import FoundTable
-from harness.core.spreadsheets import csv_cell, write_rows
 from harness.core.text import NO_VALUE, format_number, format_score, plain_value
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from harness.core.arrays import tokens_sha256
 from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.inputs import read_bounded_text
 from harness.core.rounds import Round
-from harness.core.submission_block import SubmissionRows
-from harness.core.submission_reader import read_submission
+from harness.core.submission_reader import SubmissionRows, read_submission
 from harness.core.text import shorten
-from harness.core.untrusted_files import read_bounded_text
 from harness.submit.archive import unpack
 from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, run_script
 from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec

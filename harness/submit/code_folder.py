@@ -8,10 +8,10 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.core.errors import HarnessError
+from harness.core.examples import Training
 from harness.core.inputs import files_in
 from harness.core.rounds import Round
 from harness.core.times import format_duration
-from harness.core.training import Training
 from harness.submit.code_spec import ROUND, SPEC, CodeSpec, round_toml
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
 from harness.submit.manifest import RunRecord

@@ -9,10 +9,10 @@ import numpy as np
 from harness.core.arrays import token_dtype
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
+from harness.core.inputs import read_bounded_json
 from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.spec import SHIPPED_TARGETS, TargetRecord
 from harness.core.text import shorten
-from harness.core.untrusted_files import read_bounded_json
 from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.submit.manifest import BundleModel, Sha256, TargetIdentity
 

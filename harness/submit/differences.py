@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import SubmissionRows
 from harness.submit.code_folder import README
 
 _MAX_TEXT_BYTES = 1 << 20

@@ -6,14 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Ints, Tokens, token_rows
-from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes
+from harness.core.intervals import JudgedRows
 from harness.core.rounds import Round
 from harness.core.scoring import Score, correct_rows, score_rows
-from harness.core.submission_block import SubmissionRows
-from harness.core.submission_reader import SubmissionRules
-from harness.core.walk import JudgedRows
+from harness.core.submission_reader import SubmissionRows, SubmissionRules
+from harness.core.windows import cluster_ids
 from harness.submit.prefixes import read_prefixes
 
 

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 from harness.core.calibration import P100
 from harness.core.errors import HarnessError
+from harness.core.exports import write_rows
 from harness.core.files import file_sha256, temporary_folder
+from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import paired_difference
 from harness.core.scoring import Score, correct_rows, recall_at_errors
-from harness.core.spreadsheets import write_rows
-from harness.core.submission_block import SubmissionRows
-from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.core.submission_reader import SubmissionRows, SubmissionRules, read_submission
 from harness.core.text import format_score, shorten
-from harness.core.walk import JudgedRows
 from harness.submit.bundle_checks import bundle_sha256, error_in_bundle, open_bundle, read_submitted
 from harness.submit.judging import JudgingData
 from harness.submit.manifest import Manifest

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.core.calibration import BudgetMachine
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.inputs import read_bounded_json
 from harness.core.rounds import ROUND_NAME
 from harness.core.text import shorten
-from harness.core.untrusted_files import read_bounded_json
 from harness.plugins.declarations import NAME
 
 MANIFEST = "MANIFEST.json"

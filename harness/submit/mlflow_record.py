@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.exports import redact_suffix, write_rows
 from harness.core.files import file_sha256
 from harness.core.findings import Findings
-from harness.core.redaction import redact_suffix
 from harness.core.spec import JobSpec, TargetRecord
-from harness.core.spreadsheets import write_rows
 from harness.core.submission import write_submission
 from harness.core.text import json_value, plain_value, sanitize, shorten
 from harness.jobs.attack.results import scorecard_text

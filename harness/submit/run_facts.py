@@ -10,8 +10,8 @@ from harness.analysis.replay import BUDGET_SHARES, evenly_spaced, recall_history
 from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
+from harness.core.intervals import JudgedRows
 from harness.core.scoring import Score, correct_rows, exact_at_1
-from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import Submission, any_of_n, submission_of
 from harness.jobs.attack.spec import AttackSpec

@@ -11,7 +11,7 @@ import numpy as np
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.arrays import Ints, Tokens
 from harness.core.examples import load_prefixes
-from harness.core.redaction import redact_suffix
+from harness.core.exports import redact_suffix
 from harness.submit.run_facts import RunFacts
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, ValidationError
 
 from harness.core.errors import HarnessError
-from harness.core.untrusted_files import first_fault, read_bounded_toml
+from harness.core.inputs import first_fault, read_bounded_toml
 from harness.submit.manifest import BundleModel
 
 _MAX_BYTES = 1 << 16

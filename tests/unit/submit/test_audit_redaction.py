@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from harness.core.exports import redact_text
 from harness.core.findings import (
     BarChart,
     Conclusion,
@@ -14,7 +15,6 @@ from harness.core.findings import (
     Series,
     Stretch,
 )
-from harness.core.redaction import redact_text
 from harness.submit.audit_redaction import redact_findings
 
 SECRET = "Dr. Ada Quint lives at the third lamp"

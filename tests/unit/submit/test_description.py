@@ -11,7 +11,7 @@ import typst
 from matplotlib.image import imread
 
 from harness.core.errors import HarnessError
-from harness.core.redaction import redact_suffix
+from harness.core.exports import redact_suffix
 from harness.jobs.attack.results import submission_now
 from harness.submit import run_tables
 from harness.submit.description import write_description

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.overlap import overlap
+from harness.core.examples import overlap
 from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.runs.reader import RunReader, StageWork
 from harness.submit.run_facts import run_facts

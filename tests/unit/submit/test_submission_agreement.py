@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import SubmissionRows
 from harness.submit.differences import Agreement, Likeness, compare_submissions
 
 Row = tuple[int, int, int]
