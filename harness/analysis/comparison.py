@@ -12,11 +12,11 @@ from harness.analysis.replay import BUDGET_SHARES, TimedRecall, evenly_spaced, r
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
+from harness.core.intervals import JudgedRows
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows
 from harness.core.spec import TargetRecord
 from harness.core.text import display_name
-from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import submission_of
 from harness.jobs.attack.spec import AttackSpec

@@ -20,7 +20,7 @@ from harness.runs.reader import RunReader
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 from harness.runs.summary_text import score_text
 from harness.sandbox import backend_named
-from harness.sandbox.applied import AppliedSandbox
+from harness.sandbox.policy import AppliedSandbox
 
 
 def run_as_json(folder: RunFolder) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
+from harness.core.inputs import first_fault, read_bounded_toml
 from harness.core.text import shorten
 from harness.core.times import parse_duration
-from harness.core.untrusted_files import first_fault, read_bounded_toml
 
 FILE_FIELDS = (
     "prefix_file",

@@ -10,12 +10,11 @@ from harness import __version__
 from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.inputs import read_bounded_text
 from harness.core.rounds import Round
-from harness.core.submission_block import SubmissionRows
-from harness.core.submission_reader import read_submission
+from harness.core.submission_reader import SubmissionRows, read_submission
 from harness.core.text import shorten
 from harness.core.times import format_duration
-from harness.core.untrusted_files import read_bounded_text
 from harness.submit.archive import WHEEL, harness_wheel, unpack
 from harness.submit.code_folder import (
     FIXED_FILES,

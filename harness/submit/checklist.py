@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.inputs import files_in
-from harness.core.syntax import syntax_tree
+from harness.core.inputs import files_in, read_bounded_text
 from harness.core.text import display_name, shorten
 from harness.core.times import format_duration
-from harness.core.untrusted_files import read_bounded_text
 from harness.jobs.attack.spec import AttackSpec
+from harness.plugins.declarations import syntax_tree
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.machine import versions

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import HarnessError
+from harness.core.exports import write_rows
 from harness.core.files import file_sha256, temporary_folder
+from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import paired_difference
 from harness.core.scoring import Score
-from harness.core.spreadsheets import write_rows
-from harness.core.submission_block import SubmissionRows
-from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.core.submission_reader import SubmissionRows, SubmissionRules, read_submission
 from harness.core.text import format_score, shorten
-from harness.core.walk import JudgedRows
 from harness.submit.bundle_checks import bundle_sha256, error_in_bundle, open_bundle, read_submitted
 from harness.submit.manifest import Manifest, load_team
 from harness.submit.rerun import JudgingData

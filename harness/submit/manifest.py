@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.inputs import first_fault, read_bounded_json, read_bounded_toml
 from harness.core.rounds import ROUND_NAME
 from harness.core.text import shorten
-from harness.core.untrusted_files import first_fault, read_bounded_json, read_bounded_toml
 from harness.plugins.declarations import NAME
 
 MANIFEST = "MANIFEST.json"

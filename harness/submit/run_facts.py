@@ -12,9 +12,9 @@ from harness.analysis.replay import evenly_spaced, recall_history
 from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
-from harness.core.redaction import redact_suffix
+from harness.core.exports import redact_suffix
+from harness.core.intervals import JudgedRows
 from harness.core.scoring import Score, correct_rows, exact_at_1
-from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import Submission, any_of_n, submission_of
 from harness.jobs.attack.spec import AttackSpec

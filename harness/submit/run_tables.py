@@ -173,7 +173,7 @@ def training_summary(facts: RunFacts) -> str:
 def training_overlap(facts: RunFacts) -> Rows:
     """Return the share of attacked examples with each kind of overlap. Without training rows, return no rows.
 
-    The kinds are defined in `harness.core.overlap.Overlap`.
+    The kinds are defined in `harness.core.examples.Overlap`.
     """
     found, examples = facts.parts.overlap, facts.spec.examples
     if found is None:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import SubmissionRows
 from harness.core.text import shorten
 from harness.submit.code_folder import README
 

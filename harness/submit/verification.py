@@ -12,8 +12,7 @@ from harness.core.arrays import Floats, Tokens
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import Round
-from harness.core.submission_block import SubmissionRows
-from harness.core.submission_reader import read_submission
+from harness.core.submission_reader import SubmissionRows, read_submission
 from harness.core.text import format_interval, format_score, shorten
 from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions

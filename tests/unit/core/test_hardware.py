@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.control_groups import MemoryLimit, memory_limits
+from harness.core.hardware import MemoryLimit, memory_limits
 from harness.engine import memory
 
 MIB = 1 << 20

@@ -4,7 +4,7 @@ import ast
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from harness.core.syntax import syntax_tree
+from harness.plugins.declarations import syntax_tree
 
 SOURCES = [("(" * depth + "1" + ",)" * depth + "\n") * 200 for depth in (3, 20, 40, 60)]
 

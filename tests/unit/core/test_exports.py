@@ -1,20 +1,22 @@
-"""CSV files for people are safe to print and to open."""
+"""CSV files for people are safe to print and to open, and redacted texts identify equal texts."""
 
 import csv
+import hashlib
 import io
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.spreadsheets import csv_cell, write_rows
+from harness.core.exports import csv_cell, redact_suffix, write_rows
 from tests.functional.machine import ROOT
 
 OTHER_WRITERS = {
-    "core/spreadsheets.py": "writes the CSV files for people",
-    "core/tables.py": "writes numbers and lists of numbers",
+    "core/exports.py": "writes the CSV files for people",
+    "cli/export.py": "writes numbers and lists of numbers",
     "submit/wheel.py": "writes RECORD, which an installer reads",
 }
 HOSTILE = st.text() | st.text(alphabet="=+-@ \t\r\n\v\f\0\x1b\x85\xa0\u200b\u202e\u2028\ufeff\uff1da1'\"\ud800")
@@ -63,3 +65,19 @@ def test_every_csv_file_for_people_is_written_here() -> None:
         if re.search(r"csv\.(writer|DictWriter)\(|\.to_csv\(", file.read_text(encoding="utf-8"))
     }
     assert writers == set(OTHER_WRITERS)
+
+
+def test_the_hash_covers_the_stored_bytes() -> None:
+    expected = hashlib.sha256(b"\x01\x00\xff\x01").hexdigest()[:12]
+    assert redact_suffix(np.array([1, 511], np.uint16), 50257) == f"2 tokens, sha256 {expected}"
+
+
+def test_a_large_vocabulary_uses_four_bytes_per_token() -> None:
+    expected = hashlib.sha256(b"\x01\x00\x00\x00\xff\x01\x00\x00").hexdigest()[:12]
+    assert redact_suffix(np.array([1, 511], np.uint32), 1 << 17).endswith(expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint32, ">u2"])
+def test_equal_suffixes_have_equal_redactions(dtype: object) -> None:
+    tokens = [5, 300, 50256]
+    assert redact_suffix(np.array(tokens, dtype), 50257) == redact_suffix(np.array(tokens, np.uint16), 50257)

@@ -1,4 +1,7 @@
-"""Frames: the format in which a worker sends rows to its supervisor over a pipe.
+"""What a supervisor and its worker exchange: a request in a file, and frames over a pipe.
+
+The request is one JSON file and arrays in the worker's scratch directory. Each kind of job has its own request in
+`harness/jobs/<kind>/request.py`.
 
 A frame is a fixed prologue (magic, sequence number, header length, body length, CRC-32 of header and body), a JSON
 header (table, rows, columns as [name, dtype, trailing shape], plain fields) and the bytes of the columns. Nothing is
@@ -11,12 +14,70 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
 from harness.core.text import is_storable
+
+ENDPOINT_KEYS = ("HARNESS_ENDPOINT_KEY", "OPENAI_API_KEY")
+"""Environment variables that may hold an endpoint's API key. The worker gets the first one that is set as the first."""
+LEAD = 0
+"""The worker that opens loops, runs batches that must be in order, and sends what is emitted outside batches."""
+REQUEST_FILE = "job.json"
+"""The file of the request, beside the inputs of the worker."""
+
+
+class JobRequest(BaseModel):
+    """One execution of a job.
+
+    `finish_at` is the soft deadline in seconds of `harness.core`'s clock. `done` lists the keys of the batches that are
+    not run again. `batch_sizes` maps loops, such as "guess/0", to the measured sizes of their batches.
+    `worker` is the number of this worker, from 0, of the run's `workers`. `state_folder` is where the supervisor writes
+    what other workers have stored.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    params: dict[str, Any]
+    seed: int
+    finish_at: float = 0.0
+    done: list[str]
+    batch_sizes: dict[str, int] = {}
+    worker: int = 0
+    workers: int = 1
+    state_folder: Path | None = None
+
+
+RequestType = TypeVar("RequestType", bound=JobRequest)
+
+
+def write_request(folder: Path, request: JobRequest) -> None:
+    """Write `request` into the existing directory `folder`."""
+    (folder / REQUEST_FILE).write_text(request.model_dump_json(), encoding="utf-8")
+
+
+def read_kind(folder: Path) -> str:
+    """Return the kind of the job whose request is in `folder`."""
+    return str(json.loads((folder / REQUEST_FILE).read_bytes())["kind"])
+
+
+def read_request(folder: Path, request_type: type[RequestType]) -> RequestType:
+    """Return the request in `folder`."""
+    return request_type.model_validate_json((folder / REQUEST_FILE).read_bytes())
+
+
+def read_archive(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the .npz file at `path`; none if the file does not exist."""
+    if not path.exists():
+        return {}
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
 
 MAX_HEADER_BYTES = 1 << 16
 MAX_BODY_BYTES = 1 << 26

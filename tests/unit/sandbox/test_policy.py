@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox.applied import AppliedSandbox, Limit
-from harness.sandbox.environment import plain_environment
+from harness.sandbox.policy import AppliedSandbox, Limit, plain_environment
 from harness.sandbox.seccomp import filter_program
 
 

@@ -1,9 +1,9 @@
-"""The control groups of this process, of versions 1 and 2: where they are mounted, and the memory that they leave."""
+"""This machine: the control groups of this process with the memory that they leave, and the GPUs that NVML reports."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 VERSION_2 = ""
 """The name of the hierarchy of version 2, which has all controllers. Version 1 has a hierarchy for each controller."""
@@ -52,3 +52,18 @@ def memory_limits(process: Path = _PROCESS) -> Iterator[MemoryLimit]:
                 most, used = int((group / limit).read_text()), int((group / usage).read_text())
                 statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
                 yield MemoryLimit(most, max(0, used - int(statistics.get(cache, 0))))
+
+
+Answer = TypeVar("Answer")
+
+
+def query_gpus(question: Callable[[Any, Any], Answer]) -> list[Answer]:
+    """Return `question(pynvml, handle)` for each GPU in NVML's order; none if there is no NVIDIA driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return [question(pynvml, handle) for handle in handles]
+    except pynvml.NVMLError:
+        return []

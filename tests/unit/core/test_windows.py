@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core import windows
-from harness.core.clusters import cluster_ids
-from harness.core.windows import first_equals, windows_of
+from harness.core.windows import cluster_ids, first_equals, windows_of
 from tests.data import SATML, require_data
 
 
