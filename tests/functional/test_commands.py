@@ -145,6 +145,7 @@ def test_closing_terminals_does_not_affect_a_run(machine: Machine) -> None:
     assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
+@pytest.mark.slow
 def test_killing_the_starting_command_does_not_affect_its_run(machine: Machine) -> None:
     gate = machine.folder / "gate"
     gate.mkdir()

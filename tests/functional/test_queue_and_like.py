@@ -104,6 +104,7 @@ def test_the_command_line_replaces_options_of_the_run(machine: Machine, draws: R
     assert "name an attack, or use --like RUN" in machine.run("run", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_changed_or_missing_source_is_named(machine: Machine) -> None:
     attacks = machine.folder / "mine"
     attacks.mkdir()

@@ -53,6 +53,7 @@ def test_two_workers_give_the_bytes_of_one(machine: Machine) -> None:
     assert {attempt for (attempt,) in attempts} == {1}, "a batch was run twice"
 
 
+@pytest.mark.slow
 def test_two_workers_run_batches_at_the_same_time(machine: Machine) -> None:
     gate = machine.folder / "gate"
     gate.mkdir()
@@ -173,6 +174,7 @@ def test_the_faults_of_one_worker_end_the_run_of_two(machine: Machine, plugin: s
     assert not RunFolder(Path(summary["directory"])).scratch.exists()
 
 
+@pytest.mark.slow
 def test_a_loop_inside_a_batch_is_refused(machine: Machine) -> None:
     nested = ("--set", "action=nested")
     machine.run("run", "looping", *machine.plugin(), *nested, *TWO, code=1)
@@ -188,6 +190,7 @@ def test_an_attack_that_leaves_a_loop_early_finishes(machine: Machine) -> None:
     assert summary["status"] == "finished" and summary["rows"] == 64
 
 
+@pytest.mark.slow
 def test_a_training_loop_is_run_in_order_by_one_worker(machine: Machine) -> None:
     training = ("--set", "action=training")
     one, two = machine.attack("looping", *training), machine.attack("looping", *training, *TWO)
@@ -216,6 +219,7 @@ def test_devices_that_are_not_there_are_refused(
     assert words in " ".join(message.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_a_run_like_another_uses_its_devices(machine: Machine) -> None:
     summary = machine.attack("draws", "--set", "pause=0", *TWO)
     again = machine.json("run", "--like", summary["id"], "--dry-run")

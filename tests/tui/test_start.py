@@ -208,6 +208,7 @@ def test_a_run_that_started_before_it_was_cancelled_is_named(
     play_screen(screen_of("some", plugins), scenario)
 
 
+@pytest.mark.slow
 def test_cancelling_names_exactly_the_runs_that_exist(place: Path) -> None:
     """Whenever the real command is interrupted, the screen says what happened."""
 
