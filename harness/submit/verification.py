@@ -21,7 +21,6 @@ from harness.core.times import format_duration
 from harness.runs.calibration import calibration_file
 from harness.runs.machine import hardware, versions
 from harness.sandbox import detect_backend
-from harness.sandbox.refusals import Refusal
 from harness.submit.bundle_checks import (
     LocalTarget,
     bundle_sha256,
@@ -34,15 +33,20 @@ from harness.submit.bundle_checks import (
     open_bundle,
     read_submitted,
 )
-from harness.submit.code_folder import README
-from harness.submit.code_spec import CodeSpec
-from harness.submit.differences import CodeDifference, Likeness, compare_submissions
+from harness.submit.code_folder import README, CodeSpec
 from harness.submit.environment import CodeEnvironment, InstallOptions, OtherVersionsError, create_environment
 from harness.submit.execution import OnLine, StepResult, run_step
-from harness.submit.judging import JudgingData, load_judging_data
 from harness.submit.manifest import Manifest, TargetIdentity
-from harness.submit.rerun import SCORES, read_round_rules, read_scores
-from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict
+from harness.submit.rerun import SCORES, JudgingData, load_judging_data, read_round_rules, read_scores
+from harness.submit.verdict import (
+    CheckFailed,
+    CodeDifference,
+    FindingLog,
+    Likeness,
+    Outcome,
+    Verdict,
+    compare_submissions,
+)
 
 _DEFAULT_BUDGET_SECONDS = 86400.0
 _STATE = "state"
@@ -228,11 +232,6 @@ class Verification:
     def _check_step(self, step: StepResult, budget: float) -> None:
         """Check the end of the code against its budget in wall seconds."""
         self._report["elapsed_s"] = round(step.seconds, 3)
-        for refusal, count in step.refusals.items():
-            sentence = f"the sandbox refused the code {refusal.words} ({count:,} times)"
-            if refusal is Refusal.NETWORK:
-                self._log.fail("network", f"{sentence}; attacks must not use the network")
-            self._log.note("sandbox", sentence)
         self._log.check(
             "budget",
             not step.is_out_of_time,

@@ -300,3 +300,13 @@ def kill_and_wait(pid: int) -> None:
         wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         pass
+
+
+def readable_bytes(file: Path) -> bytes:
+    """Return the content of a file; of a Parquet file, which is compressed, the texts of its cells."""
+    if file.suffix != ".parquet":
+        return file.read_bytes()
+    import pyarrow.parquet  # only few tests need it
+
+    table = pyarrow.parquet.read_table(file)
+    return "\n".join(str(cell) for column in table.columns for cell in column.to_pylist()).encode()

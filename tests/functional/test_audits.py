@@ -1,6 +1,5 @@
 """Every audit is a run: it is shown, redacted, killed, resumed and stopped, and refuses bad input in one sentence."""
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -9,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
+from harness.core.text import sanitize
 from harness.demo import CORPUS, ROUND_ARRAYS, SEED, UNSEEN
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
@@ -18,7 +19,7 @@ from tests.completions_server import Reply, completion, completions_server
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.demo_target.corpus import corpus
 from tests.demo_texts import TOKENIZER, trained_text, unseen_text
-from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
+from tests.functional.machine import Machine, kill_supervisor, kill_worker, readable_bytes, wait_until
 
 TINY = ("--target", "demo-tiny", "--threads", "1")
 TWO_SIZES = ("--target", "demo-tiny", "--target", "demo-small", "--threads", "1")
@@ -73,7 +74,7 @@ def entities(folder: Path) -> Case:
     files = ("--in-train", "in-train.txt", "--out-train", "out-train.txt", "--prompts", "prompts.txt")
     return Case(
         ("audit", "entities", "--target", "bert", "--target", "albert", *files, "--threads", "1"),
-        frozenset({"tables/prompts.csv", "tables/names.csv"}),
+        frozenset({"tables/prompts.parquet", "tables/names.parquet"}),
         (*names.read, *names.unread, "came home", "Nobody came"),
     )
 
@@ -144,17 +145,17 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """Return the files that `--out` wrote."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Return the contents of the files that `--out` wrote, by name."""
+    return {path.relative_to(folder).as_posix(): readable_bytes(path) for path in folder.rglob("*") if path.is_file()}
 
 
 def _texts_of_matches(folder: Path, columns: tuple[str, ...]) -> set[str]:
     """Return the texts of more than 5 characters in columns of the table of matches."""
     if not columns:
         return set()
-    with (folder / "tables" / "matches.csv").open(encoding="utf-8-sig", newline="") as file:
-        texts = {" ".join(row[column].split()) for row in csv.DictReader(file) for column in columns}
-    return {text for text in texts if len(text) > 5}
+    matches = pyarrow.parquet.read_table(folder / "tables" / "matches.parquet")
+    texts = {" ".join(text.split()) for column in columns for text in matches[column].to_pylist()}
+    return {shown for text in texts if len(text) > 5 for shown in (text, sanitize(text))}
 
 
 def test_an_audit_writes_its_findings_and_redacts_them(finished: Finished) -> None:
