@@ -153,18 +153,20 @@ def test_the_budget_is_that_of_the_run(machine: Machine) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plugin", "action", "words"),
-    [
-        ("misbehaving", "raises", "the attack raised ValueError at misbehaving.py:"),
-        ("misbehaving", "sys_exit", "the attack asked to exit with 0 before its end."),
-        ("misbehaving", "silent_exit", "the attack's process exited with code 0 before its end."),
-        ("misbehaving", "segfault", "the attack's process was killed by SIGSEGV."),
-        ("misbehaving", "killed", "the attack's process was killed by SIGKILL"),
-        ("misbehaving", "wrong_id", "the attack emitted example id 64"),
-        ("forging", "rubbish", "the attack's process sent an invalid message: bytes that do not begin a frame."),
-        ("forging", "pickled", "the attack's process sent an invalid message: bytes that do not begin a frame."),
-        ("forging", "close", "the attack's process closed the pipe of its results."),
-        ("disk_filling", "", "the attack wrote more than 4 GiB or 50,000 files into its scratch directory."),
-    ],
+    first_is_fast(
+        [
+            ("misbehaving", "raises", "the attack raised ValueError at misbehaving.py:"),
+            ("misbehaving", "sys_exit", "the attack asked to exit with 0 before its end."),
+            ("misbehaving", "silent_exit", "the attack's process exited with code 0 before its end."),
+            ("misbehaving", "segfault", "the attack's process was killed by SIGSEGV."),
+            ("misbehaving", "killed", "the attack's process was killed by SIGKILL"),
+            ("misbehaving", "wrong_id", "the attack emitted example id 64"),
+            ("forging", "rubbish", "the attack's process sent an invalid message: bytes that do not begin a frame."),
+            ("forging", "pickled", "the attack's process sent an invalid message: bytes that do not begin a frame."),
+            ("forging", "close", "the attack's process closed the pipe of its results."),
+            ("disk_filling", "", "the attack wrote more than 4 GiB or 50,000 files into its scratch directory."),
+        ]
+    ),
 )
 def test_the_faults_of_one_worker_end_the_run_of_two(machine: Machine, plugin: str, action: str, words: str) -> None:
     options = ("--set", f"action={action}") if action else ()
