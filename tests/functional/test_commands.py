@@ -275,7 +275,7 @@ def test_a_bad_value_of_an_option_is_a_usage_error(machine: Machine, options: tu
 
 
 def test_a_run_can_be_named_by_a_unique_prefix(machine: Machine) -> None:
-    ids = [machine.attack("draws", "--set", "pause=0")["id"] for _ in range(2)]
+    ids = [machine.executed("draws", "--set", "pause=0").id for _ in range(2)]
     assert machine.json("show", ids[0][:4])["id"] == ids[0]
     assert machine.json("show", "latest")["id"] == ids[1]
     near = machine.run("show", ids[0][:-1] + "x", code=2).stderr

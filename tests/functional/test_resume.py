@@ -217,6 +217,7 @@ def test_only_one_of_several_resumes_supervises(machine: Machine) -> None:
     assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_same_bytes(machine: Machine) -> None:
     reference = machine.attack("draws", "--set", "pause=0")
     folder = machine.detached("draws", "--set", "pause=0.2")

@@ -128,6 +128,7 @@ def test_a_sweep_needs_a_file_or_a_sweep_to_resume(machine: Machine) -> None:
     assert "there is no sweep yet" in missing
 
 
+@pytest.mark.slow
 def test_a_resumed_sweep_keeps_its_options(machine: Machine) -> None:
     machine.run("sweep", _draws(machine, pause=0, seeds="[0]"), *ATTACKS, *HERE)
     refused = machine.run("sweep", "--resume", "latest", "--threads", "7", *HERE, code=2).stderr

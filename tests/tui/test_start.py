@@ -148,6 +148,7 @@ def test_several_values_show_and_start_a_command_each(
     play_screen(screen_of("some", plugins), scenario)
 
 
+@pytest.mark.slow
 def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> None:
     written(plugins, PAIR)
 
