@@ -32,7 +32,7 @@ def _events(folder: RunFolder, wanted: str) -> list[dict[str, Any]]:
 
 def _expected_bytes(machine: Machine) -> bytes:
     """Return the submission of `draws` on one device."""
-    return Path(machine.attack("draws", "--set", "pause=0")["submission"]).read_bytes()
+    return machine.executed("draws", "--set", "pause=0").submission.read_bytes()
 
 
 def _submission_at_end(folder: RunFolder) -> bytes:

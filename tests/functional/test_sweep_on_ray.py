@@ -44,7 +44,7 @@ def _is_working(node: RayNode) -> bool:
 
 
 def _expected(machine: Machine, seed: int) -> bytes:
-    return Path(machine.attack("draws", "--set", "pause=0", "--seed", str(seed))["submission"]).read_bytes()
+    return machine.executed("draws", "--set", "pause=0", "--seed", str(seed)).submission.read_bytes()
 
 
 def test_a_sweep_that_loses_a_node_ends_complete(machine: Machine) -> None:
