@@ -13,7 +13,7 @@ from harness import Attack, Context, Guesses, Params, stitched
 
 class Lookup(Attack[Params]):
     name = "lookup"
-    reference = "A control of this project, described in harness/core/stitch.py"
+    reference = "A control of this project, described in harness/core/windows.py"
     control = True
     uses_target = False
 

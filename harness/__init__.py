@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from harness.core.attack import Field as Field
     from harness.core.attack import Params as Params
     from harness.core.errors import HarnessError as HarnessError
+    from harness.core.examples import Schedule as Schedule
+    from harness.core.examples import Training as Training
     from harness.core.examples import folds_by_cluster as folds_by_cluster
     from harness.core.guesses import Guesses as Guesses
+    from harness.core.policy import Combination as Combination
     from harness.core.policy import Policy as Policy
-    from harness.core.stitch import stitched as stitched
+    from harness.core.policy import PrefixView as PrefixView
     from harness.core.submission_reader import SubmissionRules as SubmissionRules
     from harness.core.submission_reader import read_submission as read_submission
-    from harness.core.training import Schedule as Schedule
-    from harness.core.training import Training as Training
-    from harness.core.view import Combination as Combination
-    from harness.core.view import PrefixView as PrefixView
+    from harness.core.windows import stitched as stitched
     from harness.engine.prompt_training import PromptPlan as PromptPlan
     from harness.engine.prompt_training import announce_training as announce_training
     from harness.engine.prompt_training import trained_prompt as trained_prompt
@@ -53,7 +53,7 @@ _HOMES = {
     "Attack": "harness.core.attack",
     "Batch": "harness.core.attack",
     "Bools": "harness.core.arrays",
-    "Combination": "harness.core.view",
+    "Combination": "harness.core.policy",
     "compressed_bytes": "harness.rankers",
     "Context": "harness.core.attack",
     "Field": "harness.core.attack",
@@ -68,18 +68,18 @@ _HOMES = {
     "Params": "harness.core.attack",
     "place_among_equals": "harness.core.arrays",
     "Policy": "harness.core.policy",
-    "PrefixView": "harness.core.view",
+    "PrefixView": "harness.core.policy",
     "PromptPlan": "harness.engine.prompt_training",
     "Ranker": "harness.rankers",
     "RANKER_HELP": "harness.rankers",
     "read_submission": "harness.core.submission_reader",
-    "Schedule": "harness.core.training",
-    "stitched": "harness.core.stitch",
+    "Schedule": "harness.core.examples",
+    "stitched": "harness.core.windows",
     "SubmissionRules": "harness.core.submission_reader",
     "Target": "harness.engine.target",
     "Tokens": "harness.core.arrays",
     "trained_prompt": "harness.engine.prompt_training",
-    "Training": "harness.core.training",
+    "Training": "harness.core.examples",
     "Walk": "harness.engine.walk",
     # For notebooks and scripts. No name may be that of a module in this package, which would replace it when imported.
     "Comparison": "harness.notebook.starting",

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.examples import Training
 from harness.core.guesses import Guesses
-from harness.core.training import Training
 
 if TYPE_CHECKING:
     from harness.engine.target import Target

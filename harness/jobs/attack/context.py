@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from harness.core.arrays import Floats, Ints, Tokens, is_storable_dtype, token_dtype
 from harness.core.attack import GUESS_STAGE, Batch
 from harness.core.errors import HarnessError
-from harness.core.frames import MAX_BODY_BYTES
+from harness.core.examples import Training
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses, find_fault
+from harness.core.protocol import MAX_BODY_BYTES
 from harness.core.rows import split_into_frames
 from harness.core.submission import submission_order
 from harness.core.text import sanitize, shorten
 from harness.core.times import seconds_since_boot
-from harness.core.training import Training
 from harness.jobs.attack.request import (
     AttackRequest,
     ModelRequest,
@@ -30,13 +30,15 @@ from harness.jobs.attack.request import (
 from harness.worker.batches import (
     LONGEST_NAME,
     OUTSIDE_ANY_BATCH,
+    Alone,
     BatchLog,
+    OneOfSeveral,
+    Sharing,
     derive_seed,
     is_slow,
     is_valid_name,
 )
 from harness.worker.channel import Channel
-from harness.worker.sharing import Alone, OneOfSeveral, Sharing
 
 if TYPE_CHECKING:
     from harness.engine.target import Target

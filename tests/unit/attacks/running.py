@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from harness.core.attack import Batch
+from harness.core.examples import Training
 from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.submission import submission_order
-from harness.core.training import Training
 from harness.engine.target import Target
 from harness.rankers import Ranker, ranked
 from harness.worker.plugin import load_attack

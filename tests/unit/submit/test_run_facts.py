@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.core.overlap import overlap
+from harness.core.examples import overlap
 from harness.core.rounds import FILE_FIELDS, Round, load_round
 from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.runs.reader import RunReader, StageWork
@@ -181,14 +181,12 @@ def test_an_invalid_spec_is_refused(content: bytes, tmp_path: Path) -> None:
     assert len(str(refusal.value)) < 400
 
 
-def test_the_spec_of_an_earlier_bundle_has_no_reference_model(home: Path) -> None:
+def test_the_spec_of_a_bundle_names_both_models(home: Path) -> None:
     run = recorded_run(home).folder.attack_spec().model_copy(update={"target": MODEL, "reference": MODEL})
     spec = code_spec_from_run(run, trains=False)
     assert spec.reference is not None and spec.reference.identity.weights_sha256 == MODEL.weights_sha256
     (home / SPEC).write_text(spec.model_dump_json())
     assert read_code_spec(home) == spec
-    (home / SPEC).write_text(spec.model_dump_json(exclude={"reference": True, "attack": {"reference_model"}}))
-    assert read_code_spec(home) == spec.model_copy(update={"reference": None})
 
 
 def test_a_missing_spec_is_refused(tmp_path: Path) -> None:
