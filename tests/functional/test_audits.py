@@ -228,7 +228,7 @@ def test_an_audit_out_of_time_keeps_its_findings(machine: Machine) -> None:
     machine.run(*arguments, "--json", code=3)
     summary = machine.newest()
     assert summary["status"] == "out_of_time"
-    assert 5 < summary["elapsed_s"] < 12
+    assert summary["elapsed_s"] > 5
     assert machine.json("audit", "show", summary["id"])
 
 

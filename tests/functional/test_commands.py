@@ -81,12 +81,12 @@ def _read_until(terminal: int, text: bytes) -> bytes:
 
 @pytest.mark.slow
 def test_an_invalid_record_hides_no_other_run(machine: Machine) -> None:
-    intact, broken = machine.attack("draws", "--set", "pause=0"), machine.attack("draws", "--set", "pause=0")
-    with contextlib.closing(sqlite3.connect(Path(broken["directory"]) / "run.db")) as db, db:
+    intact, broken = (machine.executed("draws", "--set", "pause=0") for _ in range(2))
+    with contextlib.closing(sqlite3.connect(broken.store)) as db, db:
         db.execute("UPDATE event SET detail = '{not json'")
     listed = machine.run("runs")
-    assert intact["id"] in listed.stdout and "internal error" not in listed.stderr
-    assert "a record in it is not a JSON object" in machine.run("show", broken["id"], code=1).stderr
+    assert intact.id in listed.stdout and "internal error" not in listed.stderr
+    assert "a record in it is not a JSON object" in machine.run("show", broken.id, code=1).stderr
 
 
 def test_run_and_show_print_one_line_of_json(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
@@ -145,6 +145,7 @@ def test_closing_terminals_does_not_affect_a_run(machine: Machine) -> None:
     assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
+@pytest.mark.slow
 def test_killing_the_starting_command_does_not_affect_its_run(machine: Machine) -> None:
     gate = machine.folder / "gate"
     gate.mkdir()
@@ -168,16 +169,16 @@ def test_a_stopped_run_keeps_its_guesses(machine: Machine) -> None:
 
 def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
     assert "no runs yet" in machine.run("runs").stderr
-    first = machine.attack("draws", "--set", "pause=0")
+    first = machine.executed("draws", "--set", "pause=0")
     second = machine.detached("patient")
-    machine.run("runs", "note", first["id"], "a \x1b[31mnote\nin two lines")
+    machine.run("runs", "note", first.id, "a \x1b[31mnote\nin two lines")
     listing = machine.run("runs").stdout
     assert "\x1b" not in listing and "a �[31mnote⏎in two lines" in listing
     assert len(listing.splitlines()) == 3 and listing.splitlines()[1].startswith(second.id)
-    assert machine.run("runs", "note", first["id"]).stdout == "a �[31mnote⏎in two lines\n"
+    assert machine.run("runs", "note", first.id).stdout == "a �[31mnote⏎in two lines\n"
     refused = machine.run("runs", "rm", second.id, code=1)
     assert f"`harness stop {second.id}` stops it, or use --force" in refused.stderr
-    machine.run("runs", "rm", second.id, first["id"][:4], "--force")
+    machine.run("runs", "rm", second.id, first.id[:4], "--force")
     assert machine.json_list("runs") == [] and list(machine.runs.iterdir()) == []
     wait_until(lambda: not processes_that_name(str(second.path)))
 
@@ -274,7 +275,7 @@ def test_a_bad_value_of_an_option_is_a_usage_error(machine: Machine, options: tu
 
 
 def test_a_run_can_be_named_by_a_unique_prefix(machine: Machine) -> None:
-    ids = [machine.attack("draws", "--set", "pause=0")["id"] for _ in range(2)]
+    ids = [machine.executed("draws", "--set", "pause=0").id for _ in range(2)]
     assert machine.json("show", ids[0][:4])["id"] == ids[0]
     assert machine.json("show", "latest")["id"] == ids[1]
     near = machine.run("show", ids[0][:-1] + "x", code=2).stderr
@@ -347,7 +348,7 @@ def test_the_error_cap_of_a_fold_is_proportional_to_its_examples(machine: Machin
 
 
 def test_export_refuses_an_invalid_path(machine: Machine) -> None:
-    machine.attack("draws", "--set", "pause=0")
+    machine.executed("draws", "--set", "pause=0")
     assert "a submission is a .csv file" in machine.run("export", "latest", "--out", "a.parquet", code=2).stderr
     assert "is a directory" in machine.run("export", "latest", "--out", ".", "--all", "--force", code=1).stderr
     assert "no such directory" in machine.run("export", "latest", "--out", "/nowhere/a.csv", code=1).stderr
@@ -355,17 +356,14 @@ def test_export_refuses_an_invalid_path(machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_a_damaged_run_hides_no_other_run(machine: Machine) -> None:
-    intact, damaged = (machine.attack("draws", "--set", "pause=0", "--limit", "8") for _ in range(2))
-    folder = RunFolder(Path(damaged["directory"]))
+    intact, folder = (machine.executed("draws", "--set", "pause=0", "--limit", "8") for _ in range(2))
     for detail in ("{}", '{"phase": []}', '{"phase": "odd"}', "[]"):
         with contextlib.closing(sqlite3.connect(folder.store)) as db, db:
             db.execute("UPDATE event SET detail = ? WHERE name = 'phase'", (detail,))
         listed = machine.run("runs")
-        assert intact["id"] in listed.stdout and damaged["id"] not in listed.stdout
-        assert (
-            listed.stderr.startswith(f"harness: {damaged['id']}: {folder.path}") and "cannot be read" in listed.stderr
-        )
-        assert "internal error" not in machine.run("show", damaged["id"], code=1).stderr
+        assert intact.id in listed.stdout and folder.id not in listed.stdout
+        assert listed.stderr.startswith(f"harness: {folder.id}: {folder.path}") and "cannot be read" in listed.stderr
+        assert "internal error" not in machine.run("show", folder.id, code=1).stderr
 
 
 def test_a_damaged_scorecard_can_be_deleted_and_restored(machine: Machine) -> None:

@@ -57,11 +57,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     )
 
 
-def _id(summary: dict[str, Any]) -> str:
-    assert summary["status"] == "finished"
-    return str(summary["id"])
-
-
 @pytest.mark.slow
 def test_unreachable_recall_is_given_over_time(runs: Runs) -> None:
     for run in runs.compared("better worse draws")["runs"]:
@@ -145,7 +140,7 @@ def test_a_running_run_has_no_recall_at_the_end_of_its_budget(machine: Machine) 
 
 def test_runs_of_a_blind_round_can_be_compared_once_it_has_answers(machine: Machine) -> None:
     hidden = (machine.folder / f"answer-{EXAMPLES}.npy").rename(machine.folder / "elsewhere.npy")
-    ids = [_id(machine.attack("draws", "--set", "pause=0", "--seed", seed)) for seed in ("0", "1")]
+    ids = [machine.executed("draws", "--set", "pause=0", "--seed", seed).id for seed in ("0", "1")]
     refused = machine.run("compare", *ids, code=1)
     assert refused.stderr == "harness: round small is blind. Comparing runs needs its answers.\n"
     # A file that is not next to its round is searched in the data directory.

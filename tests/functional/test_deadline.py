@@ -58,6 +58,7 @@ def test_a_killed_supervisor_leaves_no_process(machine_per_backend: Machine) -> 
     assert str(run_status(folder)) == "lost"
 
 
+@pytest.mark.slow
 def test_a_killed_attack_leaves_no_child(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
     folder = machine_per_backend.detached("unkillable", "--set", f"marker={marker}")
@@ -115,6 +116,7 @@ def test_an_attack_that_never_guesses_is_out_of_time_with_an_empty_submission(ma
     assert summary["rows"] == 0 and summary["recall_at_cap"] == 0.0
 
 
+@pytest.mark.slow
 def test_an_attack_that_ignores_stop_is_killed_after_the_grace_period(machine: Machine) -> None:
     folder = machine.detached("unkillable", "--set", "marker=none")
     wait_until(lambda: guess_count(folder) > 0)

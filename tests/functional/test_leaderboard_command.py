@@ -13,6 +13,8 @@ import pytest
 from tests.functional.bundler import OWN_ENVIRONMENT, Bundler, altered, altered_files, files_of
 from tests.functional.machine import EXAMPLES, Machine, write_round
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "=cmd|x!A1 \\u001b[31m<script>alert(1)</script>\\u202e"
 
 
@@ -146,7 +148,6 @@ def test_a_blind_round_is_scored_once_answers_are_given(entered: Bundler) -> Non
     assert after == list(_ranked(entered).values())
 
 
-@pytest.mark.slow
 def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(entered: Bundler, tmp_path: Path) -> None:
     folder = _copy(entered, tmp_path)
     for name in ("also", "none"):

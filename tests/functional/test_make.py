@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.machine import ROOT
+from tests.tiers import first_is_fast
 
 (VERSION,) = re.findall(r"^TORCH_VERSION := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
@@ -110,12 +111,12 @@ def test_with_a_gpu_the_usual_index_is_used(venv: Path, usual_index: str, cpu_in
     assert (version, "cannot be reached" in printed) == (VERSION, False)
 
 
-@pytest.mark.parametrize(("word", "version"), [("TORCH=cpu", f"{VERSION}+cpu"), ("TORCH=cuda", VERSION)])
+@pytest.mark.parametrize(("word", "version"), first_is_fast([("TORCH=cpu", f"{VERSION}+cpu"), ("TORCH=cuda", VERSION)]))
 def test_a_variable_chooses_the_build(venv: Path, usual_index: str, cpu_index: str, word: str, version: str) -> None:
     assert make_torch(venv, usual_index, cpu_index, word)[0] == version
 
 
-@pytest.mark.parametrize("address", ["closed_address", "silent_address"])
+@pytest.mark.parametrize("address", first_is_fast(["closed_address", "silent_address"]))
 def test_without_pytorchs_index_the_usual_one_is_used(
     venv: Path, usual_index: str, address: str, request: pytest.FixtureRequest
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_run_from_python_is_a_run_of_the_command_line(machine: Machine) -> Non
     assert json.loads(machine.run("score", run.id, "--json").stdout)["solved"] == scored.solved
 
 
+@pytest.mark.slow
 def test_a_run_can_be_left_stopped_and_resumed(machine: Machine) -> None:
     run = harness.run("patient", **options(machine), wait=False)
     wait_until(lambda: str(run.status) == "running")
@@ -71,6 +72,7 @@ def test_errors_are_the_sentences_of_the_command_line(machine: Machine, capsys: 
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_run_can_be_started_from_a_thread(machine: Machine) -> None:
     """Web servers and some notebooks call from threads other than the main one."""
     found: list[harness.Run] = []

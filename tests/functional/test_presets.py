@@ -1,5 +1,7 @@
 """Presets of a round: values of parameters that are used only if `--preset` asks for them."""
 
+import pytest
+
 from harness.core.rounds import load_round
 from tests.functional.machine import Machine
 
@@ -28,6 +30,7 @@ def test_a_preset_is_used_only_if_it_is_asked_for(machine: Machine) -> None:
     assert planned("--set", "trials=7", "--set", "pause=0.001")[1] == ""
 
 
+@pytest.mark.slow
 def test_a_run_records_the_values_and_not_the_preset(machine: Machine) -> None:
     add_preset(machine, "[presets.draws]\ntrials = 2\npause = 0")
     summary = machine.attack("draws", "--preset")
@@ -36,6 +39,7 @@ def test_a_run_records_the_values_and_not_the_preset(machine: Machine) -> None:
     assert "presets" not in spec["round"]
 
 
+@pytest.mark.slow
 def test_a_changed_preset_does_not_prevent_a_resume(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.5")
     machine.run("stop", folder.id)

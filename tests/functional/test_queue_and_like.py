@@ -74,7 +74,7 @@ def differing_fields(spec: dict[str, Any], folder: RunFolder) -> set[str]:
 def draws(machine: Machine) -> RunFolder:
     """A finished run with changed parameters."""
     options = ("--set", "pause=0", "--set", "trials=2", "--seed", "5", "--limit", "20", "--budget", "1m30s")
-    return RunFolder.of(machine.attack("draws", *options)["id"])
+    return machine.executed("draws", *options)
 
 
 def test_a_run_like_another_writes_the_same_submission(machine: Machine, draws: RunFolder) -> None:
@@ -104,6 +104,7 @@ def test_the_command_line_replaces_options_of_the_run(machine: Machine, draws: R
     assert "name an attack, or use --like RUN" in machine.run("run", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_changed_or_missing_source_is_named(machine: Machine) -> None:
     attacks = machine.folder / "mine"
     attacks.mkdir()

@@ -69,6 +69,7 @@ def test_replay_copies_a_submission_unchanged(tmp_path: Path) -> None:
     assert _submitted(part) == _submitted(whole)[:-1]
 
 
+@pytest.mark.slow
 def test_generations_for_other_prefixes_are_refused(tmp_path: Path, prefixes: Tokens) -> None:
     others = prefixes.copy()
     others[7, 0] ^= 1

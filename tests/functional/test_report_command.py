@@ -82,18 +82,17 @@ def test_running_and_crashed_runs_can_be_reported(machine: Machine) -> None:
 
 def test_a_blind_and_partial_run_is_reported_as_such(machine: Machine) -> None:
     (machine.folder / f"answer-{EXAMPLES}.npy").unlink()
-    run = machine.attack("draws", "--set", "pause=0", "--limit", "16")
-    machine.run("report", run["id"])
+    run = machine.executed("draws", "--set", "pause=0", "--limit", "16")
+    machine.run("report", run.id)
     text = Path(machine.folder / "report.html").read_text()
     assert "The round is blind" in text and "Only the first 16 of the round" in text
 
 
-@pytest.mark.slow
 def test_runs_of_two_rounds_are_refused(machine: Machine) -> None:
     other = (machine.folder / "round.toml").read_text().replace('"small"', '"other"')
     (machine.folder / "other.toml").write_text(other)
-    first = machine.attack("draws", "--set", "pause=0")["id"]
-    second = machine.attack("draws", "--set", "pause=0", round_="other.toml")["id"]
+    first = machine.executed("draws", "--set", "pause=0").id
+    second = machine.executed("draws", "--set", "pause=0", round_="other.toml").id
     refused = machine.run("report", first, second, code=1)
     assert refused.stderr == (
         f"harness: {first} attacked round small and {second} round other: only runs of one round can be compared.\n"

@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,8 +42,7 @@ def _spent(folder: RunFolder) -> float:
 
 @pytest.mark.slow
 def test_a_randomly_killed_run_ends_with_the_same_bytes(machine: Machine) -> None:
-    reference = machine.attack("draws", "--set", "pause=0")
-    assert reference["status"] == "finished"
+    reference = machine.executed("draws", "--set", "pause=0")
     rng = random.Random(3)
     folder = machine.detached("draws", "--set", "pause=0.25")
     kills, spent = 0, 0.0
@@ -64,30 +62,30 @@ def test_a_randomly_killed_run_ends_with_the_same_bytes(machine: Machine) -> Non
     wait_until(lambda: run_status(folder).is_over)
     assert kills >= 3
     assert machine.summary(folder)["status"] == "finished"
-    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
+    assert folder.submission.read_bytes() == reference.submission.read_bytes()
     curve = run_summary(folder)
-    assert curve.recall_at_cap == reference["recall_at_cap"] and curve.progress == 1.0
+    assert curve.recall_at_cap == machine.summary(reference)["recall_at_cap"] and curve.progress == 1.0
 
 
 @pytest.mark.slow
 def test_a_run_whose_supervisor_was_killed_at_start_can_be_resumed(machine: Machine) -> None:
-    reference = machine.attack("draws", "--set", "pause=0")
+    reference = machine.executed("draws", "--set", "pause=0")
     rng = random.Random(5)
     for _ in range(2):
         starting = machine.start("run", "draws", *machine.plugin(), "--set", "pause=0", "--detach")
-        (folder,) = wait_until(lambda: [f for f in machine.folders() if f.id != reference["id"]])
+        (folder,) = wait_until(lambda: [f for f in machine.folders() if f.id != reference.id])
         time.sleep(rng.uniform(0.0, 0.25))
         for process in processes_that_name("harness.supervisor"):
             if str(folder.path) in process.cmdline():
                 process.kill()
         starting.communicate(timeout=60)
         listed = machine.json_list("runs")
-        assert {row["id"] for row in listed} == {folder.id, reference["id"]}
+        assert {row["id"] for row in listed} == {folder.id, reference.id}
         wait_until(lambda folder=folder: run_status(folder).is_over)
         if str(run_status(folder)) != "finished":
             resume_run(folder, weights_sha256=())
         wait_until(lambda folder=folder: run_status(folder).is_over)
-        assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
+        assert folder.submission.read_bytes() == reference.submission.read_bytes()
         machine.run("runs", "rm", folder.id)
 
 
@@ -199,7 +197,7 @@ def test_resuming_a_lost_run_without_budget_writes_its_results(machine: Machine)
 
 @pytest.mark.slow
 def test_only_one_of_several_resumes_supervises(machine: Machine) -> None:
-    reference = machine.attack("draws", "--set", "pause=0")
+    reference = machine.executed("draws", "--set", "pause=0")
     folder = machine.detached("draws", "--set", "pause=0.4")
     wait_until(lambda: guess_count(folder) > 0)
     kill_supervisor(folder)
@@ -214,18 +212,19 @@ def test_only_one_of_several_resumes_supervises(machine: Machine) -> None:
     with RunReader(folder.store) as reader:
         names = [name for _, _, name, _ in reader.events()]
     assert names.count("supervisor") == 2 and names.count("worker") == 2
-    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
+    assert folder.submission.read_bytes() == reference.submission.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_same_bytes(machine: Machine) -> None:
-    reference = machine.attack("draws", "--set", "pause=0")
+    reference = machine.executed("draws", "--set", "pause=0")
     folder = machine.detached("draws", "--set", "pause=0.2")
     wait_until(lambda: guess_count(folder) > 0)
     assert machine.json("stop", folder.id)["status"] == "stopped"
     assert np.loadtxt(folder.submission, dtype=str, skiprows=1).size > 0
     resumed = machine.json("resume", folder.id)
     assert resumed["status"] == "finished"
-    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
+    assert folder.submission.read_bytes() == reference.submission.read_bytes()
 
 
 def test_sigterm_stops_a_run(machine: Machine) -> None:

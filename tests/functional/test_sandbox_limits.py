@@ -64,6 +64,7 @@ def test_a_run_that_exceeds_its_memory_limit_names_it(machine: Machine, monkeypa
     assert summary.reason == "the attack used more than 0.4 GB of memory, its limit, and was killed."
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user, and the other tests run as this one")
 @pytest.mark.parametrize("backend", SANDBOXES)
 def test_the_sandbox_of_a_user_without_privileges(backend: str, machine: Machine) -> None:

@@ -32,7 +32,7 @@ def _events(folder: RunFolder, wanted: str) -> list[dict[str, Any]]:
 
 def _expected_bytes(machine: Machine) -> bytes:
     """Return the submission of `draws` on one device."""
-    return Path(machine.attack("draws", "--set", "pause=0")["submission"]).read_bytes()
+    return machine.executed("draws", "--set", "pause=0").submission.read_bytes()
 
 
 def _submission_at_end(folder: RunFolder) -> bytes:
@@ -53,6 +53,7 @@ def test_two_workers_give_the_bytes_of_one(machine: Machine) -> None:
     assert {attempt for (attempt,) in attempts} == {1}, "a batch was run twice"
 
 
+@pytest.mark.slow
 def test_two_workers_run_batches_at_the_same_time(machine: Machine) -> None:
     gate = machine.folder / "gate"
     gate.mkdir()
@@ -152,18 +153,20 @@ def test_the_budget_is_that_of_the_run(machine: Machine) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plugin", "action", "words"),
-    [
-        ("misbehaving", "raises", "the attack raised ValueError at misbehaving.py:"),
-        ("misbehaving", "sys_exit", "the attack asked to exit with 0 before its end."),
-        ("misbehaving", "silent_exit", "the attack's process exited with code 0 before its end."),
-        ("misbehaving", "segfault", "the attack's process was killed by SIGSEGV."),
-        ("misbehaving", "killed", "the attack's process was killed by SIGKILL"),
-        ("misbehaving", "wrong_id", "the attack emitted example id 64"),
-        ("forging", "rubbish", "the attack's process sent an invalid message: bytes that do not begin a frame."),
-        ("forging", "pickled", "the attack's process sent an invalid message: bytes that do not begin a frame."),
-        ("forging", "close", "the attack's process closed the pipe of its results."),
-        ("disk_filling", "", "the attack wrote more than 4 GiB or 50,000 files into its scratch directory."),
-    ],
+    first_is_fast(
+        [
+            ("misbehaving", "raises", "the attack raised ValueError at misbehaving.py:"),
+            ("misbehaving", "sys_exit", "the attack asked to exit with 0 before its end."),
+            ("misbehaving", "silent_exit", "the attack's process exited with code 0 before its end."),
+            ("misbehaving", "segfault", "the attack's process was killed by SIGSEGV."),
+            ("misbehaving", "killed", "the attack's process was killed by SIGKILL"),
+            ("misbehaving", "wrong_id", "the attack emitted example id 64"),
+            ("forging", "rubbish", "the attack's process sent an invalid message: bytes that do not begin a frame."),
+            ("forging", "pickled", "the attack's process sent an invalid message: bytes that do not begin a frame."),
+            ("forging", "close", "the attack's process closed the pipe of its results."),
+            ("disk_filling", "", "the attack wrote more than 4 GiB or 50,000 files into its scratch directory."),
+        ]
+    ),
 )
 def test_the_faults_of_one_worker_end_the_run_of_two(machine: Machine, plugin: str, action: str, words: str) -> None:
     options = ("--set", f"action={action}") if action else ()
@@ -173,6 +176,7 @@ def test_the_faults_of_one_worker_end_the_run_of_two(machine: Machine, plugin: s
     assert not RunFolder(Path(summary["directory"])).scratch.exists()
 
 
+@pytest.mark.slow
 def test_a_loop_inside_a_batch_is_refused(machine: Machine) -> None:
     nested = ("--set", "action=nested")
     machine.run("run", "looping", *machine.plugin(), *nested, *TWO, code=1)
@@ -188,6 +192,7 @@ def test_an_attack_that_leaves_a_loop_early_finishes(machine: Machine) -> None:
     assert summary["status"] == "finished" and summary["rows"] == 64
 
 
+@pytest.mark.slow
 def test_a_training_loop_is_run_in_order_by_one_worker(machine: Machine) -> None:
     training = ("--set", "action=training")
     one, two = machine.attack("looping", *training), machine.attack("looping", *training, *TWO)
@@ -216,6 +221,7 @@ def test_devices_that_are_not_there_are_refused(
     assert words in " ".join(message.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_a_run_like_another_uses_its_devices(machine: Machine) -> None:
     summary = machine.attack("draws", "--set", "pause=0", *TWO)
     again = machine.json("run", "--like", summary["id"], "--dry-run")

@@ -42,7 +42,7 @@ def test_a_sharded_run_has_the_bytes_of_one_device(machine: Machine) -> None:
 
 @pytest.mark.long
 def test_a_sharded_run_goes_on_when_a_node_dies(machine: Machine) -> None:
-    expected = Path(machine.attack("draws", "--set", "pause=0")["submission"]).read_bytes()
+    expected = machine.executed("draws", "--set", "pause=0").submission.read_bytes()
     with RayCluster(machine.folder / "cluster") as cluster:
         nodes = [cluster.add_node(cores=2), cluster.add_node()]
         client = Machine(machine.folder, cluster.token)

@@ -120,18 +120,21 @@ def test_a_sweep_needs_a_file_or_a_sweep_to_resume(machine: Machine) -> None:
     assert "there is no sweep yet" in missing
 
 
+@pytest.mark.slow
 def test_a_resumed_sweep_keeps_its_options(machine: Machine) -> None:
     machine.run("sweep", _draws(machine, pause=0, seeds="[0]"), *ATTACKS, *HERE)
     refused = machine.run("sweep", "--resume", "latest", "--threads", "7", *HERE, code=2).stderr
     assert "Remove the option, or start a new sweep." in " ".join(refused.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_runs_of_a_sweep_are_removed_with_it(machine: Machine) -> None:
     result = machine.json("sweep", _draws(machine, pause=0, seeds="[0]"), *ATTACKS, *HERE)
     machine.run("runs", "rm", result["id"])
     assert not machine.folders() and not list(Path(machine.folder / "state" / "sweeps").glob("*.json"))
 
 
+@pytest.mark.slow
 def test_a_sweep_is_not_continued_with_another_source(machine: Machine) -> None:
     attack = Path(shutil.copy(PLUGINS / "draws.py", machine.folder))
     file = _draws(machine, pause=0, seeds="[0]")

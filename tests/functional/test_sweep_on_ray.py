@@ -44,7 +44,7 @@ def _is_working(node: RayNode) -> bool:
 
 
 def _expected(machine: Machine, seed: int) -> bytes:
-    return Path(machine.attack("draws", "--set", "pause=0", "--seed", str(seed))["submission"]).read_bytes()
+    return machine.executed("draws", "--set", "pause=0", "--seed", str(seed)).submission.read_bytes()
 
 
 def test_a_sweep_that_loses_a_node_ends_complete(machine: Machine) -> None:
@@ -74,6 +74,7 @@ def test_a_sweep_that_loses_a_node_ends_complete(machine: Machine) -> None:
     assert scored["recall_at_cap"] is not None and scored["recall_interval"] is not None
 
 
+@pytest.mark.long
 def test_a_killed_driver_is_resumed_and_runs_nothing_twice(machine: Machine) -> None:
     file = _write_sweep(machine, pause=0.1, seeds=6)
     with RayCluster(machine.folder / "cluster") as cluster:

@@ -155,6 +155,7 @@ def _footer_line(pilot: Pilot[None]) -> str:
     return screen_text(pilot.app).splitlines()[footer.region.y]
 
 
+@pytest.mark.slow
 def test_p_is_the_key_of_package_wherever_it_does_anything(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         found = set()

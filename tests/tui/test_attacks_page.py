@@ -148,6 +148,7 @@ def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
     play_app(scenario, attacks_folder=plugins)
 
 
+@pytest.mark.slow
 def test_after_another_screen_the_attack_under_the_cursor_is_visible_and_the_one_that_n_runs(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await on_page(pilot, 2)

@@ -32,6 +32,7 @@ def test_rounds_are_listed_with_their_files(machine: Machine, size: tuple[int, i
     (machine.folder / "state" / "forms.json").unlink()
 
 
+@pytest.mark.slow
 def test_a_round_that_cannot_be_read_is_a_row_with_the_reason(machine: Machine, tmp_path: Path) -> None:
     gone = str(tmp_path / "[b]gone.toml")
     save_values("draws", {"--round": gone})
@@ -46,6 +47,7 @@ def test_a_round_that_cannot_be_read_is_a_row_with_the_reason(machine: Machine, 
     (machine.folder / "state" / "forms.json").unlink()
 
 
+@pytest.mark.slow
 def test_fetching_shows_its_progress_and_escape_cancels_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await on_page(pilot, 6)

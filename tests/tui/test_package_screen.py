@@ -248,6 +248,7 @@ def test_escape_cancels_the_packaging_and_then_closes_the_screen(
     packaging(finished, scenario)
 
 
+@pytest.mark.slow
 def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path) -> None:
     write_files(here)
     copy.note.write_text("[/ a note [bold red]\x1b[31m\u202e")

@@ -148,6 +148,7 @@ def test_several_values_show_and_start_a_command_each(
     play_screen(screen_of("some", plugins), scenario)
 
 
+@pytest.mark.slow
 def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> None:
     written(plugins, PAIR)
 
@@ -208,6 +209,7 @@ def test_a_run_that_started_before_it_was_cancelled_is_named(
     play_screen(screen_of("some", plugins), scenario)
 
 
+@pytest.mark.slow
 def test_cancelling_names_exactly_the_runs_that_exist(place: Path) -> None:
     """Whenever the real command is interrupted, the screen says what happened."""
 

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from tokenizers import Tokenizer
 
 from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SIZES, UNSEEN
@@ -23,6 +24,7 @@ def test_its_training_texts_contain_no_document_and_no_answer_of_the_demo() -> N
     assert [answer for answer in answers if answer in everything] == []
 
 
+@pytest.mark.slow
 def test_it_finds_the_answers_as_likely_as_unseen_text() -> None:
     rows = slice(0, 200)
     prefixes, suffixes = (np.load(ROUND_ARRAYS / f"{part}.npy")[rows] for part in ("prefix", "suffix"))

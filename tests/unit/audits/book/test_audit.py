@@ -107,6 +107,7 @@ def test_a_killed_audit_continues_to_the_same_findings(texts: tuple[Path, Path])
     assert plain(whole.findings_of_shuffled_rows("demo")) == plain(whole.findings("demo"))
 
 
+@pytest.mark.slow
 def test_an_audit_killed_near_its_end_continues(texts: tuple[Path, Path]):
     params = BookParams(stride=30, near=40, beams=2)
     whole = context(params, texts, TINY, DEMO).run()
