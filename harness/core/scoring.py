@@ -110,7 +110,7 @@ def exact_at_1(ids: Ints, suffixes: Tokens, answers: Tokens) -> float:
 
 
 def recall_at_errors(is_correct: Bools, example_ids: Ints, *, cap: int, examples: int) -> float:
-    """Return recall in [0, 1] when wrong row number `cap` ends the walk (`harness.core.walk` states the rules).
+    """Return recall in [0, 1] when wrong row number `cap` ends the walk (`harness.core.intervals` states the rules).
 
     `is_correct` and `example_ids` have shape [rows], in submission order.
     """
