@@ -85,18 +85,18 @@ def first_equals(windows: Windows) -> Ints:
     order = np.argsort(hashes, kind="stable")
     hashes = hashes[order]
     while True:
-        opens = np.concatenate([[True], hashes[1:] != hashes[:-1]])[
-            : len(hashes)
-        ]  # True where a group of equal hashes begins
-        follows = np.flatnonzero(~opens)
-        leader = order[np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))[follows]]
-        member = order[follows]
+        # Equal hashes are neighbors. The first of each group leads, and the others are its members.
+        is_first = np.ones(len(hashes), np.bool_)
+        is_first[1:] = hashes[1:] != hashes[:-1]
+        members = np.flatnonzero(~is_first)
+        leader = order[np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))[members]]
+        member = order[members]
         equal = _are_equal(windows, leader, member)
         first[member[equal]] = leader[equal]
         if equal.all():
             return first
         # Different windows with the same hash are compared again among themselves. A collision only costs time.
-        order, hashes = member[~equal], hashes[follows[~equal]]
+        order, hashes = member[~equal], hashes[members[~equal]]
 
 
 def _are_equal(windows: Windows, left: Ints, right: Ints) -> Bools:
