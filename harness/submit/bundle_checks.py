@@ -15,6 +15,7 @@ from harness.core.rounds import Round
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import read_submission
 from harness.core.text import shorten
+from harness.core.untrusted_files import read_bounded_text
 from harness.submit.archive import WHEEL, harness_wheel, unpack
 from harness.submit.code_folder import (
     FIXED_FILES,
@@ -38,7 +39,6 @@ from harness.submit.manifest import (
     read_manifest,
 )
 from harness.submit.rerun import JudgingData, read_round_rules
-from harness.submit.untrusted_files import read_bounded_text
 from harness.submit.verdict import CodeDifference, FindingLog, compare_code
 
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")

@@ -18,11 +18,11 @@ from harness.core.spec import SHIPPED_TARGETS, TargetRecord
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.core.training import Training
+from harness.core.untrusted_files import read_bounded_json
 from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.submit.archive import harness_wheel, installed_lock
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
 from harness.submit.manifest import BundleModel, RunRecord, Sha256, TargetIdentity
-from harness.submit.untrusted_files import read_bounded_json
 
 SPEC = "spec.json"
 ROUND = "round.toml"
@@ -31,13 +31,10 @@ _FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "sour
 
 
 class CodeTarget(TargetIdentity):
-    """The target or the reference model, and how it was loaded.
-
-    `shards` is that of `TargetConfig`; it is missing in earlier bundles.
-    """
+    """The target or the reference model, and how it was loaded: `device`, `shards`, `dtype` and `threads`."""
 
     device: str
-    shards: tuple[str, ...] = ()
+    shards: tuple[str, ...]
     dtype: str
     threads: int
 
@@ -56,7 +53,7 @@ class CodeSpec(BundleModel):
     """An attack with its settings, without when and where it ran.
 
     `paths` maps a path parameter to the hash of its content, which is stored in paths/PARAMETER. `budget` is in
-    seconds. `trains` is True if the attack receives training rows. `reference` is missing in earlier bundles.
+    seconds. `trains` is True if the attack receives training rows.
     """
 
     attack: AttackRecord
@@ -65,7 +62,7 @@ class CodeSpec(BundleModel):
     seed: int
     budget: float
     target: CodeTarget | None
-    reference: CodeTarget | None = None
+    reference: CodeTarget | None
     trains: bool
     versions: dict[str, str]
 

@@ -11,8 +11,8 @@ from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import ROUND_NAME
 from harness.core.text import shorten
+from harness.core.untrusted_files import first_fault, read_bounded_json, read_bounded_toml
 from harness.plugins.declarations import NAME
-from harness.submit.untrusted_files import first_fault, read_bounded_json, read_bounded_toml
 
 MANIFEST = "MANIFEST.json"
 SUBMISSION = "submission.csv"

@@ -29,6 +29,7 @@ from harness.core.submission import write_submission
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import SubmissionRules
 from harness.core.text import shorten
+from harness.core.untrusted_files import check_plain_files, read_bounded_text, read_bounded_toml
 from harness.core.walk import JudgedRows
 from harness.jobs.attack.results import submission_with_scores
 from harness.plugins.discovery import AttackFile, attack_named
@@ -37,7 +38,6 @@ from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 from harness.submit.code_folder import ROUND, SPEC, TRAIN, CodeSpec, to_toml
-from harness.submit.untrusted_files import check_plain_files, read_bounded_text, read_bounded_toml
 
 _ARRAY_NAMES = ("prefixes", "prefix")
 # What zipfile, zlib and numpy raise for a damaged archive.

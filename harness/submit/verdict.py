@@ -5,10 +5,10 @@ import filecmp
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Never
+from typing import Any, Never
 
 import numpy as np
-from pydantic import AliasChoices, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
@@ -264,10 +264,10 @@ class Verdict:
     agreement: Agreement | None = None
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     produced_sha256: str | None = None
-    elapsed_s: Annotated[float | None, Field(validation_alias=AliasChoices("elapsed_s", "seconds"))] = None
+    elapsed_s: float | None = None
     budget_machine: str | None = None
     official_per_s: float | None = None
-    budget_s: Annotated[float | None, Field(validation_alias=AliasChoices("budget_s", "budget"))] = None
+    budget_s: float | None = None
     sandbox: str | None = None
     code_changes: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, Any] = field(default_factory=dict)

@@ -58,7 +58,7 @@ def test_the_verdict_is_printed_with_every_check(bundler: Bundler, draws: Packed
     assert {"manifest", "code", "rules", "prefixes", "submission", "sandbox", "environment", "budget"} <= names
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_prefixes_and_answers_may_be_files(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     folder = bundler.machine.folder
     np.savez(tmp_path / "prefixes.npz", np.load(folder / f"prefix-{EXAMPLES}.npy").astype(np.int64))
@@ -143,11 +143,14 @@ def test_the_budget_comes_from_the_round_of_the_organizers(bundler: Bundler, dra
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_caught", first_is_fast(["true", "false"]))
-def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Bundler, is_caught: str) -> None:
+def test_verification_denies_the_network(each_sandbox: Bundler, is_caught: str) -> None:
     unsandboxed = Bundler(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.bundles)
     packed = unsandboxed.package("networking", "--set", f"is_caught={is_caught}", accept=("sandbox",))
-    name, sentence = reason(each_sandbox.verify(packed.zip, code=1))
-    assert name == "network" and sentence.startswith("the sandbox refused the code a network socket (1 ")
+    if is_caught == "true":
+        # The attack continues without the socket, and its result does not depend on it.
+        assert each_sandbox.verify(packed.zip)["outcome"] == "reproduced"
+    else:
+        assert "PermissionError" in reason(each_sandbox.verify(packed.zip, code=1))[1]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +211,7 @@ def test_an_invalid_file_is_refused(
     assert found == why and str(tmp_path) not in sentence
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_changed_wheel_is_used_and_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     source = b"raise ImportError('changed wheel')\n"
     bundle = altered(draws.zip, tmp_path / "x.zip", altered_wheel(draws.zip, {"harness/core/submission.py": source}))
@@ -216,7 +219,7 @@ def test_a_changed_wheel_is_used_and_refused(bundler: Bundler, draws: Packed, tm
     assert name == "run" and "changed wheel" in sentence
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_earlier_packaged_code_runs_on_new_prefixes(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     frozen = _package_code(bundler, tmp_path)
     verdict = bundler.verify(frozen)

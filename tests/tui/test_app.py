@@ -23,7 +23,7 @@ from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.key_footer import KeyFooter
 from tests.functional.machine import Machine
-from tests.tiers import slow_values
+from tests.tiers import long_values
 from tests.tui.piloting import (
     burst,
     notifications,
@@ -118,7 +118,7 @@ def test_a_chosen_key_of_the_dialog_is_run() -> None:
     play_app(scenario)
 
 
-@pytest.mark.parametrize("size", [(80, 24), *slow_values([(60, 20), (40, 12), (20, 5), (120, 35)])])
+@pytest.mark.parametrize("size", [(80, 24), *long_values([(60, 20), (40, 12), (20, 5), (120, 35)])])
 def test_the_footer_has_whole_entries_of_keys_that_work_here(size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         for number in range(1, 7):
