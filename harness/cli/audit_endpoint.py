@@ -13,7 +13,7 @@ from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.schemes import Scheme, SchemeParams
 from harness.cli.output import say
 from harness.core.errors import UsageError
-from harness.core.request import ENDPOINT_KEYS
+from harness.core.protocol import ENDPOINT_KEYS
 
 ScoringParamsType = TypeVar("ScoringParamsType", bound=ScoringParams)
 ENDPOINT_SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)

@@ -10,9 +10,9 @@ from harness.audits.models import Model, first_token_notes, load_text_tokenizer,
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_name
 from harness.core.arrays import Bools, Ints
 from harness.core.audit import AuditInputs
-from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.windows import cluster_ids
 from harness.corpora.text_files import Notes
 
 NEAR_COPY_WINDOW = 16
