@@ -140,7 +140,7 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
 
 def _entry(scored: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
     difference, bounds, relative_time = None, None, None
-    if leader is not None and one is not leader:
+    if leader is not None and scored is not leader:
         if scored.walk is not None and leader.walk is not None:
             cap, examples = judging.round.error_cap, len(judging.prefixes)
             difference, (low, high, _), _ = paired_difference(
