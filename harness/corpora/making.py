@@ -49,15 +49,15 @@ def trivial_sequences(tokens: Tokens, prefix_length: int, filters: Filters) -> d
     length = suffixes.shape[1]
     share, entropy = token_statistics(suffixes)
     removed = np.full(len(tokens), length < 2)
-    found: dict[str, Bools] = {}
+    removed_by: dict[str, Bools] = {}
     for name, is_trivial in (
         ("repeated token", share > filters.max_token_share),
         ("low entropy", entropy < filters.min_entropy_share * math.log2(length)),
         ("copied from the prefix", copies_itself(tokens, prefix_length, filters.copied_tokens(length))),
     ):
-        found[name] = is_trivial & ~removed
+        removed_by[name] = is_trivial & ~removed
         removed |= is_trivial
-    return found
+    return removed_by
 
 
 def token_statistics(suffixes: Tokens) -> tuple[Floats, Floats]:
@@ -80,17 +80,17 @@ def copies_itself(tokens: Tokens, prefix_length: int, length: int) -> Bools:
 
     The earlier occurrence begins in the prefix and may run into the suffix, as in text that repeats itself.
     """
-    found = np.zeros(len(tokens), np.bool_)
+    is_copy = np.zeros(len(tokens), np.bool_)
     if tokens.shape[1] - prefix_length < length:
-        return found
+        return is_copy
     hashes = window_hashes(tokens, length)
     windows = sliding_window_view(tokens, length, axis=1)
     # Equal hashes decide which pairs are compared.
     for late in range(prefix_length, hashes.shape[1]):
         row, early = np.nonzero(hashes[:, :prefix_length] == hashes[:, late, None])
         equal = (windows[row, early] == windows[row, late]).all(axis=1)
-        found[row[equal]] = True
-    return found
+        is_copy[row[equal]] = True
+    return is_copy
 
 
 def without_overlaps(positions: Ints, length: int) -> Ints:
@@ -140,7 +140,7 @@ def assign_splits(tokens: Tokens, stratum: Ints, strata: int, sizes: Mapping[str
     """
     clusters = cluster_ids([tokens], window)
     room = {name: [(size + strata - 1 - layer) // strata for layer in range(strata)] for name, size in sizes.items()}
-    found: dict[str, list[int]] = {name: [] for name in sizes}
+    numbers_of: dict[str, list[int]] = {name: [] for name in sizes}
     split_of_cluster: dict[int, str] = {}
     for number, (cluster, layer) in enumerate(zip(clusters.tolist(), stratum.tolist(), strict=True)):
         split = split_of_cluster.get(cluster)
@@ -149,9 +149,9 @@ def assign_splits(tokens: Tokens, stratum: Ints, strata: int, sizes: Mapping[str
         if room[split][layer] > 0:
             split_of_cluster[cluster] = split
             room[split][layer] -= 1
-            found[split].append(number)
+            numbers_of[split].append(number)
     lacking = frozenset(layer for layers in room.values() for layer, count in enumerate(layers) if count)
-    return Assignment({name: np.array(numbers, np.int64) for name, numbers in found.items()}, clusters, lacking)
+    return Assignment({name: np.array(numbers, np.int64) for name, numbers in numbers_of.items()}, clusters, lacking)
 
 
 TRAINING, ATTACKED = "train", ("val", "test")
@@ -218,7 +218,7 @@ def draw_examples(
     most = _MOST_TOKENS / rules.length / size
     low, share, number = 0.0, min(most, _DRAWN_PER_EXAMPLE * sum(rules.sizes.values()) / size), 1
     counts: Counter[str] = Counter()
-    found = _empty(stream, rules)
+    drawn = _empty(stream, rules)
     lacking = frozenset(range(len(rules.strata)))
     while True:
         high = min(1.0, low + share)
@@ -230,14 +230,14 @@ def draw_examples(
             seed=rules.seed,
             on_progress=lambda tokens, number=number: on_progress(number, tokens),  # type: ignore[misc]
         )
-        found = _add(stream, prefixes, rules, found, lacking, counts, find_contexts)
-        strata = stratum_of(found.copies, rules.strata)
-        assigned = assign_splits(found.tokens, strata, len(rules.strata), rules.sizes, rules.cluster_window)
+        drawn = _add(stream, prefixes, rules, drawn, lacking, counts, find_contexts)
+        strata = stratum_of(drawn.copies, rules.strata)
+        assigned = assign_splits(drawn.tokens, strata, len(rules.strata), rules.sizes, rules.cluster_window)
         lacking = assigned.lacking
         if high == 1 or not lacking:
-            counts["not used"] += len(found.copies) - sum(map(len, assigned.splits.values()))
+            counts["not used"] += len(drawn.copies) - sum(map(len, assigned.splits.values()))
             return Examples(
-                {name: found.select(which) for name, which in assigned.splits.items()},
+                {name: drawn.select(which) for name, which in assigned.splits.items()},
                 {name: assigned.clusters[which] for name, which in assigned.splits.items()},
                 dict(counts),
             )
@@ -248,12 +248,12 @@ def _add(
     stream: TokenStream,
     prefixes: Prefixes,
     rules: Rules,
-    found: Sequences,
+    earlier: Sequences,
     lacking: frozenset[int],
     counts: Counter[str],
     find_contexts: FindContexts | None,
 ) -> Sequences:
-    """Return `found` and the sequences of `prefixes` that can be examples of a `lacking` stratum; count the others."""
+    """Return `earlier` and the sequences of `prefixes` that fit into a `lacking` stratum. Count the rejected ones."""
     counts["drawn prefixes"] += len(prefixes.copies)
     counts["removed, several continuations"] += int(prefixes.is_ambiguous.sum())
     open_ = ~prefixes.is_ambiguous
@@ -264,16 +264,16 @@ def _add(
         _not_trivial(stream, positions[block], copies[block], rules, counts)
         for block in blocks(len(positions), rules.length)
     )
-    both = Sequences.joined([found, *parts])
+    both = Sequences.joined([earlier, *parts])
     separate = without_overlaps(both.positions, rules.length)
     counts["removed, overlap with another example"] += len(both.copies) - len(separate)
-    # What was found before stays: it comes first.
-    new = both.select(separate[len(found.copies) :])
+    # The earlier sequences stay: they come first.
+    new = both.select(separate[len(earlier.copies) :])
     if find_contexts is not None:
         new = replace(new, contexts=find_contexts(new))
         counts["removed, not extractable"] += int((new.contexts == 0).sum())
         new = new.select(new.contexts > 0)
-    return Sequences.joined([found, new])
+    return Sequences.joined([earlier, new])
 
 
 def _not_trivial(stream: TokenStream, positions: Ints, copies: Ints, rules: Rules, counts: Counter[str]) -> Sequences:

@@ -114,12 +114,12 @@ def _entry_fault(entry: zipfile.ZipInfo) -> str | None:
 
 def _extra_fields(extra: bytes) -> set[int]:
     """Return the numbers of an entry's extra fields."""
-    found = set()
+    field_numbers = set()
     while len(extra) >= 4:
         number, length = struct.unpack_from("<HH", extra)
-        found.add(number)
+        field_numbers.add(number)
         extra = extra[4 + length :]
-    return found
+    return field_numbers
 
 
 def _write_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> None:
@@ -183,8 +183,8 @@ def installed_lock() -> str:
 
 def _package_files() -> dict[str, bytes]:
     """Return every file of the package by its name in the wheel, which contains the attacks and the lock."""
-    found = {_LOCK: _lock_path()}
-    found |= {
+    files = {_LOCK: _lock_path()}
+    files |= {
         path.relative_to(paths.PACKAGE).as_posix(): path
         for path in sorted(paths.PACKAGE.rglob("*"))
         if path.is_file()
@@ -193,8 +193,8 @@ def _package_files() -> dict[str, bytes]:
     }
     attacks = shipped_folder()
     if attacks is not None:
-        found |= {f"attacks/{path.name}": path for path in sorted(attacks.glob("*.py"))}
-    return {name: path.read_bytes() for name, path in found.items()}
+        files |= {f"attacks/{path.name}": path for path in sorted(attacks.glob("*.py"))}
+    return {name: path.read_bytes() for name, path in files.items()}
 
 
 def _lock_path() -> Path:

@@ -222,8 +222,8 @@ def _replace_folder(new: Path, out: Path, earlier: Path) -> None:
 def _recorded_files(record: Path) -> set[str] | None:
     """Return the files that an earlier audit recorded, or None if `record` is not the record of an audit."""
     try:
-        found = json.loads(record.read_bytes())
-        return set(map(str, found["files"])) if found["format"] == _FORMAT else None
+        content = json.loads(record.read_bytes())
+        return set(map(str, content["files"])) if content["format"] == _FORMAT else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

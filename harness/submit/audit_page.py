@@ -75,20 +75,20 @@ def named_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     A figure with an interval is a mapping with `value`, `low` and `high`, and optionally `of`, the sample size. The
     name of a nested figure is its path, such as `rates trigram`.
     """
-    return [(" ".join(path).replace("_", " "), _figure_text(figure)) for path, figure in reported_figures(figures)]
+    return [(" ".join(path).replace("_", " "), _figure_text(figure)) for path, figure in _reported_figures(figures)]
 
 
-def reported_figures(figures: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _reported_figures(figures: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the path and value of each figure that `named_figures` names; with an interval, the value is a mapping."""
     for name, value in figures.items():
-        here = (*path, str(name))
+        name_path = (*path, str(name))
         if not isinstance(value, Mapping):
             if not path and not isinstance(value, list | tuple):
-                yield here, value
+                yield name_path, value
         elif all(part in value for part in _INTERVAL):
-            yield here, value
+            yield name_path, value
         else:
-            yield from reported_figures(value, here)
+            yield from _reported_figures(value, name_path)
 
 
 def _figure_text(figure: Any) -> str:

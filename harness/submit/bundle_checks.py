@@ -200,15 +200,15 @@ def _checked_model(
     role: str, wanted: CodeTarget, find: Callable[[TargetIdentity], LocalTarget], log: FindingLog
 ) -> LocalTarget:
     """Return the verifier's copy of a model, and check its weights."""
-    found = find(wanted.identity)
+    local_model = find(wanted.identity)
     expected = f"{wanted.id}, weights {wanted.weights_sha256[:12]}…"
     log.check(
         role,
-        found.weights_sha256 == wanted.weights_sha256,
+        local_model.weights_sha256 == wanted.weights_sha256,
         f"the {MODEL_NAMES[role]} is {expected}",
-        f"the bundle names {expected}, but the weights here hash to {found.weights_sha256[:12]}…",
+        f"the bundle names {expected}, but the weights here hash to {local_model.weights_sha256[:12]}…",
     )
-    return found
+    return local_model
 
 
 def _check_names(code: Path, manifest: Manifest, log: FindingLog) -> None:

@@ -238,14 +238,16 @@ def pip_settings() -> dict[str, str]:
     # -P: a file pip.py in the present directory must not run.
     command = [sys.executable, "-P", "-m", "pip", "config", "list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    found: dict[tuple[str, str], str] = {}
+    settings: dict[tuple[str, str], str] = {}
     for line in listed.splitlines():
         name, _, value = line.partition("=")
         section, _, option = name.rpartition(".")
         if section in _PIP_SECTIONS and option in _PIP_SETTINGS:
             # pip prints the value as a Python literal.
-            found[section, option] = str(ast.literal_eval(value))
-    return {option: found[section, option] for section in _PIP_SECTIONS for part, option in found if part == section}
+            settings[section, option] = str(ast.literal_eval(value))
+    return {
+        option: settings[section, option] for section in _PIP_SECTIONS for part, option in settings if part == section
+    }
 
 
 def download_variables() -> dict[str, str]:

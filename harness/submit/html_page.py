@@ -48,12 +48,12 @@ def explained(text: str, definitions: Mapping[str, str]) -> Markup:
     """Return `text` as Markup in which every defined term shows its meaning under the pointer."""
     text = _shown(text)
     meanings = {term.casefold(): meaning for term, meaning in definitions.items()}
-    found, last = Markup(), 0
+    marked, last = Markup(), 0
     for term in _terms_in(text, definitions):
         title, name = Markup.escape(sanitize(meanings[term.group().casefold()])), Markup.escape(term.group())
-        found += Markup.escape(text[last : term.start()]) + Markup('<abbr title="{}">{}</abbr>').format(title, name)
+        marked += Markup.escape(text[last : term.start()]) + Markup('<abbr title="{}">{}</abbr>').format(title, name)
         last = term.end()
-    return found + Markup.escape(text[last:])
+    return marked + Markup.escape(text[last:])
 
 
 def terms_of(texts: Iterable[str], definitions: Mapping[str, str]) -> list[str]:

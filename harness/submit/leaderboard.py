@@ -138,22 +138,22 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
     return read_submission(path, rules)
 
 
-def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
+def _entry(scored: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
     difference, bounds, relative_time = None, None, None
-    if leader is not None and one is not leader:
-        if one.walk is not None and leader.walk is not None:
+    if leader is not None and scored is not leader:
+        if scored.walk is not None and leader.walk is not None:
             cap, examples = judging.round.error_cap, len(judging.prefixes)
             difference, (low, high, _), _ = paired_difference(
-                one.walk, leader.walk, cap=cap, examples=examples, clusters=judging.clusters
+                scored.walk, leader.walk, cap=cap, examples=examples, clusters=judging.clusters
             )
             bounds = (low, high)
-        if one.seconds and leader.seconds and one.hardware == leader.hardware:
-            relative_time = one.seconds / leader.seconds
-    score = one.score
+        if scored.seconds and leader.seconds and scored.hardware == leader.hardware:
+            relative_time = scored.seconds / leader.seconds
+    score = scored.score
     return Entry(
-        bundle=one.path.name,
-        team=one.team,
-        attack=one.manifest.attack,
+        bundle=scored.path.name,
+        team=scored.team,
+        attack=scored.manifest.attack,
         place=place,
         recall_at_cap=None if score is None else score.recall_at_cap,
         recall_interval=None if score is None else (score.interval.low, score.interval.high),
@@ -161,11 +161,11 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
         difference=difference,
         difference_interval=bounds,
         ties=bounds is not None and bounds[0] <= 0 <= bounds[1],
-        elapsed_s=one.seconds,
+        elapsed_s=scored.seconds,
         time_of_leader=relative_time,
-        hardware=one.hardware,
-        verified=_verified(one.verdict),
-        marks=tuple(mark.check for mark in one.manifest.marks),
+        hardware=scored.hardware,
+        verified=_verified(scored.verdict),
+        marks=tuple(mark.check for mark in scored.manifest.marks),
         unranked="" if score is not None else "the round is blind: its answers are not known yet",
     )
 

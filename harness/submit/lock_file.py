@@ -158,21 +158,21 @@ def _parsed_pin(entry: str, number: int) -> Pin:
 
 def _installed_with_dependencies(names: tuple[str, ...]) -> dict[str, str]:
     """Return the installed version of the distributions and of everything that they require, by canonical name."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     pending = list(names)
     while pending:
         name = str(canonicalize_name(pending.pop()))
         version = installed_version(name)
-        if name in found or version is None:
+        if name in versions or version is None:
             continue
-        found[name] = version
+        versions[name] = version
         for line in importlib.metadata.requires(name) or []:
             # pip reports the distribution's invalid metadata when it installs it.
             with contextlib.suppress(InvalidRequirement):
                 requirement = Requirement(line)
                 if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                     pending.append(requirement.name)
-    return found
+    return versions
 
 
 def _pins_from_index(versions: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,6 @@ from harness.core.text import plain_value, sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
-from harness.submit.audit_page import reported_figures
 
 _SETTINGS = {
     # The names of used functions would be sent to MLflow's developers.
@@ -67,7 +66,7 @@ def log_to_mlflow(
 
     summary = run_summary(folder)
     start, end = (round(1000 * at) for at in (summary.created_at, summary.created_at + summary.elapsed_s))
-    points = [Metric(name, value, end, 0) for name, value in _metrics(figures).items()]
+    points = [Metric(name, value, end, 0) for name, value in _with_valid_keys(_metrics(figures)).items()]
     recalls = {round(at): recall for at, recall in curve}  # of several points in one second, the last one counts
     points += [Metric("recall_over_time", recall, start + 1000 * at, at) for at, recall in recalls.items()]
     try:
@@ -95,14 +94,16 @@ def _params(folder: RunFolder) -> dict[str, str]:
     return _with_valid_keys({name: shorten(sanitize(str(value)), 500) for name, value in params.items()})
 
 
-def _metrics(figures: Mapping[str, Any]) -> dict[str, float]:
-    """Return each finite figure by its path. The parts of an interval have the names `.low`, `.high` and `.of`."""
-    metrics: dict[str, Any] = {}
-    for path, figure in reported_figures(figures):
-        parts = figure if isinstance(figure, Mapping) else {"": figure}
-        metrics |= {".".join([*path, part]): plain_value(value) for part, value in parts.items()}
-    numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float) and isfinite(value)}
-    return _with_valid_keys({name.removesuffix(".value"): float(value) for name, value in numbers.items()})
+def _metrics(figures: Mapping[str, Any], path: str = "") -> dict[str, float]:
+    """Return each finite number by its path, such as `rates.trigram.low`. Numbers in lists are left out."""
+    metrics: dict[str, float] = {}
+    for name, figure in figures.items():
+        value = plain_value(figure)
+        if isinstance(value, Mapping):
+            metrics |= _metrics(value, f"{path}{name}.")
+        elif isinstance(value, int | float) and isfinite(value):
+            metrics[f"{path}{name}"] = float(value)
+    return metrics
 
 
 def _with_valid_keys(values: Mapping[str, Any]) -> dict[str, Any]:

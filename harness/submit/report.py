@@ -104,11 +104,11 @@ def _key_figures(run: RunFacts) -> list[KeyFigure]:
 
 def _ranking(scored: Sequence[tuple[RunFacts, Score]]) -> tuple[str, str]:
     """Return the headline and the lead on comparable runs, best first."""
-    (first, score), (second, other) = scored[:2]
+    (first, score), (second, second_score) = scored[:2]
     assert first.walk is not None and second.walk is not None
-    found = contrast(first.walk, second.walk, first.parts.whole)
-    difference, (low, high, unit), _ = found.difference
-    recalls = f"{format_score(score.recall_at_cap)} and {format_score(other.recall_at_cap)}"
+    paired = contrast(first.walk, second.walk, first.parts.whole)
+    difference, (low, high, unit), _ = paired.difference
+    recalls = f"{format_score(score.recall_at_cap)} and {format_score(second_score.recall_at_cap)}"
     if low > 0:
         headline = f"{first.spec.id} leads {len(scored)} runs with Recall@{score.cap:,} {recalls.partition(' ')[0]}"
     else:
@@ -116,7 +116,7 @@ def _ranking(scored: Sequence[tuple[RunFacts, Score]]) -> tuple[str, str]:
     lead = (
         f"{first.spec.id} ({first.summary.shown_attack}) is {format_score(difference, is_signed=True)} "
         f"{format_interval(low, high, is_signed=True)} ahead of {second.spec.id} ({second.summary.shown_attack}); "
-        f"95 % interval by {unit}, McNemar's exact test {format_p_value(found.mcnemar_p)}."
+        f"95 % interval by {unit}, McNemar's exact test {format_p_value(paired.mcnemar_p)}."
     )
     return headline, lead
 
@@ -315,9 +315,9 @@ def _differences(results: SweepResults) -> _Section:
         return _Section("", [])
     many = len(sweep_tables.places(results)) > 1
     rows = []
-    for one in results.differences:
-        name = f"{one.setting}, {sweep_tables.place_of(results, one)}" if many else one.setting
-        rows.append(ForestRow(name, one.difference, one.interval, one.is_different))
+    for compared in results.differences:
+        name = f"{compared.setting}, {sweep_tables.place_of(results, compared)}" if many else compared.setting
+        rows.append(ForestRow(name, compared.difference, compared.interval, compared.is_different))
     first = f" The first {MOST_ROWS} of {len(rows):,} are drawn." if len(rows) > MOST_ROWS else ""
     caption = f"Difference from {results.baseline}. Blue: different from 0 after Holm's correction.{first}"
     drawing = forest_panel(rows, label=f"recall minus recall of {results.baseline}")
@@ -326,26 +326,26 @@ def _differences(results: SweepResults) -> _Section:
     return _Section(sweep_tables.differences_heading(results), table, (figure,))
 
 
-def _importance(found: tuple[Importance, ...]) -> list[_Section]:
-    drawn = [one for one in found if one.factors]
-    drawings = dict(zip(map(id, drawn), draw_charts([_bars(one) for one in drawn]), strict=True))
+def _importance(importances: tuple[Importance, ...]) -> list[_Section]:
+    drawn = [shares for shares in importances if shares.factors]
+    drawings = dict(zip(map(id, drawn), draw_charts([_bars(shares) for shares in drawn]), strict=True))
     sections = []
-    for number, one in enumerate(found):
-        title = sweep_tables.importance_heading(one)
+    for number, shares in enumerate(importances):
+        title = sweep_tables.importance_heading(shares)
         figures: tuple[tuple[Markup, str], ...] = ()
-        if id(one) in drawings:
+        if id(shares) in drawings:
             caption = "Share of the explained variance of recall that is due to each factor."
-            figures = ((inline_svg(drawings[id(one)].svg, f"importance-{number}", caption), caption),)
-        sections.append(_Section(title, list(sweep_tables.importance_table(one)), figures))
+            figures = ((inline_svg(drawings[id(shares)].svg, f"importance-{number}", caption), caption),)
+        sections.append(_Section(title, list(sweep_tables.importance_table(shares)), figures))
     return sections
 
 
-def _bars(found: Importance) -> BarChart:
+def _bars(shares: Importance) -> BarChart:
     return BarChart(
         name="importance",
         title="",
         y_label="share of the explained variance",
-        labels=[factor.factor for factor in found.factors],
+        labels=[factor.factor for factor in shares.factors],
         groups=["share"],
-        values=np.array([[factor.share for factor in found.factors]], np.float64),
+        values=np.array([[factor.share for factor in shares.factors]], np.float64),
     )

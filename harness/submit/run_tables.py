@@ -53,21 +53,21 @@ def headline(facts: RunFacts) -> str:
 def cautions(facts: RunFacts) -> list[str]:
     """Return warnings about the result: the run is partial, is not over, did not finish, or is a control."""
     spec, summary = facts.spec, facts.summary
-    found = []
+    sentences = []
     if spec.is_partial:
-        found.append(
+        sentences.append(
             f"Only the first {spec.examples:,} of the round's {pluralize(spec.round_examples, 'example')} were "
             f"attacked (--limit), and the error cap is {spec.error_cap:,} in proportion. This is not a result of "
             "the round."
         )
     if not summary.status.is_over:
-        found.append(f"The run was {summary.status.words} when this was written. Its figures are not final.")
+        sentences.append(f"The run was {summary.status.words} when this was written. Its figures are not final.")
     elif summary.reason or summary.status != "finished":
         reason = f": {summary.reason}" if summary.reason else "."
-        found.append(f"The run ended {summary.status.words}{reason}")
+        sentences.append(f"The run ended {summary.status.words}{reason}")
     if summary.is_control:
-        found.append("This is a control: it measures something other than extraction and may not be submitted.")
-    return found
+        sentences.append("This is a control: it measures something other than extraction and may not be submitted.")
+    return sentences
 
 
 def results(facts: RunFacts) -> Rows:
@@ -158,14 +158,14 @@ def query_summary(facts: RunFacts) -> str:
 
 def training_summary(facts: RunFacts) -> str:
     """Return how many training rows the round has, and whether the attack read them."""
-    found = facts.parts.overlap
+    overlaps = facts.parts.overlap
     if facts.spec.round.train_prefix_file is None:
         words = "The round has no training rows."
-    elif found is None:
+    elif overlaps is None:
         words = f"The round's training rows cannot be read: {facts.parts.no_unreachable_because}"
     else:
         read = "the attack read them" if facts.read_training else "there is no record that the attack read them"
-        words = f"The round has {pluralize(found.training_rows, 'training row')}; {read}."
+        words = f"The round has {pluralize(overlaps.training_rows, 'training row')}; {read}."
     files = [f"{name} ({record.path.name})" for name, record in facts.spec.paths.items()]
     return f"{words} Files named by its parameters: {', '.join(files)}." if files else words
 
@@ -175,8 +175,8 @@ def training_overlap(facts: RunFacts) -> Rows:
 
     The kinds are defined in `harness.core.examples.Overlap`.
     """
-    found, examples = facts.parts.overlap, facts.spec.examples
-    if found is None:
+    overlaps, examples = facts.parts.overlap, facts.spec.examples
+    if overlaps is None:
         return []
 
     def share(flags: Bools | None) -> str:
@@ -186,14 +186,16 @@ def training_overlap(facts: RunFacts) -> Rows:
         return f"{count:,} of {examples:,} ({format_percent(count / examples)})"
 
     rows: Rows = [
-        ("Prefix occurs in a training row", share(found.has_known_prefix)),
-        ("… with the answer as its suffix", share(found.known_prefix_is_right)),
-        ("Suffix can be stitched from training rows", share(found.is_stitched)),
-        ("… and equals the answer: reachable without a model", share(found.is_reachable)),
+        ("Prefix occurs in a training row", share(overlaps.has_known_prefix)),
+        ("… with the answer as its suffix", share(overlaps.known_prefix_is_right)),
+        ("Suffix can be stitched from training rows", share(overlaps.is_stitched)),
+        ("… and equals the answer: reachable without a model", share(overlaps.is_reachable)),
     ]
-    if found.clusters is not None:
-        clusters = len(np.unique(found.clusters[:examples]))
-        rows.append(("Shares a cluster with a training row", f"{share(found.is_clustered)}, of {clusters:,} clusters"))
+    if overlaps.clusters is not None:
+        clusters = len(np.unique(overlaps.clusters[:examples]))
+        rows.append(
+            ("Shares a cluster with a training row", f"{share(overlaps.is_clustered)}, of {clusters:,} clusters")
+        )
     return rows
 
 

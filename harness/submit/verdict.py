@@ -65,32 +65,32 @@ def compare_submissions(submitted: SubmissionRows, produced: SubmissionRows, sco
     `scores` [rows] are the scores of the produced rows, or None if they are unknown. They decide whether rows that
     moved had equal scores.
     """
-    rows, other = _row_numbers(submitted, produced)
-    shared = min(len(rows), len(other))
-    is_equal = rows[:shared] == other[:shared]
+    rows, produced_rows = _row_numbers(submitted, produced)
+    shared = min(len(rows), len(produced_rows))
+    is_equal = rows[:shared] == produced_rows[:shared]
     first = None
     if not is_equal.all():
         first = int(np.argmin(is_equal)) + 1
-    elif len(rows) != len(other):
+    elif len(rows) != len(produced_rows):
         first = shared + 1
-    distinct = int(max(rows.max(initial=-1), other.max(initial=-1))) + 1
-    in_both = int(np.minimum(*(np.bincount(numbers, minlength=distinct) for numbers in (rows, other))).sum())
-    only_submitted, only_produced = len(rows) - in_both, len(other) - in_both
+    distinct = int(max(rows.max(initial=-1), produced_rows.max(initial=-1))) + 1
+    in_both = int(np.minimum(*(np.bincount(numbers, minlength=distinct) for numbers in (rows, produced_rows))).sum())
+    only_submitted, only_produced = len(rows) - in_both, len(produced_rows) - in_both
     likeness = Likeness.DIFFERENT
     if first is None:
         likeness = Likeness.IDENTICAL
-    elif not only_submitted and not only_produced and _is_ordered_by(scores, rows, other):
+    elif not only_submitted and not only_produced and _is_ordered_by(scores, rows, produced_rows):
         likeness = Likeness.TIES
     elsewhere = in_both - int(is_equal.sum())
-    return Agreement(likeness, len(rows), len(other), only_submitted, only_produced, elsewhere, first)
+    return Agreement(likeness, len(rows), len(produced_rows), only_submitted, only_produced, elsewhere, first)
 
 
-def _is_ordered_by(scores: Floats | None, rows: Ints, other: Ints) -> bool:
-    """Return True if the submitted `rows` descend by the `scores` of the equal rows in `other`."""
+def _is_ordered_by(scores: Floats | None, rows: Ints, produced_rows: Ints) -> bool:
+    """Return True if the submitted `rows` descend by the `scores` of the equal rows in `produced_rows`."""
     if scores is None or np.isnan(scores).any():
         return False
-    score_of_row = np.full(int(other.max(initial=-1)) + 1, -np.inf)
-    np.maximum.at(score_of_row, other, scores)
+    score_of_row = np.full(int(produced_rows.max(initial=-1)) + 1, -np.inf)
+    np.maximum.at(score_of_row, produced_rows, scores)
     in_submitted_order = score_of_row[rows]
     return bool((in_submitted_order[1:] <= in_submitted_order[:-1]).all())
 

@@ -43,8 +43,7 @@ def test_a_redacted_audit_is_logged_to_mlflow_without_text(machine: Machine) -> 
         run = client.get_run(machine.json("export", "latest", "--mlflow", uri, "--redact")["mlflow_run"])
     assert run.data.params["targets"] == "demo-tiny" and run.data.tags["harness.status"] == "finished"
     assert run.data.metrics["sequences"] == findings["sequences"]
-    rate = run.data.metrics["demo-tiny_50_tokens_top_k_mean_ESP"]
-    assert rate == pytest.approx(findings["esp"]["top_k"]["mean"])
+    assert run.data.metrics["esp.top_k.mean"] == pytest.approx(findings["esp"]["top_k"]["mean"])
     artifacts = Path(run.info.artifact_uri) / "audit"
     assert {"README.md", "findings.json", "index.html"} <= {path.name for path in artifacts.iterdir()}
     matches = pyarrow.parquet.read_table(machine.folder / "out" / "tables" / "matches.parquet")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.submit.mlflow_export import _metrics, require_mlflow
+from harness.submit.mlflow_export import _metrics, _with_valid_keys, require_mlflow
 from tests.completions_server import Reply, completions_server
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_json import check
@@ -91,11 +91,12 @@ def test_every_finite_figure_gets_a_key_that_mlflow_accepts() -> None:
     rates = {"trigram": {"value": np.float64(0.4), "low": 0.3, "high": 0.5, "of": 10}, "p > 0.5": 0.25}
     odd = {"a b": 1, "a/b": 2, "": 3, "..": 4, "x" * 300: 5}
     other = {"is_complete": True, "unknown": None, "infinite": float("inf"), "model": "demo", "numbers": [1, 2, 3]}
-    assert _metrics({"rates": rates, **odd, **other}) == {
-        "rates.trigram": 0.4,
+    assert _with_valid_keys(_metrics({"rates": rates, **odd, **other})) == {
+        "rates.trigram.value": 0.4,
         "rates.trigram.low": 0.3,
         "rates.trigram.high": 0.5,
         "rates.trigram.of": 10.0,
+        "rates.p_0.5": 0.25,
         "a_b": 1.0,
         "a_b_": 2.0,
         "_": 3.0,
