@@ -5,10 +5,10 @@ import json
 import shutil
 import time
 from bisect import bisect_right
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from harness.core.calibration import BudgetMachine, TimeScale, budget_text
 from harness.core.errors import HarnessError
@@ -39,25 +39,11 @@ RecordState = list[list[int] | None]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run at one moment. An audit has the `attack` "audit NAME" and its subject as `round`.
-
-    kind: `attack` or `audit`. recall_at_cap: from the scorecard, else from the running curve; None if the round is
-    blind or nothing is scored yet. exact_at_1: share of examples whose first row is correct. any_of_n: share of
-    examples with any correct guess, an upper bound for every order. figures: current figures of an audit by name.
-    guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of the remaining work.
-    eta_basis: what eta_s rests on. stages: those that have begun or were announced, in order. in_force: the sandbox as
-    it was applied. refused: number of refusals by what was refused. network: what the job was allowed. device: the
-    device that the job holds. budget_machine: the machine in whose standard seconds elapsed_s and budget_s are, None
-    for wall seconds. wall_s: the wall seconds of elapsed_s. speed: seconds charged per wall second. parent: id of its
-    tuning, or name of its group. changed: the parameters that are not the attack's defaults, the seed if it is not 0,
-    and the reference model if it is not the attack's. trend: recall at equally spaced moments of the run so far, the
-    last one now; in a blind round the number of guesses, relative to now. queue_position, queue_length: place in the
-    queue for a device, from 1, and the number of waiting runs. waits_for: the run that holds the device.
-    wait_at_most_s: the longest wait. The last four are None for a run that does not wait, or if they are unknown.
-    """
+    """One run at one moment. The `attack` of an audit is "audit NAME", and its subject is the `round`."""
 
     id: str
     kind: str
+    """`attack` or `audit`."""
     status: Status
     reason: str
     attack: str
@@ -68,41 +54,64 @@ class RunSummary:
     is_partial: bool
     error_cap: int
     recall_at_cap: float | None
+    """From the scorecard, or else from the running curve; None if the round is blind or nothing is scored yet."""
     recall_interval: tuple[float, float] | None
     recall_interval_unit: str | None
     exact_at_1: float | None
+    """Share of examples whose first row is correct."""
     any_of_n: float | None
+    """Share of examples with any correct guess, an upper bound for every order."""
     figures: dict[str, float | None]
+    """Current figures of an audit by name."""
     guesses: int
+    """Committed rows."""
     rows: int | None
+    """Rows of the submission."""
     rows_left_out: int | None
     elapsed_s: float
     budget_s: float
     progress: float | None
+    """0 to 1; None before work is announced."""
     eta_s: float | None
+    """Seconds of the remaining work."""
     created_at: float
     directory: str
     submission: str | None
     device: str | None
+    """The device that the job holds."""
     sandbox: str | None
     in_force: dict[str, Any] | None
+    """The sandbox as it was applied."""
     refused: dict[str, int]
+    """Number of refusals by what was refused."""
     network: str
+    """The network access that the job was allowed."""
     note: str
     tags: tuple[str, ...]
     parent: str | None
+    """Id of its tuning or sweep, or name of its group."""
     changed: dict[str, Any]
+    """Parameters and seed that are not the defaults, and the reference model if it is not the attack's."""
     trend: tuple[float, ...]
+    """Recall at equally spaced moments of the run so far, the last one now; number of guesses in a blind round,
+    relative to now.
+    """
     queue_position: int | None = None
+    """Place in the queue for a device, from 1; None for a run that does not wait."""
     queue_length: int | None = None
     waits_for: str | None = None
+    """The run that holds the device; None if it is unknown."""
     wait_at_most_s: float | None = None
     eta_basis: EtaBasis | None = None
     stages: tuple[StageWork, ...] = ()
+    """The stages that have begun or were announced, in order."""
     step: str = ""
     budget_machine: BudgetMachine | None = None
+    """The machine in whose standard seconds elapsed_s and budget_s are; None for wall seconds."""
     wall_s: float = 0.0
+    """The wall seconds of elapsed_s."""
     speed: float = 1.0
+    """Seconds charged per wall second."""
 
     @property
     def shown_attack(self) -> str:
@@ -167,8 +176,11 @@ class RunSummary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for JSON."""
-        machine = None if self.budget_machine is None else self.budget_machine.model_dump()
-        return asdict(self) | {"budget_machine": machine}
+        fields: dict[str, Any] = _SUMMARY.dump_python(self, mode="json")
+        return fields
+
+
+_SUMMARY = TypeAdapter(RunSummary)
 
 
 def run_status(folder: RunFolder) -> Status:
@@ -314,18 +326,13 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
         cache = json.loads(folder.summary.read_bytes())
         if cache["state"] != state:
             return None
-        fields = cache["summary"]
-        interval = fields["recall_interval"]
-        # The directory of the runs may have been moved.
-        current = {"directory": str(folder.path), "submission": fields["submission"] and str(folder.submission)}
-        # A change of the tags changes no file of the record.
-        current |= {"tags": tags_of(folder), "trend": tuple(fields["trend"]), "status": Status(fields["status"])}
-        if (machine := fields["budget_machine"]) is not None:
-            current["budget_machine"] = BudgetMachine.model_validate(machine)
-        current |= {"stages": tuple(StageWork(**stage) for stage in fields["stages"])}
-        return RunSummary(**fields | current | {"recall_interval": None if interval is None else tuple(interval)})
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        # The directory of the runs may have been moved, and a change of the tags changes no file of the record.
+        submission = None if cache["summary"]["submission"] is None else str(folder.submission)
+        current = {"directory": "", "submission": None, "tags": ()}
+        summary = _SUMMARY.validate_python(cache["summary"] | current)
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
+    return replace(summary, directory=str(folder.path), submission=submission, tags=tags_of(folder))
 
 
 def _read_store(folder: RunFolder, spec: JobSpec, *, is_running: bool) -> _Stored:
