@@ -22,10 +22,10 @@ from harness.core.files import try_lock
 from harness.core.times import format_duration
 from harness.engine.resolving import weight_count
 from harness.plugins.discovery import attack_named
+from harness.runs.facts import failure_text, score_text
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
-from harness.runs.summary_text import failure_text, score_text
 from harness.sweeps.baseline import setting_named
 from harness.sweeps.estimates import estimate, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file

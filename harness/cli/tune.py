@@ -32,11 +32,11 @@ from harness.core.times import format_duration
 from harness.plugins.discovery import attack_named
 from harness.plugins.parameter_space import Span, settings_of, space_of
 from harness.plugins.schema import fetch_schema
+from harness.runs.facts import failure_text
 from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
-from harness.runs.summary_text import failure_text
 from harness.runs.tuning import TUNINGS, Tried, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
 from harness.sweeps.running import PlannedRun
 

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from harness.analysis import comparison_tables
 from harness.analysis.comparison import Comparison, compare_runs, require_one_round
 from harness.core.errors import HarnessError
-from harness.core.text import NO_VALUE, format_interval, format_score
+from harness.core.text import NO_VALUE
 from harness.figures.curves import history_panel, recall_panel
 from harness.figures.palette import numbered
 from harness.runs.folder import RunFolder
@@ -58,16 +58,11 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
 
 def _scores(runs: Sequence[RunFacts]) -> Rows:
     """Return a header and one row per run."""
-    cap = runs[0].spec.round.error_cap
-    recall_names = (f"Recall@{cap:,}", f"Precision@{cap:,}", "exact@1", "Upper bound (any guess)")
-    rows: Rows = [("Run", "Attack", "Status", *recall_names, "Rows", "Time")]
+    labels = next((tuple(fact.label for fact in run.scores) for run in runs if run.scores), ())
+    rows: Rows = [("Run", "Attack", "Status", *labels, "Rows", "Time")]
     for run in runs:
-        summary, score = run.summary, run.score
-        figures: tuple[str, ...] = ("blind", NO_VALUE, NO_VALUE, NO_VALUE)
-        if score is not None:
-            recall = f"{format_score(score.recall_at_cap)} {format_interval(score.interval.low, score.interval.high)}"
-            others = (score.precision_at_cap, run.exact_at_1, run.any_guess_correct)
-            figures = (recall, *map(format_score, others))
+        summary = run.summary
+        figures = tuple(fact.text or NO_VALUE for fact in run.scores)
         status = summary.status.words
         if run.spec.is_partial:
             status += f", partial: {run.spec.examples:,} examples, cap {run.spec.error_cap:,}"

@@ -75,17 +75,14 @@ def _key_figures(run: RunFacts) -> list[KeyFigure]:
             KeyFigure("Examples attacked", f"{run.spec.examples:,}"),
             time,
         ]
-    return [
-        KeyFigure(
-            f"Recall@{score.cap:,}",
-            format_score(score.recall_at_cap),
-            f"{format_interval(score.interval.low, score.interval.high)}, {score.solved:,} of {score.examples:,}",
-        ),
-        KeyFigure(f"Precision@{score.cap:,}", format_score(score.precision_at_cap), f"{score.rows_read:,} rows read"),
-        KeyFigure("exact@1", format_score(run.exact_at_1), "first row of each example"),
-        KeyFigure("Upper bound (any guess)", format_score(run.any_guess_correct), "which no order can exceed"),
-        time,
-    ]
+    notes = {
+        "recall": f"{format_interval(score.interval.low, score.interval.high)}, {score.solved:,} of {score.examples:,}",
+        "precision": f"{score.rows_read:,} rows read",
+        "exact_at_1": "first row of each example",
+        "any_of_n": "which no order can exceed",
+    }
+    figures = [KeyFigure(fact.label, format_score(fact.value), notes[fact.key]) for fact in run.scores]
+    return [*figures, time]
 
 
 def _ranking(scored: Sequence[tuple[RunFacts, Score]]) -> tuple[str, str]:
