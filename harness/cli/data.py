@@ -92,7 +92,7 @@ def show_status(
     round_: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ROUND]",
+            metavar="ROUND",
             help="Name of a shipped round, or a TOML file.  [default: all shipped rounds]",
             autocompletion=round_names,
             show_default=False,

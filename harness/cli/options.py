@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -98,6 +98,8 @@ class RunOptions:
 @dataclass(frozen=True)
 class DeviceOptions:
     """The options for loading a model: device, precision and threads."""
+
+    group: ClassVar[str] = "Device"
 
     device: Device = "auto"
     dtype: Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")] = "auto"

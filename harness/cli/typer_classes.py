@@ -1,9 +1,9 @@
 """Typer's classes as all commands use them: common options, classes of options, and the layout of help texts."""
 
-import dataclasses
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from harness.cli import output
+from harness.cli.option_classes import OptionClass, option_class
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
@@ -63,6 +64,7 @@ def _common_options() -> list[Any]:
 _COMMON_OPTIONS = _common_options()
 _COMMON_NAMES = frozenset({"help", *(option.name for option in _COMMON_OPTIONS)})
 _METAVARS = {int: "N", float: "NUMBER"}
+_RANGE = re.compile(r"\bx>=(?P<least>[\d.]+)|\b(?P<low>[\d.]+)<=x<=(?P<most>[\d.]+)")
 
 
 def is_given(context: Any, name: str) -> bool:
@@ -85,8 +87,9 @@ class _WithCommonOptions:
         return [piece.translate({ord("{"): "", ord("}"): ""}) for piece in pieces]
 
     def help_sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-        """Return the names and the help texts of arguments, options and common options."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Common options": []}
+        """Return the names and the help texts of arguments, of each group of options, and of common options."""
+        groups = dict.fromkeys(getattr(parameter, "rich_help_panel", None) or "Options" for parameter in self.params)
+        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *groups, "Common options")}
         for parameter in self.get_params(ctx):
             type_ = parameter.type_descriptor
             if parameter.metavar is None and not type_.is_choice:
@@ -97,12 +100,18 @@ class _WithCommonOptions:
                 # The type of an argument says nothing that its help does not say.
                 sections["Arguments"].append((parameter.metavar, record[1]))
             else:
-                is_common = parameter.name in _COMMON_NAMES
-                sections["Common options" if is_common else "Options"].append(record)
+                group = "Common options" if parameter.name in _COMMON_NAMES else parameter.rich_help_panel or "Options"
+                sections[group].append((record[0], _RANGE.sub(_range_in_words, record[1])))
         return sections
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_sections(formatter, self.help_sections(ctx))
+
+
+def _range_in_words(match: re.Match[str]) -> str:
+    """Return the range of a number, which Typer writes as `x>=1` or `1<=x<=1000`, in words."""
+    least, most = match["least"] or match["low"], match["most"]
+    return f"at least {least}" if most is None else f"{least} to {most}"
 
 
 def _write_sections(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
@@ -132,16 +141,14 @@ class HarnessGroup(_WithCommonOptions, TyperGroup):
             panels[panel].append((name.ljust(width), summary_of(command)))
         _write_sections(formatter, panels)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments. An option of the group, such as `--json`, may not precede the name of a command."""
-        rest = super().parse_args(ctx, args)
-        command = next(iter(ctx._protected_args), None)
-        for parameter in self.params if command and ctx.parent else ():
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command. An option of the group, such as `--json`, may not precede its name."""
+        for parameter in self.params if ctx.parent else ():
             if is_given(ctx, parameter.name):
                 option = parameter.opts[0]
-                sentence = f"write it after the command: {ctx.command_path} {command} {option}"
+                sentence = f"write it after the command: {ctx.command_path} {args[0]} {option}"
                 raise typer.BadParameter(sentence, ctx=ctx, param_hint=option)
-        return rest
+        return super().resolve_command(ctx, args)
 
 
 class GroupWithDefault(HarnessGroup):
@@ -173,7 +180,7 @@ class CommandLine(typer.Typer):
     def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunction], CommandFunction]:
         """Return a decorator that adds a function as a command.
 
-        A parameter whose type is a dataclass becomes one option per field of the dataclass.
+        A parameter whose type is a dataclass or a class of audit options becomes one option per field of the class.
         """
         add = super().command(name, cls=HarnessCommand, **settings)
 
@@ -185,21 +192,22 @@ class CommandLine(typer.Typer):
 
 
 def one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with each parameter that is a dataclass replaced by the dataclass's fields."""
+    """Return the function with each parameter that is a class of options replaced by one parameter per field."""
     parameters: list[inspect.Parameter] = []
-    classes: dict[str, Any] = {}
+    classes: dict[str, OptionClass] = {}
     for parameter in inspect.signature(function).parameters.values():
-        if dataclasses.is_dataclass(parameter.annotation):
-            classes[parameter.name] = parameter.annotation
-            parameters += inspect.signature(classes[parameter.name]).parameters.values()
-        else:
+        options = option_class(parameter.annotation)
+        if options is None:
             parameters.append(parameter)
+        else:
+            classes[parameter.name] = options
+            parameters += options.parameters
 
     @functools.wraps(function)
-    def command(**given: Any) -> None:
+    def command(**values: Any) -> None:
         for name, options in classes.items():
-            given[name] = options(**{field.name: given.pop(field.name) for field in dataclasses.fields(options)})
-        function(**given)
+            values[name] = options.make({field.name: values.pop(field.name) for field in options.parameters})
+        function(**values)
 
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ class RunColumn:
     is_right: bool = False
     """True if the text is aligned at the right."""
     sort_key: Callable[[RunSummary], Any] | None = None
-    """What the screen sorts by; None if it cannot sort by this column."""
+    """Returns what the screen sorts by; None if it cannot sort by this column."""
     is_descending: bool = False
     """True if the highest value comes first."""
     priority: int = 1

@@ -20,7 +20,7 @@ _WORK_CELLS = 6
 STATUS_CELLS = 29
 """The width to which a column of statuses may shrink: that of `━━━─── 100% ETA about 11:05:00`."""
 _SHOWN = [column for column in COLUMNS if column.priority == 1]
-_SORTED = {column.title: column for column in COLUMNS if column.sort_key is not None}
+_SORTED = {column.title: (column.sort_key, column.is_descending) for column in COLUMNS if column.sort_key is not None}
 """The columns that the list can be sorted by; runs with equal values are listed newest first."""
 NEWEST_FIRST = "started"
 _WIDTHS: dict[str, dict[str, Any]] = {
@@ -50,7 +50,7 @@ class ListState:
     @property
     def is_descending(self) -> bool:
         """True if the highest value comes first."""
-        return _SORTED[self.sort_key].is_descending
+        return _SORTED[self.sort_key][1]
 
     def sorted_next(self) -> "ListState":
         """Return the state with the next order."""
@@ -69,7 +69,7 @@ class RunRows(NamedTuple):
 def list_rows(runs: Sequence[RunSummary], unreadable: Mapping[str, str], state: ListState) -> RunRows:
     """Return the table of the attack runs that match, newest first unless sorted, with a heading for each group."""
     matching = [run for run in runs if matches(run, state)]
-    matching.sort(key=_SORTED[state.sort_key].sort_key, reverse=state.is_descending)
+    matching.sort(key=_SORTED[state.sort_key][0], reverse=state.is_descending)
     scale = max([0.05, *(_highest(run) for run in matching)])
     rows = [row for group in _groups(matching, state) for row in _rows_of(group, state, scale)]
     if not state.query:

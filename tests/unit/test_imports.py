@@ -56,14 +56,14 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.jobs.attack.worker", HEAVY | {"harness.runs", "harness.audits", "psutil", "typer"}),
         ("harness.jobs.attack.supervised", HEAVY | {"harness.worker", "rich", "typer"}),
         (
-            "harness.audits.sequence.audit, harness.audits.sequence.inputs, harness.cli.audit_sequence",
+            "harness.audits.sequence.audit, harness.audits.sequence.inputs",
             HEAVY | {"pyarrow", "scipy", "httpx", "tokenizers"},
         ),
         (
             "harness.audits.entities.audit, harness.audits.entities.inputs",
             HEAVY | {"scipy", "statsmodels", "tokenizers"},
         ),
-        ("harness.audits.leakage.audit, harness.audits.leakage.inputs, harness.cli.audit_leakage", HEAVY),
+        ("harness.audits.leakage.audit, harness.audits.leakage.inputs", HEAVY),
         ("harness.cli.occurrences", HEAVY | {"infini_gram", "pyarrow", "tokenizers", "huggingface_hub"}),
         ("harness.demo.names, tests.demo_target.corpus", HEAVY | {"harness.engine"}),
         ("harness.engine, harness.bench, harness.cli.bench", HEAVY),

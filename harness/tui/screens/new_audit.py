@@ -2,21 +2,10 @@
 
 from textual.content import Content
 
-from harness.core.errors import HarnessError
+from harness.audits.registry import AUDITS
 from harness.tui.form import Form, audit_form
 from harness.tui.form_history import load_values
 from harness.tui.screens.start import Sources, StartScreen
-from harness.tui.subprocesses import run_command
-
-AUDITS = {
-    "sequence": "Was this corpus in the training data?",
-    "leakage": "How likely is each sequence to leak?",
-    "book": "How much of a long text can be extracted?",
-    "compare": "Did memorization change between targets?",
-    "membership": "Can members be told from non-members?",
-    "entities": "Does a NER model know the names that it was trained on?",
-}
-"""Each audit and the question that it answers."""
 
 
 class NewAuditScreen(StartScreen):
@@ -29,14 +18,11 @@ class NewAuditScreen(StartScreen):
 
     def heading(self) -> Content:
         """Return the audit's name and its question."""
-        return Content.assemble((f"New audit · {self._audit}  ", "bold"), AUDITS[self._audit])
+        return Content.assemble((f"New audit · {self._audit}  ", "bold"), AUDITS[self._audit].question)
 
     def load(self, *, is_retry: bool) -> tuple[Form, Sources]:
-        """Return the form of the command's options."""
-        answer = run_command(["audit", "options", self._audit], on_progress=lambda line: None)
-        if answer is None:
-            raise HarnessError("the options of the audit could not be read.")
-        form = audit_form(answer)
+        """Return the form of the audit's options."""
+        form = audit_form(self._audit)
         defaults = {field.key: field.default or "" for field in form.fields}
         here = {"--round": self._round_name} if "--round" in defaults else {}
         sources = [("the defaults, on the chosen round", defaults | here)]
