@@ -11,9 +11,9 @@ from harness.notebook.starting import run
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.parameters import parameters_in
 from harness.plugins.schema import fetch_schema
+from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
-from harness.runs.summary import nondeterminism_reasons
 
 
 def check_attack(

@@ -4,21 +4,24 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.records import noun_of_parent
 from harness.core.calibration import duration_in
-from harness.core.spec import JobSpec
+from harness.core.errors import HarnessError
+from harness.core.spec import JobSpec, TargetRecord
 from harness.core.text import format_number
 from harness.jobs.attack.record import loaded_model
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameters import settings_from
-from harness.runs.facts import facts_about
+from harness.runs.facts import facts_about, nondeterminism_reasons
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
-from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
+from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
 from harness.sandbox.applied import AppliedSandbox
 from harness.sandbox.refusals import Refusal, describe_refusals
@@ -168,3 +171,40 @@ def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
 
 def _nondeterminism(folder: RunFolder) -> list[str]:
     return nondeterminism_reasons(folder) if folder.store.exists() else []
+
+
+MOST_CANDIDATES = 50
+"""Candidates beyond the best ones are not scored: nobody reads them token by token."""
+
+
+def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
+    """Return the probabilities of the answer's tokens (null in a blind round) and of each of the first candidates.
+
+    The model is the run's, in float32 on a CPU, so that the result is the same on every machine. Raises HarnessError if
+    the run used no target, or if its weights are not there any more.
+    """
+    spec = folder.attack_spec()
+    if not spec.targets:
+        raise HarnessError(f"{spec.attack.name} does not use a target, so tokens have no probability.")
+    suffixes = [candidate.suffix for candidate in example.candidates[:MOST_CANDIDATES]]
+    if example.answer is not None:
+        suffixes.append(example.answer)
+    if not suffixes:
+        return {"answer": None, "candidates": []}
+    rows = np.stack(suffixes)
+    target = _loaded(spec.targets[0], rows.shape[1], spec.round.vocabulary)
+    logprobs = target.score(np.repeat(example.prefix[None], len(rows), axis=0), rows).token_logprobs
+    found = np.exp(logprobs).round(6).tolist()
+    answer = found.pop() if example.answer is not None else None
+    return {"answer": answer, "candidates": found}
+
+
+def _loaded(record: TargetRecord, length: int, vocabulary: int) -> Any:
+    if not record.path.exists():
+        raise HarnessError(f"{record.path}: the target of the run is not there any more.")
+    # It loads torch.
+    from harness.engine.loading import load_target
+
+    return load_target(
+        record.path, device="cpu", dtype="float32", threads=record.threads, suffix_length=length, vocabulary=vocabulary
+    )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Force, Json, Redact, Run, check_output_file, write_output
-from harness.cli.output import print_json, say
+from harness.cli.options import Force, Json, Redact, Run, Runs, check_output_file, write_output
+from harness.cli.output import print_json, sanitize, say
 from harness.core.errors import UsageError
 from harness.core.submission import write_submission
 from harness.jobs.attack.results import every_guess, submission_now
@@ -140,3 +140,29 @@ def _write_audit(folder: RunFolder, artifacts: Path, *, redact: bool) -> "Mlflow
     write_audit(artifacts / AUDIT_FOLDER, findings, header)
     with AuditReader(folder.store) as reader:
         return audit_record(folder, header, findings, reader.newest_figures())
+
+
+def report(
+    runs: Runs,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The .html file to write.", show_default=True)
+    ] = Path("report.html"),
+    redact: Redact = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write an HTML page about one or several runs.
+
+    The page holds scores, curves, a comparison and examples, and needs no other file.
+    """
+    from harness.submit.report import report_page
+
+    if out.suffix != ".html":
+        raise UsageError(f"{out}: a report is an .html file. Choose another name.")
+    check_output_file(out, force=force)
+    folders = [run_folder(name) for name in runs]
+    write_output(out, report_page(folders, redact=redact))
+    if json:
+        print_json({"path": str(out.absolute()), "runs": [folder.id for folder in folders]})
+    else:
+        print(sanitize(str(out)))

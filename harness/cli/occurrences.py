@@ -12,8 +12,7 @@ import typer
 from harness.cli.completion import run_names
 from harness.cli.occurrence_sources import SourceOptions, read_generations
 from harness.cli.options import Force, Json, TextOptions, check_output_file, round_option, write_output
-from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
-from harness.cli.progress import ProgressBars
+from harness.cli.output import ProgressBars, align_columns, pluralize, print_json, sanitize, say
 from harness.core.errors import HarnessError, UsageError
 from harness.core.findings import FoundTable
 from harness.core.redaction import redact_suffix

@@ -18,10 +18,9 @@ from harness.notebook.scores import Score
 from harness.runs.columns import COLUMNS
 from harness.runs.facts import facts_about, failure_text, status_line
 from harness.runs.folder import RunFolder, run_folder
-from harness.runs.launch import stop_run
+from harness.runs.launch import run_subcommand, stop_run
 from harness.runs.listing import matching_summaries
 from harness.runs.status import Status
-from harness.runs.subcommand import run_subcommand
 from harness.runs.summary import RunSummary, run_status, run_summary
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from harness.notebook.progress import ProgressLine
 from harness.notebook.runs import Run
 from harness.plugins.discovery import attack_named
 from harness.plugins.parameters import settings_from
-from harness.runs.subcommand import run_subcommand
+from harness.runs.launch import run_subcommand
 
 
 def run(

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from harness.core.text import format_number, format_score, pluralize, sanitize, shorten
 from harness.core.times import date_and_time
+from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary
+from harness.runs.summary import RunSummary, run_status
 
 _FIGURES_IN_A_LINE = 2
 _LOG_END_BYTES = 8 << 10
@@ -81,6 +83,29 @@ def score_facts(
 def recall_label(cap: int) -> str:
     """Return the name of the recall at an error cap, such as `Recall@100`; `Recall` if the cap is 0."""
     return f"Recall@{cap:,}" if cap else "Recall"
+
+
+def nondeterminism_reasons(folder: RunFolder) -> list[str]:
+    """Return why a second run may not give the same submission bytes; empty if it should.
+
+    Raises HarnessError if the record cannot be read.
+    """
+    with as_harness_error(folder.path), RunReader(folder.store) as reader:
+        events = reader.events()
+    status = run_status(folder)
+    reasons = []
+    if status in (Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST):
+        reasons.append(f"it ended {status.words}")
+    if folder.spec().network == "endpoint":
+        reasons.append("an endpoint may answer differently")
+    if any(name == "worker_read_clock" for _, _, name, _ in events):
+        reasons.append("the attack read the clock")
+    if any(name == "device" and detail.get("is_mixed") for _, _, name, detail in events):
+        reasons.append("its devices are of different models")
+    used = [detail for _, _, name, detail in events if name == "execution"]
+    if any(detail != used[0] for detail in used[1:]):
+        reasons.append("it was resumed with other versions or on another machine")
+    return reasons
 
 
 def status_line(summary: RunSummary) -> str:

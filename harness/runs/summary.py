@@ -20,13 +20,12 @@ from harness.plugins.parameters import settings_from
 from harness.runs.calibration import time_scale
 from harness.runs.errors import as_harness_error
 from harness.runs.eta import EtaBasis, eta_of, progress_of
-from harness.runs.folder import RunFolder
+from harness.runs.folder import RunFolder, tags_of
 from harness.runs.job_record import Counts, job_record
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
 from harness.runs.reader import LedgerEntry, Point, RunReader, StageWork
 from harness.runs.status import Status, derived_status
-from harness.runs.tags import tags_of
 
 TREND_VALUES = 16
 _SAMPLED_POINTS = 256
@@ -220,29 +219,6 @@ def record_state(folder: RunFolder) -> RecordState:
         except OSError:
             state.append(None)
     return state
-
-
-def nondeterminism_reasons(folder: RunFolder) -> list[str]:
-    """Return why a second run may not give the same submission bytes; empty if it should.
-
-    Raises HarnessError if the record cannot be read.
-    """
-    with as_harness_error(folder.path), RunReader(folder.store) as reader:
-        events = reader.events()
-    status = run_status(folder)
-    reasons = []
-    if status in (Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST):
-        reasons.append(f"it ended {status.words}")
-    if folder.spec().network == "endpoint":
-        reasons.append("an endpoint may answer differently")
-    if any(name == "worker_read_clock" for _, _, name, _ in events):
-        reasons.append("the attack read the clock")
-    if any(name == "device" and detail.get("is_mixed") for _, _, name, detail in events):
-        reasons.append("its devices are of different models")
-    used = [detail for _, _, name, detail in events if name == "execution"]
-    if any(detail != used[0] for detail in used[1:]):
-        reasons.append("it was resumed with other versions or on another machine")
-    return reasons
 
 
 def execution_record(spec: JobSpec) -> dict[str, Any]:

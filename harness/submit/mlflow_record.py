@@ -18,9 +18,8 @@ from harness.core.submission import write_submission
 from harness.core.text import json_value, plain_value, sanitize, shorten
 from harness.jobs.attack.results import scorecard_text
 from harness.jobs.audit.reader import AuditFigure
-from harness.runs.folder import RunFolder
+from harness.runs.folder import RunFolder, tags_of
 from harness.runs.status import Status
-from harness.runs.tags import tags_of
 from harness.submit.audit_page import AuditHeader
 from harness.submit.audit_tables import reported_figures
 from harness.submit.run_facts import RunFacts

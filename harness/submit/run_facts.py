@@ -21,10 +21,10 @@ from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
 from harness.runs.calibration import time_scale
 from harness.runs.errors import as_harness_error
-from harness.runs.facts import Fact, score_facts
+from harness.runs.facts import Fact, nondeterminism_reasons, score_facts
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader, StageWork
-from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
+from harness.runs.summary import RunSummary, run_summary
 
 _MAX_POINTS = 200
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
-from harness.runs.disk import DiskFull
+from harness.runs.machine import DiskFull
 from harness.runs.reader import LedgerEntry
 from harness.runs.store import RunStore
 

@@ -30,7 +30,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         (
             "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
             "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard, harness.cli.export, "
-            "harness.cli.sweep_show",
+            "harness.cli.parents",
             HEAVY,
         ),
         ("harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch", HEAVY),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.runs.tags import add_tags
+from harness.runs.folder import add_tags
 from harness.submit.mlflow_export import require_mlflow, shown_uri
 from tests.completions_server import Reply, completions_server
 from tests.unit.cli.command_line import CommandLine
