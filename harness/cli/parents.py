@@ -164,18 +164,13 @@ def print_tunings(*, json: bool) -> None:
         say("no tunings yet. `harness tune ATTACK` starts one.")
 
 
-def recall_text(recall: float | None) -> str:
-    """Return a recall with three digits, or a dash."""
-    return format_score(recall)
-
-
 def _row(setting: Setting, folds: tuple[str, ...]) -> tuple[str, ...]:
     """Return the values of a setting, its recall on each fold (empty if it was not tried there), and their mean."""
-    recalls = {run.fold: recall_text(run.recall) for run in setting.runs}
+    recalls = {run.fold: format_score(run.recall) for run in setting.runs}
     return (
         *(sanitize(str(value)) for value in setting.params.values()),
         *(recalls.get(fold, "") for fold in folds),
-        recall_text(setting.recall),
+        format_score(setting.recall),
     )
 
 

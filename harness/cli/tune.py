@@ -32,9 +32,10 @@ from harness.cli.options import (
     usage_errors,
 )
 from harness.cli.output import sanitize, say
-from harness.cli.parents import print_tuning, print_tunings, recall_text
+from harness.cli.parents import print_tuning, print_tunings
 from harness.cli.resolving import current_weights, resolve_run
 from harness.core.errors import HarnessError
+from harness.core.text import format_score
 from harness.core.times import format_duration
 from harness.plugins.discovery import attack_named
 from harness.plugins.parameter_space import Span, settings_of, space_of
@@ -214,7 +215,7 @@ def _run_until(
                     continue
                 left = format_duration((time.monotonic() - began_at) / (done - first) * (runs - done))
                 settings = sanitize(" ".join(settings_of(space, one.spec.params)))
-                recall = recall_text(next(run.recall for run in runs_of(tuning.id) if run.folder.id == ended.run))
+                recall = format_score(next(run.recall for run in runs_of(tuning.id) if run.folder.id == ended.run))
                 line = f"{done} of {runs}: {settings} · {one.fold} · recall {recall} · {ended.run}"
                 say(line + (f" · about {left} left" if done < runs else ""))
                 if failure := failure_of(ended.run):

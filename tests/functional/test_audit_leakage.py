@@ -61,18 +61,3 @@ def test_pairs_in_a_file_are_measured_and_bad_input_is_refused(machine: Machine)
         (("--corpus", "pairs.npz"), 2, "--corpus and --tagger must be given together"),
     ):
         assert sentence in machine.run("audit", "leakage", *arguments, code=code).stderr
-
-
-def test_an_audit_of_an_earlier_version_is_still_shown(machine: Machine) -> None:
-    rows = np.random.default_rng(0).integers(1, 384, (6, 54))
-    np.savez(machine.folder / "pairs.npz", prefixes=rows[:, :50], suffixes=rows[:, 50:])
-    options = ("--target", "demo-tiny", "--inexact", "0", "--near", "0", "--threads", "1")
-    found = machine.json("audit", "leakage", "pairs.npz", *options)
-    (spec_file,) = machine.folder.rglob("spec.json")
-    spec = json.loads(spec_file.read_text())
-    spec["tables"] = [table for table in spec["tables"] if table["name"] != "near"]
-    for name in ("near", "edits", "beams"):
-        del spec["params"][name]
-    spec_file.chmod(0o644)
-    spec_file.write_text(json.dumps(spec))
-    assert machine.json("audit", "show", "latest") == found and found["is_complete"]

@@ -32,8 +32,7 @@ from harness.tui.screens.dialogs import ChoiceDialog, ConfirmDialog, NameDialog,
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.keys import KeysScreen
 from harness.tui.screens.main import TABS, MainScreen
-from harness.tui.screens.new_audit import NewAuditScreen
-from harness.tui.screens.new_run import NewRunScreen
+from harness.tui.screens.new_run import NewAuditScreen, NewRunScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.screens.source_diff import SourceDiffScreen

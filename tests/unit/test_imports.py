@@ -48,7 +48,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ),
         ("harness.tui.screens.audit", (HEAVY - {"textual"}) | {"harness.audits", "harness.figures", "harness.worker"}),
         (
-            "harness.tui.run_list, harness.tui.compare_state, harness.tui.run_plots, harness.tui.run_preview, "
+            "harness.tui.run_list, harness.tui.compare_state, harness.tui.run_plots, "
             "harness.tui.tuning_state, harness.tui.token_differences, harness.tui.snapshot",
             HEAVY,
         ),

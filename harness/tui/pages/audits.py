@@ -27,7 +27,7 @@ from harness.tui.overview import Overview
 from harness.tui.run_list import STATUS_CELLS, run_name, status_cell
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.dialogs import ChoiceDialog
-from harness.tui.screens.new_audit import NewAuditScreen
+from harness.tui.screens.new_run import NewAuditScreen
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.list_table import ListTable

@@ -23,8 +23,7 @@ from harness.runs.summary import RunSummary
 from harness.tui.axes import ClockAxis, axis_up_to
 from harness.tui.overview import Overview
 from harness.tui.plot import Line, Plot
-from harness.tui.run_list import HEADING, NEWEST_FIRST, ListState, best_other, list_rows
-from harness.tui.run_preview import PREVIEW, Preview, read_preview
+from harness.tui.run_list import HEADING, NEWEST_FIRST, PREVIEW, ListState, Preview, best_other, list_rows, read_preview
 from harness.tui.screens.by_job import screen_for
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.labelled_text import labelled
