@@ -54,7 +54,7 @@ def facts_about(run: RunSummary, keys: Sequence[str] = ()) -> list[Fact]:
         ),
         Fact("interval", "interval", run.recall_interval, _interval_text(run)),
         Fact("device", "device", run.device, run.device or ""),
-        Fact("created", "created", run.created_at, date_and_time(run.created_at)),
+        Fact("created", "started", run.created_at, date_and_time(run.created_at)),
         Fact("directory", "directory", run.directory, run.directory),
         Fact("submission", "submission", run.submission, run.submission or ""),
         Fact("parent", "group", run.parent, run.parent or ""),
