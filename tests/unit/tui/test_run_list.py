@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from harness.runs.columns import RunColumn
 from harness.runs.eta import EtaBasis
 from harness.runs.facts import facts_about
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.tui import run_list
 from harness.tui.columns import Row, fitted, lay_out
 from harness.tui.run_list import HEADING, ListState, best_other, interval_bar, list_rows, matches, scale_title
 from tests.unit.tui.summaries import summary_of
@@ -181,3 +183,11 @@ def test_a_run_is_compared_with_the_best_baseline_or_else_the_best_run() -> None
     assert best_other(NEW, [NEW, OLD, better, partial, OTHER, BLIND]) == better
     assert best_other(OLD, [OLD, NEW, OTHER]) == NEW
     assert best_other(OTHER, RUNS) is None
+
+
+def test_a_column_of_the_list_of_runs_needs_one_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = RunColumn("device", "device", lambda run: run.device, lambda run: run.device or "")
+    monkeypatch.setattr(run_list, "_SHOWN", [*run_list._SHOWN, device])
+    columns, rows, _ = list_rows([OLD], {}, ListState())
+    assert columns[-1].title == "device" and len(rows[0].cells) == len(columns)
+    assert text_of(rows[0], len(columns) - 1) == "cpu"
