@@ -4,9 +4,9 @@
 
 The wheel with its extras `torch` and `tune` goes into a new environment of a Python that every user can read, with the
 lowest version of each dependency that pyproject.toml allows. There the main commands run in an empty home directory
-with the landlock sandbox, and the screen is opened. Then the tests against hostile input and those of the sandbox run
-against the installed package. Root runs all of it as a user id without an account. pip asks its index, with the
-settings of this process.
+with the landlock sandbox, and the screen is opened. Then the tests against hostile input, those of the sandbox and
+those of the engine's decoder run against the installed package. Root runs all of it as a user id without an account.
+pip asks its index, with the settings of this process.
 """
 
 import argparse
@@ -29,7 +29,12 @@ ABSENT = ("bwrap", "chromium", "pdftoppm", "tmux")
 _TEAM = 'name = "Strangers"\n\n[[members]]\nname = "A. Stranger"\naffiliation = "Elsewhere"\n'
 _DESCRIPTION = "# What is new\n\nNothing: the likeliest token at each step.\n"
 _SANDBOX_TESTS = ("tests/unit/sandbox", "tests/functional/test_sandbox.py", "tests/functional/test_secrecy.py")
-_TESTS = {"hostile": ("tests/hostile",), "sandbox": (*_SANDBOX_TESTS, "-m", "not slow")}
+_DECODER_TESTS = ("tests/unit/engine/test_architectures.py", "-k", "draws and cpu")
+_TESTS = {
+    "hostile": ("tests/hostile",),
+    "sandbox": (*_SANDBOX_TESTS, "-m", "not slow"),
+    "decoder": (*_DECODER_TESTS, "-m", "not slow and not long"),
+}
 _EXTRAS = ("torch", "tune")
 _TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
 _INSTALLER_SETTINGS = ("PIP_", "SSL_CERT_", "REQUESTS_CA_", "http_proxy", "https_proxy", "no_proxy")
@@ -135,7 +140,7 @@ class Stranger:
         installed.first_paint(summary["id"].partition("-")[0])
 
     def run_tests(self) -> str:
-        """Run the tests of the sandbox against the installed package. Return the last line of each pytest.
+        """Run tests against the installed package. Return the last line of each pytest.
 
         Those against hostile input run with every sandbox backend that works for this user on this machine.
         """

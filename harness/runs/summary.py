@@ -81,8 +81,6 @@ class RunSummary:
     sandbox: str | None
     in_force: dict[str, Any] | None
     """The sandbox as it was applied."""
-    refused: dict[str, int]
-    """Number of refusals by what was refused."""
     network: str
     """The network access that the job was allowed."""
     note: str
@@ -277,7 +275,6 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         device=stored.events.get("device", {}).get("device"),
         sandbox=worker.get("sandbox"),
         in_force=worker.get("in_force"),
-        refused=stored.events.get("refused", {}),
         network=spec.network,
         note=folder.note.read_text(encoding="utf-8").strip() if folder.note.is_file() else "",
         tags=tags_of(folder),
