@@ -8,6 +8,7 @@ import re
 import types
 from collections.abc import Callable, Mapping
 from copy import copy
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -270,6 +271,10 @@ def _parameter(name: str, field: "FieldInfo", options: "type[BaseModel]") -> ins
     default: Any = inspect.Parameter.empty
     if not field.is_required():
         default = None if field.default_factory is not None else field.default
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        # The class of options checks a choice as it checks all values.
+        metavar = metavar or f"<{'|'.join(choice.value for choice in kind)}>"
+        kind, default = str, default.value if isinstance(default, Enum) else default
     if is_list and hints.get("separator"):
         annotation, default = str | None, hints["separator"].join(map(str, default or ())) or None
     elif is_list:
