@@ -60,7 +60,7 @@ class ListState:
 
     def sorted_next(self) -> "ListState":
         """Return the state with the next order."""
-        names = list(_SORTED)
+        names = list(dict.fromkeys((NEWEST_FIRST, "recall", *_SORTED)))
         return replace(self, sort_key=names[(names.index(self.sort_key) + 1) % len(names)])
 
 
