@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from harness.core.policy import Policy as Policy
     from harness.core.view import Combination as Combination
     from harness.core.view import PrefixView as PrefixView
-    from harness.notebook.comparisons import Comparison as Comparison
-    from harness.notebook.comparisons import compare as compare
     from harness.notebook.runs import Run as Run
     from harness.notebook.runs import RunList as RunList
     from harness.notebook.runs import list_runs as list_runs
     from harness.notebook.runs import open_run as open_run
     from harness.notebook.scores import Score as Score
     from harness.notebook.scores import score as score
+    from harness.notebook.starting import Comparison as Comparison
+    from harness.notebook.starting import compare as compare
     from harness.notebook.starting import run as run
 
 __version__ = "0.1.0"
@@ -38,11 +38,11 @@ _HOMES = {
     "Policy": "harness.core.policy",
     "PrefixView": "harness.core.view",
     # For notebooks and scripts. No name may be that of a module in this package, which would replace it when imported.
-    "Comparison": "harness.notebook.comparisons",
+    "Comparison": "harness.notebook.starting",
     "Run": "harness.notebook.runs",
     "RunList": "harness.notebook.runs",
     "Score": "harness.notebook.scores",
-    "compare": "harness.notebook.comparisons",
+    "compare": "harness.notebook.starting",
     "list_runs": "harness.notebook.runs",
     "open_run": "harness.notebook.runs",
     "run": "harness.notebook.starting",

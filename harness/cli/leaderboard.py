@@ -13,9 +13,9 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.core.text import format_interval, format_number, format_score
 from harness.submit.bundle_checks import bundle_sha256
-from harness.submit.judging import load_judging_data
 from harness.submit.leaderboard import Entry, leaderboard_csv
 from harness.submit.leaderboard import leaderboard as ranked
+from harness.submit.rerun import load_judging_data
 from harness.submit.verdict import load_verdict, unexpected
 
 _MAX_CELL = 40

@@ -24,7 +24,7 @@ from harness.core.times import format_duration
 from harness.engine.resolving import resolve_target
 from harness.runs.machine import usable_cores
 from harness.submit.bundle_checks import LocalTarget
-from harness.submit.code_spec import CodeSpec
+from harness.submit.code_folder import CodeSpec
 from harness.submit.environment import InstallOptions
 from harness.submit.manifest import MODEL_NAMES, TargetIdentity
 from harness.submit.verdict import Verdict, produced_path, verdict_path

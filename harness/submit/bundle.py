@@ -3,32 +3,78 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import __version__
+from harness.analysis.replay import BUDGET_SHARES
 from harness.core.arrays import tokens_sha256
-from harness.core.calibration import official_rate
+from harness.core.calibration import P100, BudgetMachine, TimeScale, official_rate
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import submission_bytes
-from harness.jobs.attack.results import scorecard_of, submission_now
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.results import scorecard_of, submission_after, submission_now
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
+from harness.runs.calibration import time_scale
 from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader
+from harness.runs.reader import Point, RunReader
 from harness.runs.summary import run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
-from harness.submit.code_folder import README, REQUIREMENTS, CodeSource, code_files, readme_after_run
-from harness.submit.code_spec import code_spec_from_run
-from harness.submit.early_submissions import early_submissions
+from harness.submit.code_folder import (
+    README,
+    REQUIREMENTS,
+    CodeSource,
+    code_files,
+    code_spec_from_run,
+    readme_after_run,
+)
 from harness.submit.lock_file import torch_build
-from harness.submit.manifest import MANIFEST, SUBMISSION, AcceptedCheck, Manifest, RunRecord, hashes_of
-from harness.submit.team import load_team
+from harness.submit.manifest import (
+    MANIFEST,
+    SUBMISSION,
+    AcceptedCheck,
+    EarlySubmission,
+    Manifest,
+    RunRecord,
+    hashes_of,
+    load_team,
+)
+
+
+def early_submissions(folder: RunFolder, spec: AttackSpec) -> tuple[list[EarlySubmission], dict[str, bytes]]:
+    """Return what the manifest says about the early submissions of a run, and the content of their files.
+
+    The budget is that of the round; one in wall seconds is taken as one of a P100. A share at which the run has made
+    its whole submission names the file of that. Both are empty if the machine of the run is not calibrated.
+    """
+    machine = spec.round.budget_machine or P100
+    listed: list[EarlySubmission] = []
+    files: dict[str, bytes] = {}
+    with GuessReader.of_run(folder, spec) as reader:
+        scale, points = time_scale(reader, spec.budget_machine), reader.points()
+        if scale.standard(0.0, machine) is None:
+            return listed, files
+        for share in BUDGET_SHARES:
+            seconds = share * spec.round.budget
+            is_whole, guesses = _arrived(points, scale, seconds, machine=machine)
+            name = SUBMISSION if is_whole else f"early/{share * 100:.0f}-percent.csv"
+            if not is_whole:
+                early = submission_after(spec, reader, guesses)
+                files[name] = submission_bytes(early.ids, early.suffixes)
+            listed.append(EarlySubmission(share=share, standard_s=seconds, file=name))
+    return listed, files
+
+
+def _arrived(points: Sequence[Point], scale: TimeScale, seconds: float, *, machine: BudgetMachine) -> tuple[bool, int]:
+    """Return whether all guesses had arrived after `seconds` standard seconds, and how many had."""
+    before = [point for point in points if (scale.standard(point.spent, machine) or 0.0) <= seconds]
+    return len(before) == len(points), before[-1].guesses if before else 0
 
 
 @dataclass(frozen=True)

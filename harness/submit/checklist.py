@@ -20,7 +20,7 @@ from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
-from harness.submit.team import load_team
+from harness.submit.manifest import load_team
 
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
 _MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute

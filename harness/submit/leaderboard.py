@@ -17,9 +17,8 @@ from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.text import format_score, shorten
 from harness.core.walk import JudgedRows
 from harness.submit.bundle_checks import bundle_sha256, error_in_bundle, open_bundle, read_submitted
-from harness.submit.judging import JudgingData
-from harness.submit.manifest import Manifest
-from harness.submit.team import load_team
+from harness.submit.manifest import Manifest, load_team
+from harness.submit.rerun import JudgingData
 from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict, load_verdict, produced_path, unexpected
 
 _MAX_HARDWARE = 200

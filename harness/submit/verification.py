@@ -33,15 +33,20 @@ from harness.submit.bundle_checks import (
     open_bundle,
     read_submitted,
 )
-from harness.submit.code_folder import README
-from harness.submit.code_spec import CodeSpec
-from harness.submit.differences import CodeDifference, Likeness, compare_submissions
+from harness.submit.code_folder import README, CodeSpec
 from harness.submit.environment import CodeEnvironment, InstallOptions, OtherVersionsError, create_environment
 from harness.submit.execution import OnLine, StepResult, run_step
-from harness.submit.judging import JudgingData, load_judging_data
 from harness.submit.manifest import Manifest, TargetIdentity
-from harness.submit.rerun import SCORES, read_round_rules, read_scores
-from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict
+from harness.submit.rerun import SCORES, JudgingData, load_judging_data, read_round_rules, read_scores
+from harness.submit.verdict import (
+    CheckFailed,
+    CodeDifference,
+    FindingLog,
+    Likeness,
+    Outcome,
+    Verdict,
+    compare_submissions,
+)
 
 _DEFAULT_BUDGET_SECONDS = 86400.0
 _STATE = "state"

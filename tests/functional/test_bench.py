@@ -36,6 +36,7 @@ def test_json_has_ratios_and_a_row_per_method_and_dtype(machine: Machine) -> Non
     assert {"float32", "bfloat16"} == set(result["rates"]) and result["prefixes"] == 2 and result["turns"] == 1
 
 
+@pytest.mark.slow
 def test_the_table_has_every_method_and_says_that_no_gpu_was_measured(machine: Machine) -> None:
     options = ("--round", "tiny.toml", "--prefixes", "2", "--turns", "1", "--dtype", "float32", *ON_ONE_CORE)
     text = machine.run("bench", *options).stdout

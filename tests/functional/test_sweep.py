@@ -64,6 +64,7 @@ def test_a_dry_run_estimates_first_runs_at_the_calibrated_rate(machine: Machine)
     assert "calibrated rate" in printed and f"2 runs, {min(2, usable_cores())} at a time: about 0:0" in printed
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_is_resumed_and_no_finished_run_is_run_again(machine: Machine) -> None:
     driver = machine.start("sweep", _draws(machine, pause=0.2, seeds="[0]"), *ATTACKS, *HERE)
     wait_until(lambda: any(run_status(folder) is Status.FINISHED for folder in machine.folders()))
@@ -80,6 +81,7 @@ def test_a_killed_sweep_is_resumed_and_no_finished_run_is_run_again(machine: Mac
     assert after == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_run_running_and_says_how_to_continue(machine: Machine) -> None:
     driver = machine.start("sweep", _draws(machine, pause=0.5, seeds="[0]"), *ATTACKS, *HERE)
     wait_until(lambda: any(guess_count(folder) for folder in machine.folders() if folder.store.exists()))
@@ -92,6 +94,7 @@ def test_ctrl_c_leaves_the_run_running_and_says_how_to_continue(machine: Machine
     assert machine.json("sweep", "--resume", "latest", *HERE)["unfinished"] == []
 
 
+@pytest.mark.slow
 def test_a_run_that_crashes_does_not_stop_the_others(machine: Machine) -> None:
     file = _write(
         machine,

@@ -9,7 +9,7 @@ import pytest
 
 from harness.audits.entities.prompt import HAND_WRITTEN, KINDS, MASK, Prompt, read_prompts
 from harness.core.errors import HarnessError
-from harness.submit.wheel import harness_wheel
+from harness.submit.archive import harness_wheel
 
 
 @pytest.fixture(scope="module")
