@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness import Attack, Context, Guesses, Params
-from harness.core.stitch import stitched
+from harness import Attack, Context, Guesses, Params, stitched
 
 
 class Lookup(Attack[Params]):
     name = "lookup"
-    reference = "A control of this project, described in harness/core/stitch.py"
+    reference = "A control of this project, described in harness/core/windows.py"
     control = True
     uses_target = False
 

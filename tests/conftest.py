@@ -12,8 +12,7 @@ import signal
 
 import pytest
 
-from harness.sandbox.backends import BACKENDS
-from harness.sandbox.launching import is_available
+from harness.sandbox.backends import BACKENDS, is_available
 
 # Thousands of tests and the modules that they load are never garbage, and searching them takes a sixth of the time.
 gc.set_threshold(100_000)

@@ -15,7 +15,7 @@ from shutil import copyfile
 import numpy as np
 
 from harness.core.arrays import Ints, Tokens
-from harness.core.clusters import cluster_ids
+from harness.core.windows import cluster_ids
 from tests.bench.inputs import OFFSETS, SURROGATE
 from tests.data import SATML, what_is_missing
 from tests.demo_target.__main__ import progress_printer

@@ -5,8 +5,8 @@ from typing import Any
 
 from harness.analysis.parts import Part
 from harness.core.arrays import Ints
+from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import Difference, paired_difference
-from harness.core.walk import JudgedRows
 
 MCNEMAR_CAVEAT = "ignores overlap between examples"
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from harness.analysis.parts import Part
 from harness.core.arrays import Floats, Ints
-from harness.core.intervals import recall_interval
+from harness.core.intervals import JudgedRows, recall_interval
 from harness.core.scoring import log_spaced
-from harness.core.walk import JudgedRows
 
 _CAPS = 12
 _REPLICATES = 200

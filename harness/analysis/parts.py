@@ -8,10 +8,9 @@ import numpy as np
 
 from harness.core.arrays import Bools, Ints
 from harness.core.errors import HarnessError
-from harness.core.examples import load_clusters
-from harness.core.overlap import Overlap, overlap
+from harness.core.examples import Overlap, load_clusters, overlap
+from harness.core.intervals import JudgedRows, solutions
 from harness.core.scoring import Score, scaled_cap, score_rows
-from harness.core.walk import JudgedRows, solutions
 from harness.jobs.attack.spec import AttackSpec
 
 

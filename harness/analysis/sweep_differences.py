@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.analysis.parts import Part
-from harness.core.intervals import Unit, shared_replicates
+from harness.core.intervals import JudgedRows, Unit, shared_replicates
 from harness.core.multiple_comparisons import ALPHA, PairedBootstrap, holm
 from harness.core.scoring import recall_at_errors
-from harness.core.walk import JudgedRows
 
 Submissions = Mapping[str, Mapping[int, JudgedRows]]
 """The submission of each finished run, by its setting and its seed."""

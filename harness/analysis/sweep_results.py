@@ -22,10 +22,10 @@ from harness.analysis.sweep_differences import (
 from harness.analysis.sweep_importance import Importance, Observation, importances
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
+from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import ALPHA, replicates_for
 from harness.core.scoring import correct_rows
 from harness.core.text import pluralize
-from harness.core.walk import JudgedRows
 from harness.jobs.attack.results import submission_now
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder

@@ -24,7 +24,6 @@ from harness.jobs.audit.reader import AuditReader
 from harness.runs.folder import new_run_id, run_folder
 from harness.runs.launch import start_job
 from harness.runs.summary import run_summary
-from harness.supervisor.calibrations import planned_calibrations
 
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
@@ -96,7 +95,6 @@ def run_audit(audit: Audit[Any], reading: Reading, options: AuditOptions) -> Non
                 seed=options.seed,
                 shares_device=options.share_device,
                 folder=run.inputs,
-                calibrations=planned_calibrations(reading.models),
             ),
         )
         if options.detach:

@@ -13,7 +13,7 @@ from harness.cli.output import ProgressBars, print_json, sanitize, say
 from harness.cli.rounds import files_as_json, print_files, state_of
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError, unknown_name
-from harness.core.overlap import overlap
+from harness.core.examples import overlap
 from harness.core.paths import data_home
 from harness.core.rounds import load_round, shipped_rounds
 from harness.data.catalog import FOLDER, SATML, PublicFile

@@ -5,13 +5,14 @@ import tempfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
 from harness.cli.options import Force, Json, Redact, Run, Runs, check_output_file, write_output
 from harness.cli.output import print_json, sanitize
 from harness.core.errors import HarnessError, UsageError
+from harness.core.guesses import Guesses
 from harness.core.submission import write_submission
 from harness.jobs.attack.results import every_guess, scorecard_of, submission_now
 from harness.jobs.audit.spec import AuditSpec
@@ -68,11 +69,9 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
     check_output_file(destination, force=force or is_stdout)
     content = BytesIO()
     if all_:
-        from harness.core.tables import write_guesses
-
         guesses = every_guess(folder)
         rows = len(guesses.ids)
-        write_guesses(content, guesses, ".csv" if is_stdout else destination.suffix)
+        _write_guesses(content, guesses, ".csv" if is_stdout else destination.suffix)
     else:
         submission = submission_now(folder)
         rows = len(submission.ids)
@@ -118,6 +117,25 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
         print_json({"run": folder.id, "experiment": experiment, "mlflow_run": logged})
     else:
         print(logged)
+
+
+def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
+    """Write every guess: example, score and suffix (a list of token ids), as CSV, JSON lines or Parquet.
+
+    suffix: of the file name, such as `.csv`. Raises UsageError if it is unknown.
+    """
+    import pandas as pd  # slow to import
+
+    columns = {"example": guesses.ids, "score": guesses.score, "suffix": list(guesses.suffixes.tolist())}
+    table = pd.DataFrame(columns)
+    if suffix == ".csv":
+        table.to_csv(file, index=False)
+    elif suffix == ".jsonl":
+        table.to_json(file, orient="records", lines=True)
+    elif suffix == ".parquet":
+        table.to_parquet(file, index=False)
+    else:
+        raise UsageError(f"unknown format {suffix!r}. Use .csv, .jsonl or .parquet.")
 
 
 def report(

@@ -14,7 +14,7 @@ from harness.cli.output import align_columns, print_error, print_json, sanitize,
 from harness.core.errors import HarnessError, UsageError
 from harness.core.text import format_score
 from harness.core.times import date_and_time
-from harness.plugins.parameter_space import space_of
+from harness.plugins.parameters import space_of
 from harness.plugins.schema import fetch_schema
 from harness.runs.folder import all_run_folders
 from harness.runs.tuning import TUNINGS, Setting, Tuning, best_of, runs_of, settings_tried

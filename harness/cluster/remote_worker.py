@@ -20,7 +20,7 @@ from harness.cluster.shipment import Packer, require_no_answers
 from harness.cluster.worker_host import HostMessage, WorkerHost
 from harness.core.errors import HarnessError
 from harness.core.files import write_all
-from harness.core.request import REQUEST_FILE, read_request
+from harness.core.protocol import REQUEST_FILE, read_request
 from harness.core.times import seconds_since_boot
 from harness.jobs.attack.request import AttackRequest
 from harness.runs.folder import RunFolder

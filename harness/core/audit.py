@@ -19,7 +19,7 @@ from harness.core.arrays import Ints
 from harness.core.attack import Params, ParamsType, params_type_of
 from harness.core.files import write_atomically
 from harness.core.findings import Findings
-from harness.core.request import read_archive
+from harness.core.protocol import read_archive
 from harness.core.rows import Kind, Rows, Table, table
 from harness.core.spec import TargetConfig
 

@@ -1,17 +1,69 @@
-"""Load the files of a round: the attacked examples, their answers and clusters, and the training examples."""
+"""The files of a round: attacked examples, answers, clusters, training examples, and what the training rows reveal."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from harness.core.arrays import Ints, Tokens, token_rows
-from harness.core.clusters import cluster_ids
+from harness.core.arrays import Bools, Ints, Tokens, token_rows
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.scoring import scaled_cap
-from harness.core.training import Training
+from harness.core.windows import cluster_ids, stitched
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training examples of a round, n rows.
+
+    prefixes: [n, prefix length]. suffixes: [n, suffix length]. preprefixes: [n, any] or None. clusters: [n] int64,
+    equal for training rows that share a 32-token window.
+    """
+
+    prefixes: Tokens
+    suffixes: Tokens
+    preprefixes: Tokens | None
+    clusters: Ints
+
+    def __len__(self) -> int:
+        return len(self.prefixes)
+
+    @property
+    def whole(self) -> Tokens:
+        """The tokens of each example, [n, any]: the known ones before its prefix, its prefix and its suffix."""
+        parts = (self.preprefixes, self.prefixes, self.suffixes)
+        return np.concatenate([part for part in parts if part is not None], axis=1)
+
+    def part(self, rows: Ints) -> "Training":
+        """Return the training examples at `rows`."""
+        preprefixes = None if self.preprefixes is None else self.preprefixes[rows]
+        return Training(self.prefixes[rows], self.suffixes[rows], preprefixes, self.clusters[rows])
+
+    def drawn(self, count: int, seed: int) -> "Training":
+        """Return `count` random training examples in their original order, or all if `count` is 0 or too large."""
+        chosen = np.random.default_rng(seed).permutation(len(self))[: count or None]
+        return self.part(np.sort(chosen))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate: linear up to `rate` in `warmup` steps, then linear down to 0 at `steps`.
+
+    It is constant after the warm-up if `steps` is 0.
+    """
+
+    rate: float
+    warmup: int = 0
+    steps: int = 0
+
+    def at(self, step: int) -> float:
+        """Return the rate of step number `step`, counted from 0."""
+        if step < self.warmup:
+            return self.rate * (step + 1) / self.warmup
+        if not self.steps:
+            return self.rate
+        return self.rate * max(0.0, (self.steps - step) / max(1, self.steps - self.warmup))
 
 
 def load_prefixes(round_: Round) -> Tokens:
@@ -165,3 +217,65 @@ def folds_by_cluster(clusters: Ints, folds: int) -> Ints:
         fold_of_cluster[cluster] = fold = int(np.argmin(filled))
         filled[fold] += sizes[cluster]
     return fold_of_cluster[cluster_of_row]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """The information in training rows about each attacked example; every array is [examples].
+
+    has_known_prefix: its prefix is the prefix of a training row. known_prefix_is_right: the first such row has its
+    suffix. is_stitched: stitching (harness.core.windows) completes a suffix. is_reachable: this suffix is the answer.
+    clusters: the cluster of each example. is_clustered: this cluster has a training row. Fields that need answers are
+    None for a blind round, and those about clusters if the round has none.
+    """
+
+    has_known_prefix: Bools
+    known_prefix_is_right: Bools | None
+    is_stitched: Bools
+    is_reachable: Bools | None
+    clusters: Ints | None
+    is_clustered: Bools | None
+    training_rows: int
+
+
+def overlap(round_: Round) -> Overlap:
+    """Return the overlap of the examples of a round with its training rows.
+
+    Raises HarnessError if the round has no training rows, or a needed file is absent or does not fit.
+    """
+    training = load_training(round_)
+    if training is None or len(training) == 0:
+        raise HarnessError(f"round {round_.name} has no training rows to overlap with.")
+    prefixes, answers = load_prefixes(round_), load_answers(round_)
+    walk = stitched(prefixes, training.whole, round_.suffix_length)
+    source = exact_rows(prefixes, training.prefixes)
+    known = source >= 0
+    clusters = is_clustered = None
+    if round_.clusters != "none" and round_.fold is not None:
+        # Folds are cut by cluster, so attacked examples share no cluster with training rows.
+        clusters, is_clustered = load_clusters(round_), np.zeros(len(prefixes), np.bool_)
+    elif round_.clusters != "none":
+        clusters, trained = joint_clusters(round_)
+        is_clustered = np.isin(clusters, trained)
+    return Overlap(
+        has_known_prefix=known,
+        known_prefix_is_right=None if answers is None else known & _equal_rows(training.suffixes[source], answers),
+        is_stitched=walk.is_complete,
+        is_reachable=None if answers is None else walk.is_complete & _equal_rows(walk.suffixes, answers),
+        clusters=clusters,
+        is_clustered=is_clustered,
+        training_rows=len(training),
+    )
+
+
+def exact_rows(sought: Tokens, rows: Tokens) -> Ints:
+    """Return the index of the first of `rows` that equals each row of `sought`, [sought] int64, or -1."""
+    first: dict[bytes, int] = {}
+    for index, row in enumerate(rows):
+        first.setdefault(row.tobytes(), index)
+    return np.array([first.get(row.tobytes(), -1) for row in sought.astype(rows.dtype)], np.int64)
+
+
+def _equal_rows(left: Tokens, right: Tokens) -> Bools:
+    equal: Bools = (left == right).all(axis=1)
+    return equal

@@ -1,17 +1,23 @@
-"""The files of a directory that a user names, such as a model, and the hash of their content.
+"""Files that a user names: small files with a limit on their size, and directories, such as a model, with their hash.
 
 Symbolic links are followed inside the directory and, for a model in the cache of the Hugging Face hub, to the files of
 the same model. A link that leads elsewhere is refused: a downloaded directory must not make other files readable.
 """
 
 import hashlib
+import json
 import os
 import stat
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.text import shorten
 
 _MAX_FILES = 100_000
 _CACHED = ("models--", "datasets--")
@@ -105,3 +111,92 @@ def _require_file(place: Path, named: Path) -> None:
     if not stat.S_ISREG(mode):
         where = "" if place == named else f" in {named}"
         raise HarnessError(f"{place} is not a regular file{where}. Remove it, or name another path.")
+
+
+_WORDS = {"extra_forbidden": "unknown field", "missing": "is missing"}
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_bounded(path: Path, *, limit: int) -> bytes:
+    """Return the content of a regular file of at most `limit` bytes.
+
+    Raises HarnessError if the file is missing, is not a regular file, is larger, or cannot be read.
+    """
+    try:
+        if not path.exists():
+            raise HarnessError(f"{path}: no such file.")
+        # Opening a FIFO would block, and a device may have no end.
+        if not path.is_file():
+            raise HarnessError(f"{path}: not a regular file.")
+        if path.stat().st_size > limit:
+            raise HarnessError(f"{path}: larger than {limit:,} bytes.")
+        return path.read_bytes()
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def read_bounded_text(path: Path, *, limit: int) -> str:
+    """Return the text of a UTF-8 file of at most `limit` bytes. Raises HarnessError as `read_bounded` does."""
+    try:
+        return read_bounded(path, limit=limit).decode()
+    except UnicodeDecodeError:
+        raise HarnessError(f"{path}: not UTF-8 text.") from None
+
+
+def read_bounded_toml(path: Path, *, limit: int) -> dict[str, Any]:
+    """Return the table in a TOML file of at most `limit` bytes. Raises HarnessError as `read_bounded` does."""
+    text = read_bounded_text(path, limit=limit)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
+
+
+def read_bounded_json(model: type[Model], path: Path, *, limit: int) -> Model:
+    """Return the record in a JSON file of at most `limit` bytes. Raises HarnessError, with file and field.
+
+    A file is refused if it repeats a field: programs differ in which of the two values they read.
+    """
+    text = read_bounded_text(path, limit=limit)
+    try:
+        record = model.model_validate_json(text)
+        json.loads(text, object_pairs_hook=_check_names)
+    except ValidationError as error:
+        raise HarnessError(f"{path}: {first_fault(error)}.") from None
+    except (ValueError, RecursionError) as error:
+        raise HarnessError(f"{path}: {shorten(str(error), 120)}.") from None
+    return record
+
+
+def check_plain_files(folder: Path) -> None:
+    """Raise HarnessError if a link, a device or the like is below `folder`: it could lead to any file."""
+    pending = [folder]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(Path(entry.path))
+                    elif not entry.is_file(follow_symlinks=False):
+                        raise HarnessError(f"{entry.path}: not a regular file. Unpack the bundle again.")
+        except OSError as error:
+            raise HarnessError(f"{error.filename}: cannot be read ({error.strerror}).") from None
+
+
+def _check_names(pairs: Sequence[tuple[str, Any]]) -> None:
+    names = set()
+    for name, _ in pairs:
+        if name in names:
+            raise ValueError(f"the field {shorten(name)!r} occurs twice")
+        names.add(name)
+
+
+def first_fault(error: ValidationError, words: Mapping[str, str] | None = None) -> str:
+    """Return the first field that failed validation and the reason, as `field: reason`.
+
+    words: the reasons for other types of pydantic's errors than `_WORDS` has.
+    """
+    fault = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in fault["loc"])
+    reason = {**_WORDS, **(words or {})}.get(fault["type"]) or fault["msg"].removeprefix("Value error, ")
+    return f"{shorten(field) + ': ' if field else ''}{shorten(reason.rstrip('.'), 200)}"

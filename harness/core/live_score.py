@@ -11,9 +11,9 @@ import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.guesses import Guesses, concatenate_guesses
+from harness.core.intervals import JudgedRows
 from harness.core.scoring import DRAWN_POINTS, correct_rows, exact_at_1, log_spaced, recall_at_errors, solved_curve
 from harness.core.submission import current_rows, submission_order
-from harness.core.walk import JudgedRows
 
 _BINS = 24
 _MAX_PENDING = 50_000

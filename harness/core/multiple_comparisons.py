@@ -24,9 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.core.arrays import Floats, Ints
-from harness.core.intervals import REPLICATES, Interval, Unit, newcombe, shared_replicates
+from harness.core.intervals import REPLICATES, Interval, JudgedRows, Unit, newcombe, shared_replicates
 from harness.core.scoring import recall_at_errors
-from harness.core.walk import JudgedRows
 
 ALPHA = 0.05
 _INVERSE_ALPHA = 20

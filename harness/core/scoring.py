@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints, Tokens
-from harness.core.intervals import Interval, recall_interval
-from harness.core.walk import rows_read, solutions
+from harness.core.intervals import Interval, recall_interval, rows_read, solutions
 
 ERROR_COUNTS = (1, 10, 50, 100, 1000)
 DRAWN_POINTS = 160
@@ -111,7 +110,7 @@ def exact_at_1(ids: Ints, suffixes: Tokens, answers: Tokens) -> float:
 
 
 def recall_at_errors(is_correct: Bools, example_ids: Ints, *, cap: int, examples: int) -> float:
-    """Return recall in [0, 1] when wrong row number `cap` ends the walk (`harness.core.walk` states the rules).
+    """Return recall in [0, 1] when wrong row number `cap` ends the walk (`harness.core.intervals` states the rules).
 
     `is_correct` and `example_ids` have shape [rows], in submission order.
     """

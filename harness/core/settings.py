@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core import paths
 from harness.core.errors import HarnessError
+from harness.core.inputs import first_fault, read_bounded_toml
 from harness.core.rounds import load_round
-from harness.core.untrusted_files import first_fault, read_bounded_toml
 
 _MAX_BYTES = 1 << 20
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from harness.core.arrays import Bools, Floats, Ints, Tokens
-from harness.core.clusters import WINDOW, cluster_ids
-from harness.core.windows import window_hashes
+from harness.core.windows import WINDOW, cluster_ids, window_hashes
 from harness.corpora.sequences import Prefixes, Sequences, draw_prefixes
 from harness.corpora.token_stream import TokenStream, blocks
 

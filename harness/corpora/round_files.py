@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Tokens, token_dtype
+from harness.core.exports import write_rows
 from harness.core.files import file_sha256, write_export
-from harness.core.spreadsheets import write_rows
 from harness.corpora.making import ATTACKED, TRAINING, Examples, Filters, Rules
 from harness.corpora.sequences import Sequences
 from harness.corpora.token_stream import TokenStream

@@ -5,7 +5,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.core.gpus import query_gpus
+from harness.core.hardware import query_gpus
 
 _CUDA_VERSION = re.compile(r"^cuda\b[^=]*=\s*['\"]", re.MULTILINE)
 """The line of torch's version.py that names the CUDA version. A CPU build has `None` there."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from harness.core.arrays import Bools, Tokens
-from harness.core.view import Combination, PrefixView
+from harness.core.policy import Combination, PrefixView
 from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.model_runner import ModelRunner
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from harness.core.arrays import Bools, Floats, Tokens
-from harness.core.view import PrefixView
+from harness.core.policy import PrefixView
 from harness.engine.branches import Logits
 from harness.engine.model_runner import ModelRunner
 from harness.engine.results import Scores

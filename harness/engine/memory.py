@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from harness.core.arrays import Floats
-from harness.core.control_groups import memory_limits
 from harness.core.errors import HarnessError
+from harness.core.hardware import memory_limits
 
 Result = TypeVar("Result")
 _SHARE = 0.6

@@ -16,7 +16,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
-from harness.core.view import PrefixView
+from harness.core.policy import PrefixView
 from harness.engine.architectures import own_decoder
 from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.cached import CachedBranches, UncachedBranches, new_cache

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.attack import Context
-from harness.core.training import Schedule, Training
-from harness.core.view import PrefixView
+from harness.core.examples import Schedule, Training
+from harness.core.policy import PrefixView
 
 if TYPE_CHECKING:
     from harness.engine.prompt_tuning import SuffixLoss

@@ -14,8 +14,8 @@ from torch.utils.checkpoint import checkpoint
 
 from harness.core.arrays import Floats, Floats32, Tokens
 from harness.core.errors import HarnessError
-from harness.core.training import Schedule
-from harness.core.view import PrefixView
+from harness.core.examples import Schedule
+from harness.core.policy import PrefixView
 from harness.engine.memory import run_within_memory
 from harness.engine.target import Target
 

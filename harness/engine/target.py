@@ -13,8 +13,7 @@ from transformers import PreTrainedModel
 
 from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.policy import Policy
-from harness.core.view import Combination, PrefixView
+from harness.core.policy import Combination, Policy, PrefixView
 from harness.engine.branches import Predictor
 from harness.engine.ensemble import Ensemble
 from harness.engine.kernels import attention_dtype

@@ -53,12 +53,10 @@ def write_recall_curve(score: Score, path: Path, *, title: str) -> None:
         _write(recall_figure(score, title=title), path)
 
 
-def write_comparison(
-    runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], path: Path, *, title: str, clock: str
-) -> None:
+def write_comparison(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], path: Path, *, title: str) -> None:
     """Write the figure of `comparison_figure` to `path`, under the conditions of `write_recall_curve`."""
     with matplotlib.style.context(_REPRODUCIBLE):
-        _write(comparison_figure(runs, unreachable, title=title, clock=clock), path)
+        _write(comparison_figure(runs, unreachable, title=title), path)
 
 
 def recall_panel(
@@ -79,14 +77,13 @@ def history_panel(
     label: str,
     size: tuple[float, float],
     styles: Mapping[str, int] | None = None,
-    clock: str = "",
 ) -> str:
     """Draw a value over time for each labelled history, as SVG text.
 
-    `size` and `styles` are as in `recall_panel`, `clock` as in `draw_in_time`.
+    `size` and `styles` are as in `recall_panel`.
     """
     with sheet(*size) as (axes, svg):
-        draw_in_time(axes, histories, label=label, styles=styles, clock=clock)
+        draw_in_time(axes, histories, label=label, styles=styles)
     return svg.getvalue()
 
 
@@ -99,13 +96,11 @@ def recall_figure(score: Score, *, title: str) -> Figure:
     return figure
 
 
-def comparison_figure(
-    runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], *, title: str, clock: str
-) -> Figure:
+def comparison_figure(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], *, title: str) -> Figure:
     """Return the figure: recall vs. errors and over time, of `runs` on all examples.
 
-    `unreachable` are the runs on the examples that are unreachable from training rows, empty if there are none. `clock`
-    says what the time is: wall clock, or standard time of a machine. Many runs share one legend below the panels.
+    `unreachable` are the runs on the examples that are unreachable from training rows, empty if there are none. Many
+    runs share one legend below the panels.
     """
     rows = [("all examples", runs)]
     if unreachable:
@@ -117,7 +112,7 @@ def comparison_figure(
         draw_recall(by_errors, [(f"{run.name}: {_recall_at_cap(run.score)}", run.score) for run in drawn])
         by_errors.set_title(where, fontsize=10)
         histories = [(run.name, run.recall_over_time) for run in drawn]
-        draw_in_time(in_time, histories, label=f"Recall@{drawn[0].score.cap}", clock=clock)
+        draw_in_time(in_time, histories, label=f"Recall@{drawn[0].score.cap}")
         in_time.set_title(f"{where}, over time", fontsize=10)
         for axes in (by_errors, in_time) if is_shared else ():
             axes.legend_.remove()
@@ -170,9 +165,8 @@ def draw_in_time(
     *,
     label: str,
     styles: Mapping[str, int] | None = None,
-    clock: str = "",
 ) -> None:
-    """Draw a value over time for each labelled history. `label` names the value, `clock` what the time is."""
+    """Draw a value over time for each labelled history. `label` names the value."""
     unit, seconds = _unit_of_time(max((spent for _, history in histories for spent, _ in history), default=0.0))
     looks = _styles([name for name, _ in histories], styles)
     for (name, history), style in zip(histories, looks, strict=True):
@@ -180,7 +174,7 @@ def draw_in_time(
         axes.step(spent / seconds, value, where="post", label=name, **style)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(f"{unit}, {clock}" if clock else f"{unit} of the budget spent")
+    axes.set_xlabel(f"{unit} of the budget spent")
     axes.set_ylabel(label)
     _finish(axes, histories[0][0])
 

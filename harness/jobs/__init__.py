@@ -19,8 +19,8 @@ from types import ModuleType
 from pydantic import BaseModel, ValidationError
 
 from harness.core.errors import HarnessError, unknown_name
+from harness.core.inputs import first_fault
 from harness.core.spec import JobSpec
-from harness.core.untrusted_files import first_fault
 
 KINDS = ("attack", "audit")
 

@@ -10,9 +10,9 @@ from harness.analysis.decoded_text import TokenText, tokenizer_of_run
 from harness.analysis.submissions import submission_of_run
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.examples import load_answers, load_prefixes
+from harness.core.intervals import solutions
 from harness.core.scoring import correct_rows, solved_curve
 from harness.core.submission import current_rows
-from harness.core.walk import solutions
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import submission_with_scores
 from harness.jobs.attack.spec import AttackSpec

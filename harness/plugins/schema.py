@@ -21,7 +21,7 @@ from harness.core.errors import HarnessError, UsageError, unknown_name
 from harness.core.files import file_sha256, temporary_folder, write_atomically
 from harness.core.text import shorten
 from harness.sandbox import SandboxedProcess, SandboxPolicy
-from harness.sandbox.environment import plain_environment
+from harness.sandbox.policy import plain_environment
 
 # Importing torch takes 2 s, and 15 s on a machine that is busy with other work.
 IMPORT_SECONDS = 30.0

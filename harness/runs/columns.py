@@ -33,8 +33,7 @@ class RunColumn:
 
 
 def _time_text(run: RunSummary) -> str:
-    unit = "" if run.budget_machine is None else f" {run.budget_machine.name}"
-    return f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}{unit}"
+    return f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}"
 
 
 def recall_text(run: RunSummary) -> str:
@@ -74,7 +73,7 @@ COLUMNS = (
         lambda run: run.elapsed_s,
         _time_text,
         is_right=True,
-        sort_key=lambda run: run.wall_s,
+        sort_key=lambda run: run.elapsed_s,
         is_descending=True,
     ),
     RunColumn("guesses", "guesses", lambda run: run.guesses, lambda run: f"{run.guesses:,}", is_right=True, priority=2),

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from harness import __version__
-from harness.core.gpus import query_gpus
+from harness.core.hardware import query_gpus
 
 ABSENT = "absent"
 _DISTRIBUTIONS = ("torch", "transformers", "numpy", "tokenizers", "safetensors", "pydantic")

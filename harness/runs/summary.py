@@ -10,14 +10,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from harness.core.calibration import BudgetMachine, TimeScale, budget_text
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.spec import JobSpec
 from harness.core.text import display_name, format_interval, sanitize, shorten
 from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
-from harness.runs.calibration import time_scale
 from harness.runs.errors import as_harness_error
 from harness.runs.eta import EtaBasis, eta_of, progress_of
 from harness.runs.folder import RunFolder, tags_of
@@ -103,12 +101,6 @@ class RunSummary:
     stages: tuple[StageWork, ...] = ()
     """The stages that have begun or were announced, in order."""
     step: str = ""
-    budget_machine: BudgetMachine | None = None
-    """The machine in whose standard seconds elapsed_s and budget_s are; None for wall seconds."""
-    wall_s: float = 0.0
-    """The wall seconds of elapsed_s."""
-    speed: float = 1.0
-    """Seconds charged per wall second."""
 
     @property
     def shown_attack(self) -> str:
@@ -143,18 +135,13 @@ class RunSummary:
 
     @property
     def left_s(self) -> float:
-        """The wall seconds that are left of the budget, at the speed of the last execution."""
-        return max(0.0, self.budget_s - self.elapsed_s) / self.speed
+        """The seconds that are left of the budget."""
+        return max(0.0, self.budget_s - self.elapsed_s)
 
     @property
     def time_text(self) -> str:
-        """The spent time and the budget, with their unit unless it is wall clock."""
-        return budget_text(self.elapsed_s, self.budget_s, self.budget_machine)
-
-    @property
-    def clock_title(self) -> str:
-        """The title of an axis of spent time."""
-        return "time" if self.budget_machine is None else f"standard time of {self.budget_machine.title}"
+        """The spent time and the budget, such as `0:07 of 0:10`."""
+        return f"{format_duration(self.elapsed_s)} of {format_duration(self.budget_s)}"
 
     @property
     def known_recall(self) -> float | None:
@@ -235,7 +222,6 @@ class _Stored:
     stages: tuple[StageWork, ...]
     step: str
     counts: Counts
-    scale: TimeScale
 
 
 def _read_summary(folder: RunFolder) -> RunSummary:
@@ -287,9 +273,6 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         eta_basis=None if eta is None else eta.basis,
         stages=stored.stages,
         step=stored.step,
-        budget_machine=spec.budget_machine,
-        wall_s=round(stored.scale.wall(elapsed), 3),
-        speed=stored.scale.speed,
     )
 
 
@@ -310,13 +293,12 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
 
 def _read_store(folder: RunFolder, spec: JobSpec, *, is_running: bool) -> _Stored:
     if not folder.store.exists():
-        return _Stored({}, None, [], (), "", Counts(0, {}), TimeScale(spec.budget_machine, ()))
+        return _Stored({}, None, [], (), "", Counts(0, {}))
     with RunReader(folder.store) as reader:
         counts = job_record(spec).counts(reader, spec)
         points, stages = reader.sampled_points(_SAMPLED_POINTS), tuple(reader.stages(is_running=is_running))
         step = reader.open_step() if is_running else ""
-        scale = time_scale(reader, spec.budget_machine)
-        return _Stored(reader.last_events(), reader.last_ledger(), points, stages, step, counts, scale)
+        return _Stored(reader.last_events(), reader.last_ledger(), points, stages, step, counts)
 
 
 def _trend(points: list[Point], elapsed: float) -> tuple[float, ...]:

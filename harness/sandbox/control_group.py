@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.core.control_groups import VERSION_2, own_groups
+from harness.core.hardware import VERSION_2, own_groups
 
 ADVICE = "Give this user control groups (version 2 or 1) that it may write to."
 _HIERARCHIES = {VERSION_2: ("memory", "pids"), "memory": ("memory",), "pids": ("pids",)}

@@ -2,7 +2,7 @@
 
     python -I -S launcher.py CONFIG_FD REPORT_FD COMMAND...
 
-`launching.py` writes the configuration, a marshalled dict, because importing json takes longer than all of this. If
+`backends.py` writes the configuration, a marshalled dict, because importing json takes longer than all of this. If
 REPORT_FD is not -1, it is the end of a pipe, to which the launcher writes the names of what it applied. If a required
 restriction cannot be applied, the process ends with a sentence on stderr.
 """

@@ -1,8 +1,14 @@
-"""The paths, network and resources that one sandboxed process may use in addition to the system."""
+"""What one sandboxed process may use, its environment variables, and the sandbox that was applied to it."""
 
 import os
+import re
+import site
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
 
 MOST_PROCESSES = 4096
 MOST_FILE_BYTES = 4 << 30
@@ -35,3 +41,69 @@ class SandboxPolicy:
     memory: int | None = field(default_factory=default_memory)
     processes: int | None = MOST_PROCESSES
     file_bytes: int | None = MOST_FILE_BYTES
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The value of a limit, and the mechanism that enforces it (`cgroup v1`, `RLIMIT_FSIZE`, ...)."""
+
+    most: int
+    by: str
+
+
+@dataclass(frozen=True)
+class AppliedSandbox:
+    """The name of the backend, the mechanisms that its launcher applied, and the limits (None for none).
+
+    readable: what the process could read besides the system and this installation.
+    """
+
+    backend: str
+    applied: tuple[str, ...]
+    memory: Limit | None
+    processes: Limit | None
+    file_bytes: Limit | None
+    open_files: Limit | None
+    readable: tuple[str, ...]
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the fields, ready for JSON."""
+        record: dict[str, Any] = TypeAdapter(AppliedSandbox).dump_python(self, mode="json")
+        return record
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "AppliedSandbox":
+        """Return what `as_record` stored. Raises ValidationError if `record` has another shape."""
+        return TypeAdapter(cls).validate_python(record)
+
+    @property
+    def summary(self) -> str:
+        """One line, such as `seccomp with a listener; 22.7 GB of memory (cgroup v1), ...`."""
+        memory = self.memory and f"{self.memory.most / 1e9:.1f} GB of memory ({self.memory.by})"
+        processes = self.processes and f"{self.processes.most:,} processes ({self.processes.by})"
+        file = self.file_bytes and f"{self.file_bytes.most / (1 << 30):.1f} GiB per file ({self.file_bytes.by})"
+        limits = (memory or "memory not limited", processes or "processes not limited", file or "files not limited")
+        return "; ".join(filter(None, (", ".join(self.applied), ", ".join(limits))))
+
+
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "USER", "LOGNAME")
+_PASSED_ON_PREFIXES = ("CUDA_", "NVIDIA_", "PYTORCH_", "TORCH_", "OMP_", "GOMP_", "MKL_")
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL|COOKIE")
+
+
+def is_secret_name(name: str) -> bool:
+    """Return True if a variable with this name may hold a secret."""
+    return _SECRET.search(name) is not None
+
+
+def plain_environment(home: Path) -> dict[str, str]:
+    """Return the variables of this process that untrusted code may see, with `home` as HOME and TMPDIR."""
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        # NVIDIA_API_KEY has the same prefix as NVIDIA_VISIBLE_DEVICES.
+        if name in _PASSED_ON or (name.startswith(_PASSED_ON_PREFIXES) and not is_secret_name(name))
+    }
+    # HOME changes, so packages that were installed for this user would not be found without PYTHONUSERBASE.
+    user_base = {"PYTHONUSERBASE": site.getuserbase()} if site.ENABLE_USER_SITE else {}
+    return passed | user_base | {"HOME": str(home), "TMPDIR": str(home)}

@@ -12,12 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.sandbox import reaper
-from harness.sandbox.applied import AppliedSandbox, Limit
-from harness.sandbox.backend import SandboxBackend
-from harness.sandbox.backends import detect_backend
+from harness.sandbox.backends import SandboxBackend, detect_backend, launcher_command
 from harness.sandbox.control_group import ControlGroup
-from harness.sandbox.launching import launcher_command
-from harness.sandbox.policy import OPEN_FILES, SandboxPolicy
+from harness.sandbox.policy import OPEN_FILES, AppliedSandbox, Limit, SandboxPolicy
 from harness.sandbox.view import shown_files
 
 _WAIT_SECONDS = 10.0

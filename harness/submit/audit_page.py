@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from harness.core.exports import csv_cell
 from harness.core.findings import (
     BarChart,
     Chart,
@@ -21,7 +22,6 @@ from harness.core.findings import (
     Passage,
     ShadedText,
 )
-from harness.core.spreadsheets import csv_cell
 from harness.core.text import NO_VALUE, format_bound, format_number, format_score, plain_value, pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
 from harness.figures.palette import RISING

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.core.exports import redact_text
 from harness.core.findings import (
     BarChart,
     Chart,
@@ -18,7 +19,6 @@ from harness.core.findings import (
     Series,
     Stretch,
 )
-from harness.core.redaction import redact_text
 from harness.core.text import plain_value
 
 _REVEALING_WORDS, _REVEALING_CHARACTERS = 3, 16

@@ -3,26 +3,22 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import __version__
-from harness.analysis.replay import BUDGET_SHARES
 from harness.core.arrays import tokens_sha256
-from harness.core.calibration import P100, BudgetMachine, TimeScale, official_rate
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import submission_bytes
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import scorecard_of, submission_after, submission_now
+from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
-from harness.runs.calibration import time_scale
 from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder
-from harness.runs.reader import Point, RunReader
+from harness.runs.reader import RunReader
 from harness.runs.summary import run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
@@ -39,42 +35,11 @@ from harness.submit.manifest import (
     MANIFEST,
     SUBMISSION,
     AcceptedCheck,
-    EarlySubmission,
     Manifest,
     RunRecord,
     hashes_of,
     load_team,
 )
-
-
-def early_submissions(folder: RunFolder, spec: AttackSpec) -> tuple[list[EarlySubmission], dict[str, bytes]]:
-    """Return what the manifest says about the early submissions of a run, and the content of their files.
-
-    The budget is that of the round; one in wall seconds is taken as one of a P100. A share at which the run has made
-    its whole submission names the file of that. Both are empty if the machine of the run is not calibrated.
-    """
-    machine = spec.round.budget_machine or P100
-    listed: list[EarlySubmission] = []
-    files: dict[str, bytes] = {}
-    with GuessReader.of_run(folder, spec) as reader:
-        scale, points = time_scale(reader, spec.budget_machine), reader.points()
-        if scale.standard(0.0, machine) is None:
-            return listed, files
-        for share in BUDGET_SHARES:
-            seconds = share * spec.round.budget
-            is_whole, guesses = _arrived(points, scale, seconds, machine=machine)
-            name = SUBMISSION if is_whole else f"early/{share * 100:.0f}-percent.csv"
-            if not is_whole:
-                early = submission_after(spec, reader, guesses)
-                files[name] = submission_bytes(early.ids, early.suffixes)
-            listed.append(EarlySubmission(share=share, standard_s=seconds, file=name))
-    return listed, files
-
-
-def _arrived(points: Sequence[Point], scale: TimeScale, seconds: float, *, machine: BudgetMachine) -> tuple[bool, int]:
-    """Return whether all guesses had arrived after `seconds` standard seconds, and how many had."""
-    before = [point for point in points if (scale.standard(point.spent, machine) or 0.0) <= seconds]
-    return len(before) == len(points), before[-1].guesses if before else 0
 
 
 @dataclass(frozen=True)
@@ -111,8 +76,6 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     files = _in_code_folder(code)
     submission = submission_now(folder)
     files[SUBMISSION] = submission_bytes(submission.ids, submission.suffixes)
-    early, early_files = early_submissions(folder, spec)
-    files |= early_files
     if not spec.round.is_blind:
         files["scorecard.json"] = (json.dumps(scorecard_of(spec, submission), indent=2) + "\n").encode()
     files["team.toml"] = team.read_bytes()
@@ -127,7 +90,7 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
         kind="submission",
         prefixes_sha256=tokens_sha256(prefixes, spec.round.vocabulary),
         code_bundle_sha256=frozen.sha256,
-        run=run.model_copy(update={"early": early}),
+        run=run,
         marks=[AcceptedCheck(check=check.name, sentence=check.sentence) for check in unmet],
     )
 
@@ -202,9 +165,6 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         reference_as_loaded=reference_as_loaded,
         versions=spec.versions,
         unpromised=nondeterminism_reasons(folder),
-        budget_machine=spec.budget_machine,
-        wall_s=summary.wall_s,
-        official_per_s=official_rate(spec.calibrations),
         batch_sizes=batch_sizes,
     )
 

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 from harness import __version__
 from harness.core.arrays import tokens_sha256
-from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.inputs import read_bounded_text
 from harness.core.rounds import Round
-from harness.core.submission_block import SubmissionRows
-from harness.core.submission_reader import read_submission
+from harness.core.submission_reader import SubmissionRows, read_submission
 from harness.core.text import shorten
-from harness.core.untrusted_files import read_bounded_text
+from harness.core.times import format_duration
 from harness.submit.archive import WHEEL, harness_wheel, unpack
 from harness.submit.code_folder import (
     FIXED_FILES,
@@ -156,7 +155,7 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
     log.check(
         "rules",
         not differing,
-        f"the rules are those of {round_.name}, {duration_in(round_.budget, round_.budget_machine)}",
+        f"the rules are those of {round_.name}, {format_duration(round_.budget)}",
         f"the bundle's rules differ from those of {round_.name}: {', '.join(differing)}",
     )
     return CheckedCode(spec, round_)

@@ -4,15 +4,13 @@ import ast
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.inputs import files_in
-from harness.core.syntax import syntax_tree
+from harness.core.inputs import files_in, read_bounded_text
 from harness.core.text import display_name, shorten
 from harness.core.times import format_duration
-from harness.core.untrusted_files import read_bounded_text
 from harness.jobs.attack.spec import AttackSpec
+from harness.plugins.declarations import syntax_tree
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.machine import versions
@@ -111,7 +109,7 @@ def _partial(spec: AttackSpec) -> Check:
 
 
 def _budget(spec: AttackSpec, summary: RunSummary) -> Check:
-    spent, allowed = format_duration(summary.elapsed_s), duration_in(spec.round.budget, spec.budget_machine)
+    spent, allowed = format_duration(summary.elapsed_s), format_duration(spec.round.budget)
     if spec.budget <= spec.round.budget or summary.elapsed_s <= spec.round.budget:
         return Check("budget", True, f"the run spent {spent} of the round's {allowed}")
     sentence = f"the run spent {spent}, its budget of {format_duration(spec.budget)} exceeds the round's {allowed}"

@@ -11,14 +11,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.core.arrays import token_dtype
 from harness.core.errors import HarnessError
+from harness.core.examples import Training
 from harness.core.files import write_atomically
-from harness.core.inputs import files_in
+from harness.core.inputs import files_in, read_bounded_json
 from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.spec import SHIPPED_TARGETS, TargetRecord
 from harness.core.text import shorten
 from harness.core.times import format_duration
-from harness.core.training import Training
-from harness.core.untrusted_files import read_bounded_json
 from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.submit.archive import harness_wheel, installed_lock
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments

@@ -6,12 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from harness.core.calibration import BudgetMachine
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
+from harness.core.inputs import first_fault, read_bounded_json, read_bounded_toml
 from harness.core.rounds import ROUND_NAME
 from harness.core.text import shorten
-from harness.core.untrusted_files import first_fault, read_bounded_json, read_bounded_toml
 from harness.plugins.declarations import NAME
 
 MANIFEST = "MANIFEST.json"
@@ -39,19 +38,9 @@ class TargetIdentity(BundleModel):
     is_folder: bool = Field(description="The model was a local folder, and `id` is the folder's name.")
 
 
-class EarlySubmission(BundleModel):
-    """The submission of the run after `share` of the round's budget, `standard_s` standard seconds; file: its name."""
-
-    share: Annotated[float, Field(gt=0, le=1)]
-    standard_s: _Seconds
-    file: str = Field(pattern=r"^(submission|early/[0-9]{1,3}-percent)\.csv$")
-
-
 class RunRecord(BundleModel):
     """The run that made the submission.
 
-    `spent_s` and `budget_s` are in wall seconds, or in standard seconds of `budget_machine`; `wall_s` is `spent_s` in
-    wall seconds. `official_per_s` is the calibrated rate of the run's devices. `early` is empty without a calibration.
     `batch_sizes` are the measured sizes of the batches of each loop. `unpromised` lists the reasons why another run may
     not give the same bytes.
     """
@@ -69,16 +58,7 @@ class RunRecord(BundleModel):
     reference_as_loaded: dict[str, Any] | None = None
     versions: dict[str, str]
     unpromised: list[str]
-    budget_machine: BudgetMachine | None = None
-    wall_s: _Seconds | None = None
-    official_per_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
-    early: list[EarlySubmission] = Field([], max_length=10)
     batch_sizes: dict[str, Annotated[int, Field(gt=0)]] = Field({}, max_length=1000)
-
-    @property
-    def wall_seconds(self) -> float:
-        """The wall seconds of the run."""
-        return self.spent_s if self.wall_s is None else self.wall_s
 
 
 class AcceptedCheck(BundleModel):

@@ -192,26 +192,22 @@ def _score_rows(runs: Sequence[RunFacts]) -> Rows:
 
 
 def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], compared: Comparison | None) -> list[Figure]:
-    """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind.
-
-    Recall vs. time is on the clock of the comparison, if there is one.
-    """
+    """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind."""
     drawn = [run for run in runs if run.spec.examples == runs[0].spec.examples]
     scores = [(run.spec.id, run.score) for run in drawn if run.score is not None]
     in_time = [(run.spec.id, run.curve) for run in drawn]
     if len(scores) < len(drawn):
         svg = history_panel(in_time, label="rows of the submission", size=_PANEL, styles=styles)
         return [_figure(svg, "rows", "Rows of the submission vs. time.")]
-    cap, clock = scores[0][1].cap, ""
+    cap = scores[0][1].cap
     if compared is not None:
-        clock = compared.clock.title
-        in_time = [(run.id, tuple(run.history_on(compared.clock, run.whole))) for run in compared.runs]
+        in_time = [(run.id, run.whole.recall_over_time) for run in compared.runs]
     only = " Only runs with as many examples as the first are drawn." if len(drawn) < len(runs) else ""
     recall_caption = f"Recall vs. errors, with the 95 % interval at the error cap of {cap:,}.{only}"
     figures = [
         _figure(recall_panel(scores, size=_PANEL, styles=styles), "recall", recall_caption),
         _figure(
-            history_panel(in_time, label=f"Recall@{cap}", size=_PANEL, styles=styles, clock=clock),
+            history_panel(in_time, label=f"Recall@{cap}", size=_PANEL, styles=styles),
             "time",
             f"Recall@{cap:,} vs. time.",
         ),

@@ -19,18 +19,17 @@ from numpy.typing import NDArray
 
 from harness.core import paths
 from harness.core.arrays import Floats, Ints, Tokens, check_tokens, mapped_array, token_rows, tokens_sha256
-from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.files import atomic_file, file_sha256, write_atomically
+from harness.core.inputs import check_plain_files, read_bounded_text, read_bounded_toml
+from harness.core.intervals import JudgedRows
 from harness.core.rounds import Round, load_round
 from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission import write_submission
-from harness.core.submission_block import SubmissionRows
-from harness.core.submission_reader import SubmissionRules
+from harness.core.submission_reader import SubmissionRows, SubmissionRules
 from harness.core.text import shorten
-from harness.core.untrusted_files import check_plain_files, read_bounded_text, read_bounded_toml
-from harness.core.walk import JudgedRows
+from harness.core.windows import cluster_ids
 from harness.jobs.attack.results import submission_with_scores
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams

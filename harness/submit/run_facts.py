@@ -6,25 +6,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.analysis.common_clock import CommonClock, common_clock, counts_until
-from harness.analysis.comparison import recall_after
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.parts import AttackedParts, attacked_parts
-from harness.analysis.replay import BUDGET_SHARES, evenly_spaced, recall_history
+from harness.analysis.replay import evenly_spaced, recall_history
 from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
-from harness.core.redaction import redact_suffix
+from harness.core.exports import redact_suffix
+from harness.core.intervals import JudgedRows
 from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.core.text import format_interval, format_score
-from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import Submission, any_of_n, submission_of
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
-from harness.runs.calibration import time_scale
 from harness.runs.errors import as_harness_error
 from harness.runs.facts import Fact, nondeterminism_reasons, score_facts
 from harness.runs.folder import RunFolder
@@ -53,8 +50,6 @@ class RunFacts:
 
     `method` is the first line of the attack's documentation, `parameters` its parameters with their
     defaults; both are empty if the run's copy of the code cannot be read. `answers` has shape [examples, length].
-    `clock` is the standard time of a machine, or wall clock if this one was not calibrated; `time_on_clock` is the time
-    of the run on it, and `recall_at_shares` the recall after each of BUDGET_SHARES of its budget.
     `curve` has pairs of seconds spent and recall at the cap, or number of rows in a blind round, ascending.
     `read_training` is True if the attack read the training rows. `target_as_loaded` and `reference_as_loaded` are
     reports of the worker.
@@ -74,9 +69,6 @@ class RunFacts:
     exact_at_1: float | None
     any_guess_correct: float | None
     curve: tuple[tuple[float, float], ...]
-    clock: CommonClock
-    time_on_clock: float
-    recall_at_shares: tuple[float | None, ...] | None
     queries: Queries
     read_training: bool
     target_as_loaded: dict[str, Any] | None
@@ -112,7 +104,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         guesses, final = reader.guesses(), reader.final_order()
         submission = submission_of(spec, reader)
-        queries, scale = _queries(reader), time_scale(reader, spec.budget_machine)
+        queries = _queries(reader)
         read_training = reader.last_event("worker_read_train") is not None
         target, reference = reader.last_event("worker_target"), reader.last_event("worker_reference")
         walk = score = unreachable_score = first = None
@@ -126,12 +118,6 @@ def run_facts(folder: RunFolder) -> RunFacts:
             curve = [*recall_history(parts.whole, spec=spec, reader=reader, answers=answers)]
             if summary.status.is_over:
                 curve.append((min(summary.elapsed_s, summary.budget_s), score.recall_at_cap))
-    clock, at_shares = common_clock([spec], [scale]), None
-    if score is not None:
-        counts = counts_until(summary.status, elapsed=summary.elapsed_s, budget=spec.budget)
-        history = [(clock.time(scale, spent), recall) for spent, recall in curve]
-        reached = clock.time(scale, counts)
-        at_shares = tuple(recall_after(share * clock.budget, history, reached) for share in BUDGET_SHARES)
     return RunFacts(
         folder=folder,
         spec=spec,
@@ -147,9 +133,6 @@ def run_facts(folder: RunFolder) -> RunFacts:
         exact_at_1=first,
         any_guess_correct=None if answers is None else any_of_n(spec, guesses, final),
         curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
-        clock=clock,
-        time_on_clock=clock.time(scale, summary.elapsed_s),
-        recall_at_shares=at_shares,
         queries=queries,
         read_training=read_training,
         target_as_loaded=target,

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import SubmissionRows
 from harness.core.text import shorten
 from harness.submit.code_folder import README
 
@@ -245,12 +245,11 @@ class FindingLog:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a verification. Earlier files call the times `seconds` and `budget`.
+    """The result of a verification.
 
     `scores` maps `submitted` and `produced` to `Score.as_json`. `produced_sha256` is the hash of the CSV that the code
-    wrote. `elapsed_s` is in wall seconds; `budget_s` is too, or in standard seconds of `budget_machine`.
-    `official_per_s` is the calibrated rate of the verifier's device, None if it is not calibrated. `hardware` and
-    `versions` describe the machine that verified the bundle. `sandbox` names the backend, and is None if nothing ran.
+    wrote. `elapsed_s` and `budget_s` are in seconds of wall clock. `hardware` and `versions` describe the machine that
+    verified the bundle. `sandbox` names the backend, and is None if nothing ran.
     """
 
     bundle: str
@@ -265,8 +264,6 @@ class Verdict:
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     produced_sha256: str | None = None
     elapsed_s: float | None = None
-    budget_machine: str | None = None
-    official_per_s: float | None = None
     budget_s: float | None = None
     sandbox: str | None = None
     code_changes: dict[str, str] = field(default_factory=dict)

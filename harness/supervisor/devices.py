@@ -14,7 +14,7 @@ from typing import IO
 
 from harness.core import paths
 from harness.core.files import try_lock
-from harness.core.gpus import query_gpus
+from harness.core.hardware import query_gpus
 
 
 @dataclass(frozen=True)

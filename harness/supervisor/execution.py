@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.files import is_larger_than, remove_tree
-from harness.core.frames import Frame, FrameError
-from harness.core.request import LEAD, write_request
+from harness.core.protocol import LEAD, Frame, FrameError, write_request
 from harness.core.spec import cluster_of
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
@@ -18,18 +17,14 @@ from harness.runs.reader import RunReader
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.sandbox import SandboxPolicy, detect_backend, reaper
-from harness.sandbox.capped_log import CappedLog
-from harness.sandbox.deleted_files import deleted_bytes
-from harness.supervisor.deadline import Deadline
+from harness.sandbox.output import CappedLog, deleted_bytes
 from harness.supervisor.devices import Device, worker_environment
 from harness.supervisor.intake import IntakeError, WorkerEnd
 from harness.supervisor.job import Job
-from harness.supervisor.ledger import TICK_SECONDS, Budget, LedgerThread
-from harness.supervisor.shared_batches import SharedBatches
-from harness.supervisor.shared_state import SharedState
+from harness.supervisor.ledger import TICK_SECONDS, Budget, Deadline, LedgerThread
+from harness.supervisor.shared_batches import SharedBatches, SharedState
 from harness.supervisor.telemetry import Telemetry
-from harness.supervisor.worker_process import PIPE_BYTES, WorkerProcess
-from harness.supervisor.worker_slot import WorkerSlot
+from harness.supervisor.worker_process import PIPE_BYTES, WorkerProcess, WorkerSlot
 
 _STOP_GRACE_SECONDS = 5.0
 _SILENT_GRACE_SECONDS = 2.0

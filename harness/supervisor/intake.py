@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.frames import Frame
+from harness.core.protocol import Frame
 from harness.core.text import shorten
 from harness.runs.store import RunStore
 

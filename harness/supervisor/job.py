@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from harness.core.request import JobRequest
+from harness.core.protocol import JobRequest
 from harness.core.spec import JobSpec, TargetConfig, TargetRecord
 from harness.jobs import job_module
 from harness.runs.folder import RunFolder

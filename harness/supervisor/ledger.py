@@ -1,4 +1,4 @@
-"""The budget of a run: its arithmetic, and the thread that commits the spent time."""
+"""The budget of a run: its arithmetic, the thread that commits the spent time, and the thread that ends the run."""
 
 import sqlite3
 import threading
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
+from harness.core.times import seconds_since_boot
 from harness.runs.machine import DiskFull
 from harness.runs.reader import LedgerEntry
 from harness.runs.store import RunStore
@@ -13,7 +14,7 @@ from harness.runs.store import RunStore
 TICK_SECONDS = 0.5
 """Seconds between two commits of the ledger while a worker runs."""
 CRASH_CHARGE_SECONDS = 1.0
-"""Wall seconds charged at a resume for the time between the last committed entry and the death of a supervisor.
+"""Seconds charged at a resume for the time between the last committed entry and the death of a supervisor.
 
 It is one commit interval with some slack, so that no kill gains time.
 """
@@ -23,14 +24,13 @@ It is one commit interval with some slack, so that no kill gains time.
 class Budget:
     """The time of one run over all its executions.
 
-    `total` and `spent_before` are in the unit of the budget: wall seconds, or standard seconds of a machine. `speed` is
-    the number of these that this execution is charged per wall second. Times and waits are in wall seconds.
+    total: the seconds of wall clock that the run may take. spent_before: what its earlier executions have spent.
+    started_at: the time at which the worker of this execution started, None before that.
     """
 
     total: float
     spent_before: float = 0.0
     started_at: float | None = None
-    speed: float = 1.0
 
     def started(self, at: float) -> "Budget":
         """Return the budget of an execution whose worker starts at `at`."""
@@ -39,30 +39,27 @@ class Budget:
     def spent(self, at: float) -> float:
         """Return what is spent at time `at`, at most the total."""
         running = 0.0 if self.started_at is None else max(0.0, at - self.started_at)
-        return min(self.total, self.spent_before + self.speed * running)
+        return min(self.total, self.spent_before + running)
 
     def remaining(self, at: float) -> float:
-        """Return the wall seconds until the worker is killed."""
-        return (self.total - self.spent(at)) / self.speed
+        """Return the seconds until the worker is killed."""
+        return self.total - self.spent(at)
 
     @property
     def notice(self) -> float:
-        """Wall seconds between the request to finish and the end of the budget: 60, or 5 % of a short budget."""
-        return min(60.0, self.total / self.speed / 20)
+        """Seconds between the request to finish and the end of the budget: 60, or 5 % of a short budget."""
+        return min(60.0, self.total / 20)
 
     def until_soft_deadline(self, at: float) -> float:
-        """Return the wall seconds until the worker is asked to finish; negative after that."""
+        """Return the seconds until the worker is asked to finish; negative after that."""
         return self.remaining(at) - self.notice
 
 
-def spent_so_far(last: LedgerEntry | None, *, speed: float = 1.0) -> float:
-    """Return what a run has spent before it is resumed, from the last entry of its ledger.
-
-    `speed` is that of the execution that wrote the entry.
-    """
+def spent_so_far(last: LedgerEntry | None) -> float:
+    """Return the seconds that a run has spent before it is resumed, from the last entry of its ledger."""
     if last is None:
         return 0.0
-    return last.spent if last.entry == "end" else last.spent + speed * CRASH_CHARGE_SECONDS
+    return last.spent if last.entry == "end" else last.spent + CRASH_CHARGE_SECONDS
 
 
 class LedgerThread:
@@ -93,3 +90,39 @@ class LedgerThread:
                 self._store.commit_ledger("tick", self._spent)
         except (sqlite3.Error, OSError, DiskFull) as error:
             self.fault = error
+
+
+_LONGEST_WAIT_SECONDS = 1.0
+
+
+class Deadline:
+    """Calls `end` in a thread of its own when the budget is spent, unless the `with` block has ended before."""
+
+    def __init__(self, budget: Budget, end: Callable[[], object]) -> None:
+        self._budget = budget
+        self._end = end
+        self._is_cancelled = threading.Event()
+        self._has_passed = threading.Event()
+        self._thread = threading.Thread(target=self._wait, name="deadline", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cancel the deadline, because the worker has ended; wait for an `end` that is under way."""
+        self._is_cancelled.set()
+        self._thread.join()
+
+    @property
+    def has_passed(self) -> bool:
+        """True if the budget was spent inside the block. What the worker sends from then on does not count."""
+        return self._has_passed.is_set()
+
+    def _wait(self) -> None:
+        # Waits are measured on a clock that stops while the machine sleeps; the clock of the budget does not stop.
+        while (left := self._budget.remaining(seconds_since_boot())) > 0:
+            if self._is_cancelled.wait(min(left, _LONGEST_WAIT_SECONDS)):
+                return
+        self._has_passed.set()
+        self._end()

@@ -1,15 +1,16 @@
 """The batches of a run that several workers share: which worker runs which batch, and who waits for whom.
 
-Every worker runs the whole attack and asks before each batch (`harness.worker.sharing`). Loops over batches are
+Every worker runs the whole attack and asks before each batch (`harness.worker.batches`). Loops over batches are
 barriers: a loop opens when all batches of the loops before it are done. So rows of the same example arrive in the
 order in which one worker would have sent them, and the submission is the same.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from harness.core.frames import Frame
-from harness.core.request import LEAD
+from harness.core.files import remove_tree
+from harness.core.protocol import LEAD, Frame
 from harness.supervisor.intake import MAX_NAME, IntakeError
 
 _MOST_NUMBER = 1 << 40
@@ -117,3 +118,34 @@ class SharedBatches:
     def _is_work_pending(self) -> bool:
         """Return True if a batch of the open loops is not done and will be."""
         return any(holder is not None or not self._is_finishing for holder in self._claims.values())
+
+
+class SharedState:
+    """Numbered directories with the stored arrays and guesses. Workers can read them and cannot write to them."""
+
+    def __init__(self, folder: Path, write: Callable[[Path], None]) -> None:
+        """`write` writes the present state into an existing directory. `folder` is emptied."""
+        self._folder = folder
+        self._write = write
+        self._newest = 0
+        self._is_current = False
+        self._given: dict[int, int] = {}
+        remove_tree(folder)
+
+    def mark_changed(self) -> None:
+        """Note that rows were stored since the last directory was written."""
+        self._is_current = False
+
+    def write_for(self, worker: int) -> int:
+        """Return the number of a directory with the present state, and remove those that no worker reads."""
+        if not self._is_current:
+            self._newest += 1
+            directory = self._folder / str(self._newest)
+            directory.mkdir(parents=True)
+            self._write(directory)
+            self._is_current = True
+        outdated = self._given.get(worker)
+        self._given[worker] = self._newest
+        if outdated is not None and outdated not in self._given.values():
+            remove_tree(self._folder / str(outdated))
+        return self._newest

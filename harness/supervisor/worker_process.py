@@ -1,16 +1,19 @@
-"""The worker as the supervisor sees it: a sandboxed process with three pipes, and a kill that leaves nothing behind."""
+"""The worker as the supervisor sees it: a sandboxed process with three pipes, and its place in an execution."""
 
 import contextlib
 import fcntl
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.request import ENDPOINT_KEYS
+from harness.core.protocol import ENDPOINT_KEYS, FrameReader
 from harness.sandbox import ON_NODES, SandboxedProcess, SandboxPolicy, reaper
-from harness.sandbox.environment import plain_environment
+from harness.sandbox.policy import plain_environment
+from harness.supervisor.devices import Device
+from harness.supervisor.intake import WorkerEnd
 
 PIPE_BYTES = 1 << 20
 """The capacity of a pipe from the worker, where the system allows it."""
@@ -148,3 +151,28 @@ def _environment(scratch: Path) -> dict[str, str]:
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     }
     return waiting | plain_environment(scratch) | fixed
+
+
+@dataclass
+class WorkerSlot:
+    """One of the workers of an execution, `number` from 0.
+
+    devices: those that it computes on, several if its target is split over them, none if it loads no model. end: its
+    last message. silent_since: when it closed the pipe of its frames, in seconds since boot. is_over: True if its
+    process has ended and everything that it sent is stored. deaths: how often it exited without a last message.
+    """
+
+    number: int
+    scratch: Path
+    devices: tuple[Device, ...]
+    process: WorkerProcess
+    frames: FrameReader = field(default_factory=FrameReader)
+    end: WorkerEnd | None = None
+    silent_since: float | None = None
+    is_over: bool = False
+    deaths: int = 0
+
+    def replace(self, process: WorkerProcess) -> None:
+        """Go on with a new process after the death of the old one, which the caller has killed."""
+        self.process.close()
+        self.process, self.frames, self.silent_since = process, FrameReader(), None

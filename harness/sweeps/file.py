@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.core.inputs import first_fault, read_bounded_toml
 from harness.core.text import shorten
 from harness.core.times import parse_duration
-from harness.core.untrusted_files import first_fault, read_bounded_toml
 
 MAX_RUNS = 100_000
 _MAX_FILE_BYTES = 1 << 20

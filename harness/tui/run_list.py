@@ -250,7 +250,7 @@ def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
             _bar_of(run, scale),
             _trend_of(run, scale),
         ),
-        "time": (format_duration(run.wall_s),),
+        "time": (format_duration(run.elapsed_s),),
         "started": ([(day_and_time(run.created_at), "dim")],),
         "note": ([(run.note, "dim")],),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.text import format_score
-from harness.plugins.parameter_space import Span, space_of
+from harness.plugins.parameters import Span, space_of
 from harness.plugins.schema import fetch_schema
 from harness.runs.tuning import TUNINGS, Tried, Tuning, importances, is_pruned, runs_of, settings_tried
 

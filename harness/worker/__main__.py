@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.core.errors import HarnessError, Interruption
-from harness.core.request import read_kind
+from harness.core.protocol import read_kind
 from harness.core.text import sanitize, shorten
 from harness.jobs import job_module
 from harness.worker.channel import Channel

@@ -12,10 +12,10 @@ import numpy as np
 
 from attacks.two_step import TIE, Candidates, Classifier, find_candidates
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.clusters import cluster_ids
 from harness.core.examples import folds_by_cluster
 from harness.core.policy import Policy
 from harness.core.scoring import correct_rows, exact_at_1, recall_at_errors, scaled_cap
+from harness.core.windows import cluster_ids
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.rankers import official_loss

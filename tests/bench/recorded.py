@@ -15,12 +15,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from harness.core.clusters import cluster_ids
 from harness.core.examples import folds_by_cluster
+from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import paired_difference
 from harness.core.scoring import recall_at_errors
 from harness.core.submission_reader import SubmissionRules, read_submission
-from harness.core.walk import JudgedRows
+from harness.core.windows import cluster_ids
 from harness.rankers import compressed_bytes
 from tests.data import RECORDED, SATML
 

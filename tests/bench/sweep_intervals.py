@@ -15,9 +15,9 @@ import numpy as np
 from harness.analysis.parts import Part
 from harness.analysis.sweep_differences import Submissions, corrected, pair_with_baseline
 from harness.core.arrays import Floats, Ints
+from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import ALPHA, replicates_for
 from harness.core.scoring import recall_at_errors
-from harness.core.walk import JudgedRows
 
 _OTHERS = 10
 _TRUTH = 4_000

@@ -11,8 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from harness.core.files import remove_tree
-from harness.core.frames import Frame, FrameReader, encode_frame
-from harness.core.request import write_request
+from harness.core.protocol import Frame, FrameReader, encode_frame, write_request
 from harness.core.times import seconds_since_boot
 from harness.jobs.attack import worker
 from harness.jobs.attack.results import write_results

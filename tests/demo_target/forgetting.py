@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
-from harness.core.clusters import cluster_ids
+from harness.core.windows import cluster_ids
 from harness.demo import SEED, WEIGHTS
 from tests.demo_target.corpus import corpus
 

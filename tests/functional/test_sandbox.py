@@ -14,9 +14,8 @@ import pytest
 from harness.core import paths
 from harness.runs.folder import RunFolder
 from harness.sandbox import SandboxedProcess, SandboxPolicy, detect_backend
-from harness.sandbox.backends import BACKENDS, backend_named
-from harness.sandbox.environment import plain_environment
-from harness.sandbox.launching import is_available
+from harness.sandbox.backends import BACKENDS, backend_named, is_available
+from harness.sandbox.policy import plain_environment
 from tests.functional.machine import PLUGINS, ROOT, Machine, last_event, processes_that_name, wait_until
 
 READING = (

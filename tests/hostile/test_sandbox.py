@@ -11,10 +11,8 @@ import pytest
 
 from harness.core import paths
 from harness.sandbox import SandboxedProcess, SandboxPolicy, backend_named
-from harness.sandbox.backend import LauncherSetup, SandboxBackend
-from harness.sandbox.backends import BACKENDS
-from harness.sandbox.backends.landlock import Landlock
-from harness.sandbox.environment import plain_environment
+from harness.sandbox.backends import BACKENDS, Landlock, LauncherSetup, SandboxBackend
+from harness.sandbox.policy import plain_environment
 from tests.functional.machine import Machine
 
 CHANGES = """

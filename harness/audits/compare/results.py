@@ -14,7 +14,7 @@ from harness.audits.probabilities import leaked_probability, log_esp
 from harness.audits.report import Estimate
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.clusters import WINDOW, cluster_ids
+from harness.core.windows import WINDOW, cluster_ids
 
 REPLICATES = 2000
 _SEED = 20240601

@@ -32,7 +32,7 @@ from harness.audits.endpoint.masking import KeyMask
 from harness.audits.endpoint.params import REFUSAL, EndpointParams
 from harness.core.audit import AuditContext
 from harness.core.errors import HarnessError, Interruption
-from harness.core.request import ENDPOINT_KEYS
+from harness.core.protocol import ENDPOINT_KEYS
 from harness.corpora.text_files import parse_json
 
 UNREACHABLE = "cannot be reached"

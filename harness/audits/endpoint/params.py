@@ -13,7 +13,7 @@ from harness.audits.options import AuditParams, option
 from harness.audits.schemes import Scheme
 from harness.core.attack import Field
 from harness.core.errors import UsageError
-from harness.core.request import ENDPOINT_KEYS
+from harness.core.protocol import ENDPOINT_KEYS
 
 REFUSAL = "refuses the request"
 """The start of the fault of a prompt that an endpoint would refuse again, such as one too long for its model."""

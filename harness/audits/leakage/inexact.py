@@ -16,8 +16,7 @@ import torch
 
 from harness.audits.branching import next_tokens
 from harness.core.arrays import Bools, Floats, Ints, Tokens
-from harness.core.policy import Policy
-from harness.core.view import PrefixView
+from harness.core.policy import Policy, PrefixView
 from harness.engine.branches import Placement, Predictor
 from harness.engine.model_runner import ModelRunner
 from harness.engine.shaping import apply_policy, sample_tokens

@@ -23,9 +23,9 @@ from harness.audits.sources import (
 )
 from harness.core.arrays import Bools, Ints
 from harness.core.audit import AuditInputs
-from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
+from harness.core.windows import cluster_ids
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
 

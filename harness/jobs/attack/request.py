@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.arrays import Tokens
+from harness.core.examples import Training
 from harness.core.guesses import Guesses
-from harness.core.request import JobRequest, read_archive
+from harness.core.protocol import JobRequest, read_archive
 from harness.core.spec import TargetConfig
-from harness.core.training import Training
 
 _PREFIXES, _TRAINING, _KEPT, _GUESSES = "prefixes.npy", "training.npz", "kept.npz", "guesses.npz"
 

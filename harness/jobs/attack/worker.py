@@ -3,7 +3,7 @@
 import traceback
 from pathlib import Path
 
-from harness.core.request import read_request
+from harness.core.protocol import read_request
 from harness.jobs.attack.context import AttackContext
 from harness.jobs.attack.request import AttackRequest
 from harness.worker.channel import Channel

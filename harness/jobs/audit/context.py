@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs
 from harness.core.errors import HarnessError
-from harness.core.request import ENDPOINT_KEYS
+from harness.core.protocol import ENDPOINT_KEYS
 from harness.core.rows import Rows, Table, concatenate_rows, split_into_frames, validate_columns
 from harness.core.text import sanitize
 from harness.jobs.audit.request import AuditRequest, read_rows

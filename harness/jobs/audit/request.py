@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.core.audit import AuditInputs
-from harness.core.request import JobRequest
+from harness.core.protocol import JobRequest
 from harness.core.rows import Rows, Table
 from harness.core.spec import TargetConfig
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.core.audit import FIGURES
-from harness.core.frames import Frame
 from harness.core.paths import model_names
+from harness.core.protocol import Frame
 from harness.core.rows import Table, columns_from_frame
 from harness.jobs.audit.reader import AuditReader
 from harness.jobs.audit.request import AuditRequest, write_rows

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.audits.registry import audit_named
-from harness.core.request import read_request
+from harness.core.protocol import read_request
 from harness.jobs.audit.context import CutShort, WorkerAuditContext
 from harness.jobs.audit.request import AuditRequest
 from harness.worker.channel import Channel

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from harness.analysis.contrast import contrast, mcnemar_exact
 from harness.analysis.parts import Part
+from harness.core.intervals import JudgedRows
 from harness.core.scoring import recall_at_errors, score_rows
-from harness.core.walk import JudgedRows
 
 EXAMPLES = 6
 WALKS = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), max_size=25).map(

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from harness.analysis.curve_band import curve_band
 from harness.analysis.parts import Part
+from harness.core.intervals import JudgedRows
 from harness.core.scoring import solved_curve
-from harness.core.walk import JudgedRows
 
 
 def band_of(verdicts: list[bool], *, cap: int) -> tuple[JudgedRows, int]:

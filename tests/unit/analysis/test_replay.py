@@ -11,8 +11,8 @@ from harness.analysis import replay
 from harness.analysis.parts import Part
 from harness.analysis.replay import recall_after_guesses
 from harness.core.examples import load_answers
+from harness.core.intervals import JudgedRows
 from harness.core.scoring import correct_rows
-from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import submission_of
 from tests.functional.machine import homes

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from harness.core.errors import HarnessError
+from harness.core.examples import Training
 from harness.core.policy import Policy
-from harness.core.training import Training
 from tests.unit.attacks.running import SmallContext, attack_of, run
 from tests.unit.engine.reference import exact_probabilities, to_device
 

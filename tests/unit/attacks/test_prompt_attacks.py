@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.core.training import Training
+from harness.core.examples import Training
 from harness.engine.target import Target
 from tests.devices import slow_on_gpu
 from tests.unit.attacks.running import SmallContext, attack_of, function_of, run

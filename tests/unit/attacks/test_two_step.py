@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.core.errors import HarnessError
-from harness.core.training import Training
+from harness.core.examples import Training
 from harness.engine.target import Target
 from tests.unit.attacks.running import SmallContext, function_of, run
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from harness.cli.audit_findings import findings_in_words, with_precision
+from harness.core.exports import redact_text
 from harness.core.findings import Conclusion, Findings, FoundTable
-from harness.core.redaction import redact_text
 from harness.submit.audit_redaction import redact_findings
 from tests.unit.submit.audit_header import HEADER, MODEL
 

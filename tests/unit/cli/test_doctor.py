@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from harness.cli import doctor
-from harness.sandbox.applied import AppliedSandbox, Limit
 from harness.sandbox.backends import BACKENDS, backend_named
 from harness.sandbox.control_group import ADVICE
+from harness.sandbox.policy import AppliedSandbox, Limit
 
 LIMIT = Limit(4096, "cgroup v2")
 APPLIED = AppliedSandbox("x", ("seccomp",), LIMIT, LIMIT, LIMIT, LIMIT, ())

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core import intervals
-from harness.core.intervals import Unit, recall_interval, wilson
+from harness.core.intervals import JudgedRows, Unit, recall_interval, wilson
 from harness.core.multiple_comparisons import paired_difference
-from harness.core.walk import JudgedRows
 
 EXAMPLES = 5
 ROWS = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), max_size=25)

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.intervals import Unit, newcombe, shared_replicates
+from harness.core.intervals import JudgedRows, Unit, newcombe, shared_replicates
 from harness.core.multiple_comparisons import ALPHA, PairedBootstrap, holm, paired_difference, replicates_for
-from harness.core.walk import JudgedRows
 
 P_VALUES = st.lists(st.floats(1e-6, 1.0) | st.sampled_from([0.01, 0.02, 0.04]), min_size=1, max_size=12).map(np.array)
 REPLICATES = st.lists(st.integers(-6, 6), min_size=2, max_size=120).map(lambda values: np.array(values * 60) / 100)

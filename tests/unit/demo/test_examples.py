@@ -8,10 +8,10 @@ import pytest
 from tokenizers import Tokenizer
 
 from harness.core.arrays import Tokens
-from harness.core.clusters import cluster_ids
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.rounds import load_round
 from harness.core.spec import SHIPPED_TARGETS
+from harness.core.windows import cluster_ids
 from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, UNSEEN, WEIGHTS
 from tests.demo_target.corpus import MOST_REPETITIONS, Document, corpus
 from tests.demo_target.examples import (

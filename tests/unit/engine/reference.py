@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from harness.core.arrays import Tokens
+from harness.core.examples import Training
 from harness.core.policy import Policy
-from harness.core.training import Training
 from harness.engine.branches import Logits
 from harness.engine.shaping import apply_policy, sample_tokens
 from harness.engine.target import Target

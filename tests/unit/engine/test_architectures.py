@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.core.policy import Policy
-from harness.core.view import PrefixView
+from harness.core.policy import Policy, PrefixView
 from harness.engine.branches import Placement
 from harness.engine.decoder import SharedBranches
 from harness.engine.target import Target

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from harness.core.errors import HarnessError
-from harness.core.policy import Policy
-from harness.core.view import Combination, PrefixView
+from harness.core.policy import Combination, Policy, PrefixView
 from tests.unit.engine.conftest import load_on
 from tests.unit.engine.overflow import save_overflowing
 from tests.unit.engine.reference import decode_greedily

@@ -10,8 +10,7 @@ from tokenizers import Tokenizer, models
 from tokenizers.processors import TemplateProcessing
 
 from harness.core.errors import HarnessError
-from harness.core.policy import Policy
-from harness.core.view import PrefixView
+from harness.core.policy import Policy, PrefixView
 from harness.engine import loading, memory
 from harness.engine.loading import load_target
 from harness.engine.target import Target

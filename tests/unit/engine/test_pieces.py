@@ -12,9 +12,8 @@ import torch
 from torch import nn
 
 from harness.core.errors import HarnessError
-from harness.core.policy import Policy
-from harness.core.training import Schedule
-from harness.core.view import PrefixView
+from harness.core.examples import Schedule
+from harness.core.policy import Policy, PrefixView
 from harness.engine.loading import load_target
 from harness.engine.pieces import balanced, split_model
 from harness.engine.prompt_tuning import PromptTuning

@@ -11,7 +11,7 @@ from tokenizers.models import WordLevel
 from tokenizers.processors import TemplateProcessing
 
 from harness.core.errors import HarnessError
-from harness.core.training import Schedule, Training
+from harness.core.examples import Schedule, Training
 from harness.engine import prompt_tuning
 from harness.engine.loading import load_target
 from harness.engine.prompt_tuning import PromptTuning, suffix_losses

@@ -6,8 +6,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from harness.core.errors import HarnessError
-from harness.core.policy import Policy
-from harness.core.view import PrefixView
+from harness.core.policy import Policy, PrefixView
 from harness.engine import decoder, sampling
 from harness.engine.loading import load_target
 from harness.engine.results import Samples

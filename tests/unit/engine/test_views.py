@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from harness.core.errors import HarnessError
-from harness.core.policy import Policy
-from harness.core.view import Combination, PrefixView
+from harness.core.policy import Combination, Policy, PrefixView
 from harness.engine.ensemble import Ensemble
 from harness.engine.target import Target
 from tests.unit.engine.reference import to_device

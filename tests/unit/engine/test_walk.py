@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from harness.core.errors import HarnessError
-from harness.core.policy import Policy
-from harness.core.view import PrefixView
+from harness.core.policy import Policy, PrefixView
 from tests.unit.engine.reference import decode_greedily, to_device
 
 

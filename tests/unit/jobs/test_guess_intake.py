@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.frames import Frame, FrameReader, encode_frame
 from harness.core.guesses import Guesses
+from harness.core.protocol import Frame, FrameReader, encode_frame
 from harness.jobs.attack.context import AttackContext
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.request import read_kept, write_state

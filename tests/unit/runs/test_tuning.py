@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.plugins.parameter_space import Span, space_of
+from harness.plugins.parameters import Span, space_of
 from harness.runs.folder import RunFolder
 from harness.runs.tuning import Step, Tried, best_of, importances, is_pruned, next_step, settings_tried
 

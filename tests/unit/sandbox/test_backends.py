@@ -9,8 +9,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.sandbox import SandboxBackend, SandboxPolicy, backends, detect_backend
-from harness.sandbox.backends import BACKENDS, backend_named
-from harness.sandbox.launching import launcher_command
+from harness.sandbox.backends import BACKENDS, backend_named, launcher_command
 
 
 class Backend(SandboxBackend):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.core import paths
 from harness.sandbox import SandboxPolicy
-from harness.sandbox.backends.landlock import file_rules
+from harness.sandbox.backends import file_rules
 from harness.sandbox.view import Access, FileView, file_view, shown_files, without_redundant
 
 NOT_SHOWN = (None, Access.HIDDEN)

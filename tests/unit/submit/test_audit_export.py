@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from harness.core.errors import HarnessError
+from harness.core.exports import redact_text
 from harness.core.findings import (
     BarChart,
     Conclusion,
@@ -25,7 +26,6 @@ from harness.core.findings import (
     ShadedText,
     Stretch,
 )
-from harness.core.redaction import redact_text
 from harness.runs.status import Status
 from harness.submit.audit_export import check_audit_folder, write_audit
 from harness.submit.audit_redaction import redact_findings

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet
 
 from harness.audits.report import table_of
+from harness.core.exports import redact_text
 from harness.core.findings import (
     BarChart,
     Conclusion,
@@ -22,7 +23,6 @@ from harness.core.findings import (
     bars_as_json,
     heat_map_as_json,
 )
-from harness.core.redaction import redact_text
 from harness.core.text import json_value, plain_value
 from harness.submit.audit_page import (
     format_column,

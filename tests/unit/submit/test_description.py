@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from matplotlib.image import imread
 
 from harness.core.errors import HarnessError
-from harness.core.redaction import redact_suffix
+from harness.core.exports import redact_suffix
 from harness.core.text import sanitize
 from harness.figures.sheet import drawable_characters
 from harness.jobs.attack.results import submission_now

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.redaction import redact_suffix
+from harness.core.exports import redact_suffix
 from harness.core.text import sanitize
 from harness.figures.palette import COLOURS
 from harness.jobs.attack.results import submission_now

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import SubmissionRows
 from harness.submit.verdict import Agreement, CodeDifference, Likeness, compare_code, compare_submissions
 
 FILES = {"run.sh": "exit 0\n", "attack/a.py": "one\ntwo\nthree\n", "README.md": "before\n"}

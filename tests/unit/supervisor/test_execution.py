@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.request import read_request
+from harness.core.protocol import read_request
 from harness.jobs.attack.request import AttackRequest
 from harness.jobs.attack.supervised import Job
 from harness.runs.machine import Reserve

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from harness.core.frames import Frame
+from harness.core.protocol import Frame
 from harness.supervisor.intake import IntakeError
-from harness.supervisor.shared_batches import SharedBatches
-from harness.supervisor.shared_state import SharedState
+from harness.supervisor.shared_batches import SharedBatches, SharedState
 
 LEAD, OTHER = 0, 1
 

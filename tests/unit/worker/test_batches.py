@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.request import JobRequest
+from harness.core.protocol import JobRequest
 from harness.core.spec import TargetConfig
 from harness.worker import batches
 from harness.worker.batches import BatchLog, batch_size_for, is_slow

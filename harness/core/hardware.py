@@ -1,0 +1,69 @@
+"""This machine: the control groups of this process with the memory that they leave, and the GPUs that NVML reports."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+VERSION_2 = ""
+"""The name of the hierarchy of version 2, which has all controllers. Version 1 has a hierarchy for each controller."""
+_PROCESS = Path("/proc/self")
+_MEMORY_FILES = {
+    VERSION_2: ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+"""By hierarchy: the files of the limit and of the usage, and the name in memory.stat of the cache that can be freed."""
+
+
+class MemoryLimit(NamedTuple):
+    """The limit of a group and the memory that its members use, without cached files that can be freed, in bytes."""
+
+    limit: int
+    used: int
+
+
+def own_groups(process: Path = _PROCESS) -> dict[str, list[Path]]:
+    """Return this process's group and its ancestors up to the mount, by hierarchy. process: its directory in /proc."""
+    found: dict[str, list[Path]] = {}
+    with contextlib.suppress(OSError, ValueError):
+        groups: dict[str, str] = {}
+        for line in (process / "cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            groups |= dict.fromkeys(controllers.split(","), path)
+        for line in (process / "mountinfo").read_text().splitlines():
+            fields, _, after = line.partition(" - ")
+            kind, _, options = after.split(" ", 2)
+            root, mount = fields.split()[3:5]
+            for name in {"cgroup2": [VERSION_2], "cgroup": options.split(",")}.get(kind, []):
+                if name in groups and Path(groups[name]).is_relative_to(root):
+                    group = Path(mount) / Path(groups[name]).relative_to(root)
+                    above = [path for path in (group, *group.parents) if path.is_relative_to(mount)]
+                    found.setdefault(name, above)
+    return found
+
+
+def memory_limits(process: Path = _PROCESS) -> Iterator[MemoryLimit]:
+    """Yield the memory limit of each group that limits this process: its own group and all ancestors."""
+    groups = own_groups(process)
+    for hierarchy, (limit, usage, cache) in _MEMORY_FILES.items():
+        for group in groups.get(hierarchy, ()):
+            # int() fails on "max", which stands for no limit. The root group has no such files.
+            with contextlib.suppress(OSError, ValueError):
+                most, used = int((group / limit).read_text()), int((group / usage).read_text())
+                statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+                yield MemoryLimit(most, max(0, used - int(statistics.get(cache, 0))))
+
+
+Answer = TypeVar("Answer")
+
+
+def query_gpus(question: Callable[[Any, Any], Answer]) -> list[Answer]:
+    """Return `question(pynvml, handle)` for each GPU in NVML's order; none if there is no NVIDIA driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return [question(pynvml, handle) for handle in handles]
+    except pynvml.NVMLError:
+        return []
