@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from harness.audits.options import AuditParams
+from harness.audits.options import AuditParams, option
 from harness.core.attack import Field
 from harness.core.policy import Policy
 
@@ -29,7 +29,9 @@ class SchemeParams(AuditParams):
     top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by the `top_k` scheme.")
     top_p: float = Field(0.9, gt=0, lt=1, description="Probability mass kept by the `top_p` scheme.")
     typical_p: float = Field(0.6, gt=0, lt=1, description="Probability mass kept by the `typical_p` scheme.")
-    schemes: tuple[Scheme, ...] = Field(SCHEMES, min_length=1, description="Decoding schemes that are measured.")
+    schemes: tuple[Scheme, ...] = option(
+        SCHEMES, min_length=1, metavar="SCHEME,…", separator=",", description="Decoding schemes that are measured."
+    )
 
     @property
     def policies(self) -> dict[Scheme, Policy]:

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from harness.audits.options import Subject, option
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers, load_prefixes
@@ -80,3 +82,36 @@ def load_answered_examples(round_: Round) -> tuple[Tokens, Tokens]:
     if answers is None:
         raise HarnessError(f"round {round_.name} is blind, and an audit needs its answers. Choose another round.")
     return load_prefixes(round_), answers
+
+
+def named_source(
+    subject: Subject, path: Path | None, round_name: str | None, *, split: str | None = None
+) -> Source | None:
+    """Return the files or the round that was named, as `select_source` does; `subject` says how to read files."""
+    return select_source(
+        path,
+        round_name,
+        field=getattr(subject, "field", None),
+        split=split,
+        keeps_line_ends=getattr(subject, "keep_line_ends", False),
+    )
+
+
+def field_option() -> Any:
+    """Return the option `--field`."""
+    return option(None, description="Field or column with the text of a record.  [default: text]")
+
+
+def line_ends_option() -> Any:
+    """Return the option `--keep-line-ends`."""
+    return option(False, description="Keep CR LF and CR, which otherwise become LF.")
+
+
+def target_option(description: str = "Hub id or directory of a model; repeatable.", default: Any = ()) -> Any:
+    """Return the option `--target`."""
+    return option(default, description=description)
+
+
+def round_option(description: str = "Round whose answers are known.") -> Any:
+    """Return the option `--round` of an audit."""
+    return option(None, metavar="ROUND", description=description)

@@ -32,7 +32,7 @@ PANELS = {
         "logs": ("run_records:logs", "Print the log of a run's worker."),
         "export": ("export:export", "Write a run to a file, or log it to MLflow."),
         "runs": ("run_records:app", "List, annotate, queue, delete and restore runs."),
-        "demo": ("demo:demo", "Run the baseline attack on the bundled demo target."),
+        "demo": ("run_control:demo", "Run the baseline attack on the bundled demo target."),
     },
     "Attacks": {
         "attacks": ("attacks:app", "List attacks, show one, or write a new one."),
@@ -43,7 +43,7 @@ PANELS = {
         "score": ("score:score", "Score a submission against the answers."),
         "validate": ("score:validate", "Check a submission against the rules of a round."),
         "compare": ("compare:compare", "Compare two or more runs of one round."),
-        "report": ("report:report", "Write an HTML page about one or several runs."),
+        "report": ("export:report", "Write an HTML page about one or several runs."),
     },
     "Submissions": {
         "package": ("package:app", "Package a run, or an attack's code, for the organizers."),

@@ -1,17 +1,132 @@
 """`harness audit`: measure what a model has memorized, and show the findings of an audit."""
 
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from harness.audits.options import Preparation, Reading, StoredAudit
+from harness.audits.registry import AUDITS, AuditEntry
 from harness.cli.audit_findings import print_findings
-from harness.cli.audit_options import AUDITS, options
-from harness.cli.audit_run import Out, Redact
-from harness.cli.options import Json, Run
+from harness.cli.options import Detach, DeviceOptions, Json, Run, Seed, ShareDevice, budget_seconds
+from harness.cli.output import say
+from harness.cli.resolving import model_records
 from harness.cli.typer_classes import CommandLine
-from harness.runs.folder import run_folder
+from harness.cli.watching import follow_audit, interrupts_after_start, leave, print_detached
+from harness.core.audit import Audit, AuditInputs
+from harness.core.rows import Rows
+from harness.core.spec import TargetRecord
+from harness.jobs.audit.planning import plan_audit
+from harness.jobs.audit.reader import AuditReader
+from harness.runs.folder import new_run_id, run_folder
+from harness.runs.launch import start_job
+from harness.runs.summary import run_summary
+
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
+]
+Redact = Annotated[bool, typer.Option("--redact", help="Replace text with its length and hash; file names stay.")]
 
 app = CommandLine(name="audit", help="Measure what a model has memorized.", no_args_is_help=True)
 
-for command in AUDITS.values():
-    app.command()(command)
-app.command(hidden=True)(options)
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """The options that all audits share."""
+
+    group: ClassVar[str] = "Run"
+
+    revision: Annotated[str, typer.Option(help="Revision of hub models.")] = "main"
+    budget: Annotated[str, typer.Option(metavar="DURATION", help="Wall-clock limit such as 24h or 90m.")] = "24h"
+    seed: Seed = 0
+    share_device: ShareDevice = False
+    out: Out = None
+    redact: Redact = False
+    detach: Detach = False
+    json: Json = False
+
+
+def audit_command(entry: AuditEntry) -> Callable[..., None]:
+    """Return the command that runs an audit. Its options are the fields of the audit's subject and parameters."""
+    audit_type, subject_type = entry.audit_type(), entry.subject_type()
+
+    def command(*, subject: Any, params: Any, compute: DeviceOptions, options: AuditOptions) -> None:
+        def find_models(
+            ids: Sequence[str], *, revision: str = options.revision, is_first_served: bool = False
+        ) -> tuple[TargetRecord, ...]:
+            return model_records(ids, compute, revision=revision, is_first_served=is_first_served)
+
+        preparation = Preparation(options.seed, options.revision, say, find_models, _open_audit)
+        reading = subject.read(params, preparation)
+        run_audit(audit_type(reading.params), reading, options)
+
+    command.__doc__ = subject_type.__doc__
+    command.__annotations__ |= {"subject": subject_type, "params": audit_type.params_type()}
+    return command
+
+
+def run_audit(audit: Audit[Any], reading: Reading, options: AuditOptions) -> None:
+    """Start the audit, follow it to its end and print its findings. Ctrl-C leaves it running.
+
+    Raises HarnessError if the audit cannot start or fails.
+    """
+    if options.out is not None:
+        from harness.submit.audit_export import check_audit_folder
+
+        check_audit_folder(options.out)
+    seconds = budget_seconds(options.budget)
+    label = re.sub(r"[^a-z0-9]+", "-", reading.name.lower()).strip("-")[:40] or "audit"
+    id_ = new_run_id(f"{audit.name}-{label}")
+
+    with interrupts_after_start(id_) as is_interrupted:
+        folder = start_job(
+            id_,
+            lambda run: plan_audit(
+                audit,
+                reading.inputs,
+                id_=id_,
+                subject=reading.name,
+                sources=reading.files,
+                models=reading.models,
+                budget=seconds,
+                seed=options.seed,
+                shares_device=options.share_device,
+                folder=run.inputs,
+            ),
+        )
+        if options.detach:
+            print_detached(folder, json=options.json)
+            return
+    if is_interrupted.is_set():
+        leave(folder)
+    say(f"audit {folder.id} · Ctrl-C leaves it running")
+    try:
+        follow_audit(folder)
+    finally:
+        # Findings are printed however the audit ended; the exit code says how.
+        if run_summary(folder).status.is_over:
+            print_findings(folder, out=options.out, redact=options.redact, json=options.json)
+
+
+def _open_audit(name: str) -> StoredAudit:
+    """Open a recorded audit. Raises HarnessError if there is none of this name, or it cannot be read."""
+    folder = run_folder(name)
+    spec = folder.audit_spec()
+    tables = {table.name: table for table in spec.tables}
+
+    def rows(table: str) -> Rows:
+        with AuditReader(folder.store) as reader:
+            return reader.audit_rows(tables[table]).columns
+
+    models = tuple(model.id for model in spec.models)
+    return StoredAudit(folder.id, spec.audit, spec.params, models, folder.path, AuditInputs.read(folder.inputs), rows)
+
+
+for name, entry in AUDITS.items():
+    app.command(name)(audit_command(entry))
 
 
 @app.command()

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from harness.cli.completion import round_names
 from harness.cli.options import Json, RoundArgument
-from harness.cli.output import print_json, sanitize, say
-from harness.cli.progress import ProgressBars
+from harness.cli.output import ProgressBars, print_json, sanitize, say
 from harness.cli.rounds import files_as_json, print_files, state_of
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError, unknown_name
@@ -91,7 +90,7 @@ def show_status(
     round_: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ROUND]",
+            metavar="ROUND",
             help="Name of a shipped round, or a TOML file.  [default: all shipped rounds]",
             autocompletion=round_names,
             show_default=False,

@@ -1,26 +1,44 @@
 """The output of `harness show` for a run and for one example."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.records import noun_of_parent
-from harness.core.spec import JobSpec
-from harness.core.text import format_number, format_score
-from harness.core.times import date_and_time, format_duration
+from harness.core.errors import HarnessError
+from harness.core.spec import JobSpec, TargetRecord
+from harness.core.text import format_number
+from harness.core.times import format_duration
 from harness.jobs.attack.record import loaded_model
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameters import settings_from
+from harness.runs.facts import facts_about, nondeterminism_reasons
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
-from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
-from harness.runs.summary_text import score_text
+from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
 from harness.sandbox.policy import AppliedSandbox
+
+_COURSE = (
+    "time",
+    "progress",
+    "stages",
+    "guesses",
+    "rows",
+    "left_out",
+    "recall",
+    "interval",
+    "exact_at_1",
+    "any_of_n",
+)
+_PLACE = ("created", "directory", "submission", "parent", "tags", "note")
+"""The facts that `show` prints about the course of a run, and about its record."""
 
 
 def run_as_json(folder: RunFolder) -> dict[str, Any]:
@@ -61,25 +79,13 @@ def describe_plan(spec: AttackSpec) -> str:
 def describe(folder: RunFolder) -> str:
     """Return what `show` prints: lines of a name and a value."""
     spec, summary = folder.spec(), run_summary(folder)
-    reason = f" – {sanitize(summary.reason)}" if summary.reason else ""
-    rows = [("run", summary.id), ("status", f"{summary.status.words}{reason}")]
-    rows += _job_rows(folder, spec, summary)
+    rows = [*_facts(summary, ("run", "status")), *_input_rows(folder, spec), *_facts(summary, _COURSE)]
     if summary.sandbox is not None:
         rows += _sandbox_rows(summary)
     reasons = _nondeterminism(folder)
     rows.append(("reproducible", f"not guaranteed: {'; '.join(reasons)}" if reasons else "yes, byte for byte"))
     rows.append(("versions", ", ".join(f"{name} {value}" for name, value in spec.versions.items())))
-    rows.append(("created", date_and_time(summary.created_at)))
-    rows.append(("directory", sanitize(summary.directory)))
-    if summary.submission is not None:
-        rows.append(("submission", summary.submission))
-    if summary.parent is not None:
-        rows.append((noun_of_parent(summary.parent), sanitize(summary.parent)))
-    if summary.tags:
-        rows.append(("tags", ", ".join(summary.tags)))
-    if summary.note:
-        rows.append(("note", sanitize(summary.note)))
-    return _lines(rows)
+    return _lines([*rows, *_facts(summary, _PLACE)])
 
 
 def describe_example(folder: RunFolder, example: Example, probabilities: Mapping[str, Any] | None = None) -> str:
@@ -119,7 +125,8 @@ def _least_likely(text: TokenText, ids: list[int], probabilities: list[float]) -
 
 
 def _lines(rows: list[tuple[str, str]]) -> str:
-    return "\n".join(f"{name:<13} {value}" for name, value in rows)
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
 def _input_rows(folder: RunFolder, spec: JobSpec) -> list[tuple[str, str]]:
@@ -140,35 +147,11 @@ def _params_text(params: Mapping[str, Any]) -> str:
     return sanitize(", ".join(settings_from(shown)) or "none")
 
 
-def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what the job was given, and what it has found so far."""
-    rows = [*_input_rows(folder, spec), ("budget", f"{summary.time_text} spent"), *_progress_rows(summary)]
-    if not summary.has_score:
-        return [*rows, ("rows", f"{summary.guesses:,} committed")]
-    rows.append(("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"))
-    rows.append(("score", score_text(summary)))
-    if summary.interval_text:
-        rows.append(("interval", f"95 %, bootstrap over {summary.recall_interval_unit}s"))
-    if summary.guesses and summary.exact_at_1 is not None and summary.any_of_n is not None:
-        bound = f"upper bound (any guess) {format_score(summary.any_of_n)}"
-        rows.append(("candidates", f"exact@1 {format_score(summary.exact_at_1)}, {bound}"))
-    if summary.rows_left_out:
-        rows.append(("left out", f"{summary.rows_left_out:,} rows beyond the row cap"))
-    return rows
-
-
-def _progress_rows(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return the share of work that is done, with the ETA, and the current stage if there are several."""
-    if summary.progress is None:
-        return []
-    rows = [("progress", summary.progress_text)]
-    stages = [stage for stage in summary.stages if stage.announced > 0]
-    if len(stages) > 1:
-        complete = sum(stage.left == 0 for stage in stages)
-        current = next((stage for stage in stages if stage.left > 0), None)
-        now = "" if current is None else f", next {sanitize(current.stage)} ({current.done / current.announced:.0%})"
-        rows.append(("stages", f"{complete:,} of {len(stages):,} done{now}"))
-    return rows
+def _facts(summary: RunSummary, keys: Sequence[str]) -> list[tuple[str, str]]:
+    facts = {fact.key: (fact.label, sanitize(fact.text)) for fact in facts_about(summary, keys)}
+    if "parent" in facts and summary.parent is not None:
+        facts["parent"] = (noun_of_parent(summary.parent), facts["parent"][1])
+    return list(facts.values())
 
 
 def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
@@ -182,3 +165,40 @@ def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
 
 def _nondeterminism(folder: RunFolder) -> list[str]:
     return nondeterminism_reasons(folder) if folder.store.exists() else []
+
+
+MOST_CANDIDATES = 50
+"""Candidates beyond the best ones are not scored: nobody reads them token by token."""
+
+
+def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
+    """Return the probabilities of the answer's tokens (null in a blind round) and of each of the first candidates.
+
+    The model is the run's, in float32 on a CPU, so that the result is the same on every machine. Raises HarnessError if
+    the run used no target, or if its weights are not there any more.
+    """
+    spec = folder.attack_spec()
+    if not spec.targets:
+        raise HarnessError(f"{spec.attack.name} does not use a target, so tokens have no probability.")
+    suffixes = [candidate.suffix for candidate in example.candidates[:MOST_CANDIDATES]]
+    if example.answer is not None:
+        suffixes.append(example.answer)
+    if not suffixes:
+        return {"answer": None, "candidates": []}
+    rows = np.stack(suffixes)
+    target = _loaded(spec.targets[0], rows.shape[1], spec.round.vocabulary)
+    logprobs = target.score(np.repeat(example.prefix[None], len(rows), axis=0), rows).token_logprobs
+    found = np.exp(logprobs).round(6).tolist()
+    answer = found.pop() if example.answer is not None else None
+    return {"answer": answer, "candidates": found}
+
+
+def _loaded(record: TargetRecord, length: int, vocabulary: int) -> Any:
+    if not record.path.exists():
+        raise HarnessError(f"{record.path}: the target of the run is not there any more.")
+    # It loads torch.
+    from harness.engine.loading import load_target
+
+    return load_target(
+        record.path, device="cpu", dtype="float32", threads=record.threads, suffix_length=length, vocabulary=vocabulary
+    )

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -99,6 +99,8 @@ class RunOptions:
 class DeviceOptions:
     """The options for loading a model: device, precision and threads."""
 
+    group: ClassVar[str] = "Device"
+
     device: Device = "auto"
     dtype: Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")] = "auto"
     threads: Threads = None
@@ -134,7 +136,7 @@ class VerifyOptions:
 def checked_group(name: str | None) -> str | None:
     """Return the value of `--group`. Raises a usage error if it is no valid name, or that of a tuning or a sweep."""
     from harness.cli.records import noun_of_parent
-    from harness.runs.tags import check_tag
+    from harness.runs.folder import check_tag
 
     if name is not None:
         with usage_errors("--group"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from harness.cli.options import DeviceOptions, RunOptions, budget_seconds, usage_errors
-from harness.cli.progress import ProgressBars
+from harness.cli.output import ProgressBars
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
 from harness.core.rounds import PresetValue, Round, load_round

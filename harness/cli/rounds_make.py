@@ -22,8 +22,7 @@ from harness.cli.options import (
     budget_seconds,
     make_directory,
 )
-from harness.cli.output import align_columns, print_json, sanitize, say
-from harness.cli.progress import ProgressBars
+from harness.cli.output import ProgressBars, align_columns, print_json, sanitize, say
 from harness.cli.resolving import require_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.paths import expand_home

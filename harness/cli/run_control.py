@@ -1,13 +1,15 @@
-"""Commands that start, watch, stop and resume a run."""
+"""Commands that start, watch, stop and resume a run, and `harness run --like RUN`."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
-from harness.cli.clusters import check_cluster
 from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
+from harness.cli.many_runs import check_cluster
 from harness.cli.options import (
     Detach,
     DeviceOptions,
@@ -20,20 +22,24 @@ from harness.cli.options import (
     Round,
     Run,
     RunOptions,
+    Seed,
     ShardTarget,
     ShareDevice,
     checked_group,
     round_or_default,
+    usage_errors,
 )
 from harness.cli.output import is_terminal, print_json, sanitize, say
-from harness.cli.repeating import RunRequest, request_like
-from harness.cli.resolving import current_weights, resolve_run
+from harness.cli.resolving import TARGET_OPTIONS, ResolvedRun, current_weights, resolve_run, settings_in
 from harness.cli.typer_classes import is_given
-from harness.cli.watching import follow, follow_or_detach, start_and_follow
+from harness.cli.watching import follow, follow_or_detach, interrupts_after_start, start_and_follow
+from harness.core.extras import install_sentence, missing_module
 from harness.core.rounds import preset_text
 from harness.core.spec import cluster_device
+from harness.jobs.attack.options import recorded_options
 from harness.jobs.attack.planning import start_attack
-from harness.runs.folder import run_folder
+from harness.plugins.discovery import find_attacks
+from harness.runs.folder import RunFolder, run_folder
 from harness.runs.launch import resume_run, stop_run
 from harness.runs.summary import run_summary
 
@@ -143,3 +149,101 @@ def resume(run: Run, detach: Detach = False, json: Json = False) -> None:
     folder = run_folder(run)
     resume_run(folder, weights_sha256=current_weights(folder.spec()))
     follow_or_detach(folder, detach=detach, json=json)
+
+
+OptionsType = TypeVar("OptionsType", RunOptions, DeviceOptions)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The attack, the round and the options of `harness run`; the round is None if it was not given."""
+
+    attack: str
+    round: str | None
+    options: RunOptions
+    compute: DeviceOptions
+    devices: str | None
+    shard_target: bool
+    limit: int | None
+
+
+def request_like(folder: RunFolder, given: RunRequest, is_given: Callable[[str], bool]) -> RunRequest:
+    """Return the request of a recorded run, with what was given on the command line instead.
+
+    `is_given` says that for the name of an option. Another attack has other parameters, so with one, those of the run
+    are left out. Raises HarnessError if the run is not one of an attack.
+    """
+    spec = folder.attack_spec()
+    recorded = recorded_options(spec)
+    name = given.attack or recorded.attack
+    attacks = given.options.attacks if is_given("attacks") else recorded.attacks
+    found = next((attack for attack in find_attacks(attacks) if attack.name == name), None)
+    uses_no_target = found is not None and not found.uses_target
+    kept = set(TARGET_OPTIONS) if uses_no_target else set()
+
+    def merged(options: OptionsType) -> OptionsType:
+        names = {field.name for field in fields(options)} - {"settings", "attacks"} - kept
+        return replace(options, **{name: getattr(recorded, name) for name in names if not is_given(name)})
+
+    settings = given.options.settings
+    if name == recorded.attack:
+        with usage_errors("--set"):
+            params = recorded.params | settings_in(settings or [])
+        settings = [f"{name}={text}" for name, text in params.items()]
+        if found is None:
+            say(f"attack {name} was not found, so the source that {folder.id} ran is used.")
+            attacks = folder.code
+        elif found.sha256 != spec.attack.sha256:
+            path = sanitize(str(found.path))
+            say(f"{path} differs from the source that {folder.id} ran, which --attacks {folder.code} uses.")
+    return RunRequest(
+        attack=name,
+        round=given.round if is_given("round_") else recorded.round,
+        options=replace(merged(given.options), settings=settings, attacks=attacks),
+        compute=merged(given.compute),
+        # One device replaces several.
+        devices=given.devices if any(map(is_given, ("devices", "device", "shards"))) else recorded.devices,
+        shard_target=given.shard_target
+        if is_given("shard_target") or is_given("device") or uses_no_target
+        else recorded.shard_target,
+        limit=given.limit if is_given("limit") else recorded.limit,
+    )
+
+
+def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
+    """Run the baseline attack on the bundled demo target.
+
+    In a terminal its screen opens, otherwise a status line is printed. Without torch, recorded guesses of the attack
+    are replayed, and the seed has no effect.
+    """
+    missing = missing_module("torch")
+    plan = _baseline(seed) if missing is None else _recorded_baseline(seed)
+    notice = None
+    if missing is not None:
+        notice = (
+            f"{missing} is not installed, so this run replays recorded guesses of baseline. {install_sentence('torch')}"
+        )
+        say(notice)
+    if not plain and not json and is_terminal():
+        from harness.tui.app import HarnessApp, show
+
+        # Before the run starts, so that bad settings are reported first.
+        app = HarnessApp(notice=notice)
+        with interrupts_after_start(plan.spec.id):
+            app.watched = start_attack(plan.spec, plan.attack)
+        show(app)
+        return
+    start_and_follow(plan.spec.id, lambda: start_attack(plan.spec, plan.attack), detach=False, json=json)
+
+
+def _baseline(seed: int) -> ResolvedRun:
+    """Return the run of the attack itself."""
+    return resolve_run("baseline", "demo", RunOptions(seed=seed), DeviceOptions(), uses_preset=True)
+
+
+def _recorded_baseline(seed: int) -> ResolvedRun:
+    """Return a run of `replay` on the guesses that a run of `baseline` submitted."""
+    from harness.demo import BASELINE_GUESSES
+
+    options = RunOptions(settings=[f"source={BASELINE_GUESSES}"], seed=seed)
+    return resolve_run("replay", "demo", options, DeviceOptions())

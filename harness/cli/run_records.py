@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from harness.analysis.candidates import load_example
-from harness.cli.completion import attack_names, parent_names, record_names
-from harness.cli.descriptions import describe, describe_example, run_as_json
+from harness.cli.completion import attack_names, parent_names, queued_run_names, record_names
+from harness.cli.descriptions import describe, describe_example, run_as_json, token_probabilities
 from harness.cli.options import (
     RUN_HELP,
     Json,
@@ -15,27 +15,22 @@ from harness.cli.options import (
     round_option,
 )
 from harness.cli.output import align_columns, print_error, print_json, sanitize, say
+from harness.cli.parents import print_sweep, print_tuning
 from harness.cli.records import find_record
 from harness.cli.run_deletion import deleted_size, restore, rm
-from harness.cli.run_queue import queue
-from harness.cli.sweep_show import print_sweep
-from harness.cli.token_probabilities import token_probabilities
-from harness.cli.tuning_records import print_tuning
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import log_lines
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
-from harness.core.text import format_score
-from harness.core.times import date_and_time, format_duration
+from harness.core.times import format_duration
+from harness.runs.columns import COLUMNS
 from harness.runs.errors import as_harness_error
-from harness.runs.folder import RunFolder, all_run_folders, run_folder
+from harness.runs.folder import RunFolder, add_tags, all_run_folders, remove_tags, run_folder, tags_of
 from harness.runs.listing import matching_summaries
+from harness.runs.queue import Move, move_in_queue, queued_runs
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary
-from harness.runs.tags import add_tags, remove_tags, tags_of
+from harness.runs.summary import RunSummary, run_summary
 from harness.runs.tuning import Tuning
-
-_MAX_NOTE = 40
 
 app = CommandLine(name="runs", invoke_without_command=True)
 
@@ -86,29 +81,9 @@ def list_runs(
 
 def _table(summaries: list[RunSummary]) -> str:
     """Return a table with one row per run."""
-    header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "started", "tags", "note")
     # A Rich table takes two seconds for 1,000 rows, align_columns two milliseconds.
-    return align_columns([header, *(_row(summary) for summary in summaries)])
-
-
-def _row(summary: RunSummary) -> tuple[str, ...]:
-    recall = "blind" if summary.is_blind else format_score(summary.known_recall)
-    return (
-        summary.id,
-        summary.status.words,
-        sanitize(summary.labelled_attack),
-        summary.round,
-        recall + summary.interval_text,
-        _time(summary),
-        f"{summary.guesses:,}",
-        date_and_time(summary.created_at),
-        " ".join(summary.tags),
-        sanitize(summary.note)[:_MAX_NOTE],
-    )
-
-
-def _time(summary: RunSummary) -> str:
-    return f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}"
+    rows = [[sanitize(column.text(summary)) for column in COLUMNS] for summary in summaries]
+    return align_columns([[column.title for column in COLUMNS], *rows])
 
 
 @app.command()
@@ -158,7 +133,6 @@ def tag(
         print(" ".join(shown))
 
 
-app.command()(queue)
 app.command()(rm)
 app.command()(restore)
 
@@ -215,3 +189,63 @@ def show(
         print_json(run_as_json(found))
     else:
         print(describe(found))
+
+
+@app.command()
+def queue(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="A queued run to move.", autocompletion=queued_run_names),
+    ] = None,
+    first: Annotated[bool, typer.Option("--first", help="Move the run to the front.")] = False,
+    up: Annotated[bool, typer.Option("--up", help="Move the run one place forward.")] = False,
+    down: Annotated[bool, typer.Option("--down", help="Move the run one place back.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="Move the run to the end.")] = False,
+    json: Json = False,
+) -> None:
+    """List the runs that wait for a device, or move one.
+
+    Runs are served in this order. `harness stop RUN` takes a run out of the queue.
+    """
+    moves = [move for move, is_chosen in zip(Move, (first, up, down, last), strict=True) if is_chosen]
+    if (run is None) != (not moves) or len(moves) > 1:
+        raise typer.BadParameter(
+            "give a run and one of --first, --up, --down and --last, or neither.", param_hint="RUN"
+        )
+    if run is not None:
+        move_in_queue(run_folder(run).id, moves[0])
+    summaries = _queued_summaries()
+    if json:
+        print_json({"queue": [summary.as_json() for summary in summaries]})
+    elif summaries:
+        header = ("run", "attack", "round", "place", "waits for", "at most")
+        print(align_columns([header, *map(_row, summaries)]))
+    else:
+        say("no run waits for a device.")
+
+
+def _queued_summaries() -> list[RunSummary]:
+    """Return the summaries of the waiting runs, in order. A run that cannot be read is reported and left out."""
+    found = []
+    for queued in queued_runs():
+        folder = RunFolder.of(queued.run)
+        try:
+            summary = run_summary(folder)
+        except HarnessError as error:
+            print_error(f"{folder.id}: {error}")
+            continue
+        # A run that starts or ends meanwhile has no place.
+        if summary.queue_position is not None:
+            found.append(summary)
+    return found
+
+
+def _row(summary: RunSummary) -> tuple[str, ...]:
+    return (
+        summary.id,
+        sanitize(summary.labelled_attack),
+        summary.round,
+        f"{summary.queue_position} of {summary.queue_length}",
+        sanitize(summary.waits_for or "–"),
+        "–" if summary.wait_at_most_s is None else format_duration(summary.wait_at_most_s),
+    )

@@ -7,22 +7,30 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.clusters import RayAddress, check_cluster, cluster_address, cluster_slots, executor_at, on_node
+from harness.cli.many_runs import (
+    RayAddress,
+    check_cluster,
+    cluster_address,
+    cluster_slots,
+    executor_at,
+    failure_of,
+    on_node,
+    refuse_changes,
+)
 from harness.cli.options import Attacks, DeviceOptions, Json, RunOptions
-from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
-from harness.cli.progress import StatusLine
+from harness.cli.output import StatusLine, align_columns, pluralize, print_json, sanitize, say
+from harness.cli.parents import list_, show
 from harness.cli.resolving import ResolvedRun, resolve_run
-from harness.cli.sweep_show import list_, show
-from harness.cli.typer_classes import CommandLine, GroupWithDefault, is_given
+from harness.cli.typer_classes import CommandLine, GroupWithDefault
 from harness.cli.watching import EXIT_INCOMPLETE
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import try_lock
 from harness.core.times import format_duration
 from harness.plugins.discovery import attack_named
+from harness.runs.facts import score_text
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
-from harness.runs.summary_text import failure_text, score_text
 from harness.sweeps.baseline import setting_named
 from harness.sweeps.estimates import estimated_seconds, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
@@ -59,7 +67,8 @@ def run(
         raise typer.BadParameter("name a sweep file, or use --resume SWEEP.", param_hint="FILE")
     if resume is not None:
         sweep = sweep_named(resume)
-        _refuse_changes(context, sweep, given | {"attacks": attacks})
+        recorded = {**sweep.options, "attacks": sweep.attacks}
+        refuse_changes(context, sweep.id, "sweep", recorded, given | {"attacks": attacks}, {})
     address = sweep.ray if resume is not None and ray is None else cluster_address(ray)
     if address is not None:
         check_cluster(address)
@@ -106,17 +115,6 @@ def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
         options=options,
         runs=runs,
     )
-
-
-def _refuse_changes(context: typer.Context, sweep: Sweep, given: dict[str, Any]) -> None:
-    recorded = {**sweep.options, "attacks": sweep.attacks}
-    for name, value in given.items():
-        if is_given(context, name) and recorded.get(name) != value:
-            raise typer.BadParameter(
-                f"{sweep.id} was started with {recorded.get(name) or 'the default'}. Remove the option, or start a new "
-                "sweep.",
-                param_hint=f"--{name}",
-            )
 
 
 def _resolve(sweep: Sweep, one: SweptRun, *, on_cluster: bool = False) -> ResolvedRun:
@@ -208,9 +206,9 @@ def _ended_line(place: str, one: SweptRun, ended: Ended) -> str:
     name = f"{place}: {one.run} · {one.setting} · seed {one.seed}"
     if ended.failure:
         return sanitize(f"{name} · failed: {ended.failure}")
+    if failure := failure_of(one.run):
+        return sanitize(f"{name} · {failure}")
     summary = run_summary(RunFolder.of(one.run))
-    if summary.status in (Status.CRASHED, Status.LOST):
-        return sanitize(f"{name} · {failure_text(summary)}")
     status = "" if summary.status is Status.FINISHED else f" · {summary.status.words}"
     return sanitize(f"{name} · {score_text(summary)}{status}")
 

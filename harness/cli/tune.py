@@ -10,8 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.clusters import RayOfTuning, check_cluster, cluster_address, executor_at, on_node
 from harness.cli.completion import tuning_names
+from harness.cli.many_runs import (
+    RayOfTuning,
+    check_cluster,
+    cluster_address,
+    executor_at,
+    failure_of,
+    on_node,
+    refuse_changes,
+)
 from harness.cli.options import (
     DeviceOptions,
     Json,
@@ -24,10 +32,10 @@ from harness.cli.options import (
     usage_errors,
 )
 from harness.cli.output import sanitize, say
+from harness.cli.parents import print_tuning, print_tunings
 from harness.cli.resolving import current_weights, resolve_run
-from harness.cli.tuning_records import print_tuning, print_tunings, recall_text
-from harness.cli.typer_classes import is_given
 from harness.core.errors import HarnessError
+from harness.core.text import format_score
 from harness.core.times import format_duration
 from harness.plugins.discovery import attack_named
 from harness.plugins.parameters import Span, settings_of, space_of
@@ -35,13 +43,13 @@ from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.status import Status
-from harness.runs.summary import run_status, run_summary
-from harness.runs.summary_text import failure_text
+from harness.runs.summary import run_status
 from harness.runs.tuning import TUNINGS, Tried, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
 from harness.sweeps.running import PlannedRun
 
 _POLL_SECONDS = 0.2
 _FOLDS = ("fold0of5", "fold1of5")
+_OPTIONS = {"attack": "ATTACK", "folds": "--fold", "settings": "--set"}
 
 
 def tune(
@@ -86,7 +94,8 @@ def tune(
     given["folds"] = tuple(dict.fromkeys(fold or _FOLDS))
     if resume is not None:
         tuning = TUNINGS.named(resume)
-        _refuse_other_options(context, tuning, given)
+        recorded = {**tuning.model_dump(), **tuning.options}
+        refuse_changes(context, tuning.id, "tuning", recorded, given, _OPTIONS)
     elif attack is None:
         raise typer.BadParameter("name an attack, or use --resume TUNING.", param_hint="ATTACK")
     else:
@@ -112,22 +121,6 @@ def tune(
     for setting in (*tuning.settings, *settings_of(space, best.params)):
         words += ["--set", setting]
     say(f"best: {sanitize(shlex.join(words))}")
-
-
-def _refuse_other_options(context: typer.Context, tuning: Tuning, given: dict[str, Any]) -> None:
-    """Raise a usage error if an option was given whose value is not that of the tuning to be continued."""
-    recorded = {**tuning.model_dump(), **tuning.options}
-    parameters = {"round": "round_", "folds": "fold"}
-    options = {"attack": "ATTACK", "folds": "--fold", "settings": "--set"}
-    for name, value in given.items():
-        if is_given(context, parameters.get(name, name)) and recorded.get(name) != value:
-            option = options.get(name, f"--{name.replace('_', '-')}")
-            recorded_value = recorded.get(name)
-            words = " ".join(recorded_value) if isinstance(recorded_value, tuple) else recorded_value
-            raise typer.BadParameter(
-                f"{tuning.id} was started with {words or 'the default'}. Remove {option}, or start a new tuning.",
-                param_hint=option,
-            )
 
 
 def _space_and_defaults(tuning: Tuning) -> tuple[dict[str, Span], dict[str, Any] | None]:
@@ -222,11 +215,11 @@ def _run_until(
                     continue
                 left = format_duration((time.monotonic() - began_at) / (done - first) * (runs - done))
                 settings = sanitize(" ".join(settings_of(space, one.spec.params)))
-                recall = recall_text(next(run.recall for run in runs_of(tuning.id) if run.folder.id == ended.run))
+                recall = format_score(next(run.recall for run in runs_of(tuning.id) if run.folder.id == ended.run))
                 line = f"{done} of {runs}: {settings} · {one.fold} · recall {recall} · {ended.run}"
                 say(line + (f" · about {left} left" if done < runs else ""))
-                if (summary := run_summary(one.folder)).status in (Status.CRASHED, Status.LOST):
-                    say(failure_text(summary))
+                if failure := failure_of(ended.run):
+                    say(failure)
 
 
 def _wait_for_end(folder: RunFolder) -> None:

@@ -4,15 +4,20 @@ import dataclasses
 import functools
 import inspect
 import os
-from collections.abc import Callable
+import re
+import types
+from collections.abc import Callable, Mapping
+from copy import copy
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from harness.cli import output
+from harness.cli.completion import round_names
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
@@ -63,6 +68,7 @@ def _common_options() -> list[Any]:
 _COMMON_OPTIONS = _common_options()
 _COMMON_NAMES = frozenset({"help", *(option.name for option in _COMMON_OPTIONS)})
 _METAVARS = {int: "N", float: "NUMBER"}
+_RANGE = re.compile(r"\bx>=(?P<least>[\d.]+)|\b(?P<low>[\d.]+)<=x<=(?P<most>[\d.]+)")
 
 
 def is_given(context: Any, name: str) -> bool:
@@ -85,8 +91,9 @@ class _WithCommonOptions:
         return [piece.translate({ord("{"): "", ord("}"): ""}) for piece in pieces]
 
     def help_sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-        """Return the names and the help texts of arguments, options and common options."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Common options": []}
+        """Return the names and the help texts of arguments, of each group of options, and of common options."""
+        groups = dict.fromkeys(getattr(parameter, "rich_help_panel", None) or "Options" for parameter in self.params)
+        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *groups, "Common options")}
         for parameter in self.get_params(ctx):
             type_ = parameter.type_descriptor
             if parameter.metavar is None and not type_.is_choice:
@@ -97,12 +104,18 @@ class _WithCommonOptions:
                 # The type of an argument says nothing that its help does not say.
                 sections["Arguments"].append((parameter.metavar, record[1]))
             else:
-                is_common = parameter.name in _COMMON_NAMES
-                sections["Common options" if is_common else "Options"].append(record)
+                group = "Common options" if parameter.name in _COMMON_NAMES else parameter.rich_help_panel or "Options"
+                sections[group].append((record[0], _RANGE.sub(_range_in_words, record[1])))
         return sections
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_sections(formatter, self.help_sections(ctx))
+
+
+def _range_in_words(match: re.Match[str]) -> str:
+    """Return the range of a number, which Typer writes as `x>=1` or `1<=x<=1000`, in words."""
+    least, most = match["least"] or match["low"], match["most"]
+    return f"at least {least}" if most is None else f"{least} to {most}"
 
 
 def _write_sections(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
@@ -132,16 +145,14 @@ class HarnessGroup(_WithCommonOptions, TyperGroup):
             panels[panel].append((name.ljust(width), summary_of(command)))
         _write_sections(formatter, panels)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments. An option of the group, such as `--json`, may not precede the name of a command."""
-        rest = super().parse_args(ctx, args)
-        command = next(iter(ctx._protected_args), None)
-        for parameter in self.params if command and ctx.parent else ():
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command. An option of the group, such as `--json`, may not precede its name."""
+        for parameter in self.params if ctx.parent else ():
             if is_given(ctx, parameter.name):
                 option = parameter.opts[0]
-                sentence = f"write it after the command: {ctx.command_path} {command} {option}"
+                sentence = f"write it after the command: {ctx.command_path} {args[0]} {option}"
                 raise typer.BadParameter(sentence, ctx=ctx, param_hint=option)
-        return rest
+        return super().resolve_command(ctx, args)
 
 
 class GroupWithDefault(HarnessGroup):
@@ -173,7 +184,7 @@ class CommandLine(typer.Typer):
     def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunction], CommandFunction]:
         """Return a decorator that adds a function as a command.
 
-        A parameter whose type is a dataclass becomes one option per field of the dataclass.
+        A parameter whose type is a dataclass or a class of audit options becomes one option per field of the class.
         """
         add = super().command(name, cls=HarnessCommand, **settings)
 
@@ -185,23 +196,130 @@ class CommandLine(typer.Typer):
 
 
 def one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with each parameter that is a dataclass replaced by the dataclass's fields."""
+    """Return the function with each parameter that is a class of options replaced by one parameter per field."""
     parameters: list[inspect.Parameter] = []
-    classes: dict[str, Any] = {}
+    classes: dict[str, OptionClass] = {}
     for parameter in inspect.signature(function).parameters.values():
-        if dataclasses.is_dataclass(parameter.annotation):
-            classes[parameter.name] = parameter.annotation
-            parameters += inspect.signature(classes[parameter.name]).parameters.values()
-        else:
+        options = option_class(parameter.annotation)
+        if options is None:
             parameters.append(parameter)
+        else:
+            classes[parameter.name] = options
+            parameters += options.parameters
 
     @functools.wraps(function)
-    def command(**given: Any) -> None:
+    def command(**values: Any) -> None:
         for name, options in classes.items():
-            given[name] = options(**{field.name: given.pop(field.name) for field in dataclasses.fields(options)})
-        function(**given)
+            values[name] = options.make({field.name: values.pop(field.name) for field in options.parameters})
+        function(**values)
 
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
+
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
+
+class OptionClass(NamedTuple):
+    """The parameters of a command that stand for the fields of a class."""
+
+    parameters: list[inspect.Parameter]
+    make: Callable[[Mapping[str, Any]], Any]
+    """Returns the instance with these values by name. Raises HarnessError for an invalid one."""
+
+
+def option_class(annotation: Any) -> OptionClass | None:
+    """Return how the fields of a class are given as options; None if `annotation` is no class of options."""
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        parameters = list(inspect.signature(annotation).parameters.values())
+        if group := getattr(annotation, "group", None):
+            parameters = [_in_group(parameter, group) for parameter in parameters]
+        return OptionClass(parameters, lambda values: annotation(**values))
+    if not hasattr(annotation, "model_fields"):
+        return None
+    fields = {name: field for name, field in annotation.model_fields.items() if not _hints(field).get("is_hidden")}
+
+    def make(values: Mapping[str, Any]) -> Any:
+        # Without a value, the default of the field counts.
+        named = {name: _values(fields[name], value) for name, value in values.items() if value is not None}
+        return annotation.checked(**named)
+
+    # The fields of a base class with a heading of its own come last.
+    root = next(base for base in reversed(annotation.__mro__) if "group" in vars(base))
+    parameters = [_parameter(name, field, annotation) for name, field in fields.items()]
+    parameters.sort(key=lambda parameter: _group_of(parameter.name, annotation) != vars(root)["group"])
+    return OptionClass(parameters, make)
+
+
+def _in_group(parameter: inspect.Parameter, group: str) -> inspect.Parameter:
+    annotation, info = get_args(parameter.annotation)
+    info = copy(info)
+    info.rich_help_panel = group
+    return parameter.replace(annotation=Annotated[annotation, info])
+
+
+def _parameter(name: str, field: "FieldInfo", options: "type[BaseModel]") -> inspect.Parameter:
+    """Return the parameter of a command for one field of a class of options."""
+    hints, metavar = _hints(field), _hints(field).get("metavar") or None
+    kind: Any
+    kind, is_list = _kind_of(field)
+    annotation: Any
+    default: Any = inspect.Parameter.empty
+    if not field.is_required():
+        default = None if field.default_factory is not None else field.default
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        # The class of options checks a choice as it checks all values.
+        metavar = metavar or f"<{'|'.join(choice.value for choice in kind)}>"
+        kind, default = str, default.value if isinstance(default, Enum) else default
+    if is_list and hints.get("separator"):
+        annotation, default = str | None, hints["separator"].join(map(str, default or ())) or None
+    elif is_list:
+        annotation, default = list[kind] | None, None
+    else:
+        annotation = kind | None if default is None else kind
+    if hints.get("is_argument"):
+        info = typer.Argument(metavar=metavar, help=field.description)
+    else:
+        names = [f"--{(hints.get('name') or name).replace('_', '-')}", *(["-r"] if name == "round" else [])]
+        completion = round_names if name.endswith("round") else None
+        info = typer.Option(
+            *names,
+            metavar=metavar,
+            help=field.description,
+            autocompletion=completion,
+            rich_help_panel=_group_of(name, options),
+        )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, info]
+    )
+
+
+def _group_of(name: str, options: type) -> str | None:
+    """Return the heading of a field: that of the class that declares it, or else of the first class that has one."""
+    groups = {base: vars(base)["group"] for base in reversed(options.__mro__) if "group" in vars(base)}
+    declaring = next(base for base in options.__mro__ if name in inspect.get_annotations(base))
+    return groups.get(declaring) or next(iter(groups.values()), None)
+
+
+def _values(field: "FieldInfo", value: Any) -> Any:
+    separator = _hints(field).get("separator")
+    return value.replace(separator, " ").split() if separator else value
+
+
+def _kind_of(field: "FieldInfo") -> tuple[Any, bool]:
+    """Return the type of a value, and whether the field is a list of them."""
+    kind = field.annotation
+    if get_origin(kind) in (types.UnionType, Union):
+        (kind,) = (member for member in get_args(kind) if member is not types.NoneType)
+    is_list = get_origin(kind) is tuple
+    if is_list:
+        kind = get_args(kind)[0]
+    return (get_args(kind)[0] if get_origin(kind) is Annotated else kind), is_list
+
+
+def _hints(field: "FieldInfo") -> dict[str, Any]:
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}

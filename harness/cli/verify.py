@@ -13,8 +13,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Json, VerifyOptions, budget_seconds, make_directory, round_option, write_output
-from harness.cli.output import print_json, sanitize, say
-from harness.cli.progress import StatusLine
+from harness.cli.output import StatusLine, print_json, sanitize, say
 from harness.cli.resolving import usable_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import temporary_folder

@@ -10,14 +10,13 @@ from typing import NoReturn
 
 import typer
 
-from harness.cli.output import print_json, sanitize, say
-from harness.cli.progress import StatusLine
+from harness.cli.output import StatusLine, print_json, sanitize, say
 from harness.core.errors import HarnessError
+from harness.runs.facts import failure_text, score_text, status_line
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_status, run_summary
-from harness.runs.summary_text import failure_text, score_text, status_line
 
 EXIT_INCOMPLETE = 3
 """Exit code of a run that ran out of time or was stopped, and of a verification that differs."""

@@ -129,11 +129,6 @@ def columns_from_frame(table: Table, arrays: Mapping[str, NDArray[Any]], rows: i
     return columns
 
 
-def no_rows(table: Table) -> dict[str, Any]:
-    """Return the columns of `table` without rows."""
-    return concatenate_rows(table, [])
-
-
 def concatenate_rows(table: Table, parts: list[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the rows of all parts as one; empty columns if there are no parts."""
     joined: dict[str, Any] = {}

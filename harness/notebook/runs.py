@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, overload
 from harness.analysis.submissions import submission_of_run
 from harness.core.errors import HarnessError
 from harness.core.spec import JobSpec
-from harness.core.text import format_score, sanitize
-from harness.core.times import date_and_time
+from harness.core.text import sanitize
 from harness.jobs.attack.spec import AttackSpec
 from harness.notebook.scores import FIGURE_SIZE, Score, html_figure, html_table
+from harness.runs.columns import COLUMNS
+from harness.runs.facts import facts_about, failure_text, status_line
 from harness.runs.folder import RunFolder, run_folder
-from harness.runs.launch import stop_run
+from harness.runs.launch import run_subcommand, stop_run
 from harness.runs.listing import matching_summaries
 from harness.runs.status import Status
-from harness.runs.subcommand import run_subcommand
 from harness.runs.summary import RunSummary, run_status, run_summary
-from harness.runs.summary_text import failure_text, score_text, status_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +76,7 @@ class ProgressLine:
 
 
 _REFRESH_SECONDS = 0.25
-_LISTED = ("status", "attack", "round", "recall", "elapsed_s", "guesses", "created_at", "tags", "note")
+_FACTS = ("run", "status", "attack", "round", "time", "guesses", "recall")
 
 
 class Run:
@@ -242,16 +241,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         summary = self.summary
-        rows = [
-            ("run", summary.id),
-            ("status", " · ".join(filter(None, (summary.status.words, summary.reason)))),
-            ("attack", summary.labelled_attack),
-            ("round", summary.round),
-            ("time", summary.time_text),
-            ("guesses", f"{summary.guesses:,}"),
-        ]
-        if summary.has_score:
-            rows.append(("score", score_text(summary)))
+        rows = [(fact.label, fact.text) for fact in facts_about(summary, _FACTS)]
         return html_table(rows) + self._figure(summary)
 
     def _figure(self, summary: RunSummary) -> str:
@@ -289,45 +279,22 @@ class RunList(Sequence[Run]):
     def table(self) -> "pd.DataFrame":
         """Return the runs as they were when they were listed, one row each; the index `run` is the id.
 
-        Columns: `status`, `attack`, `round`, `recall` at the error cap (missing without a score), `elapsed_s`,
+        Columns: `attack`, `status`, `round`, `recall` at the error cap (missing without a score), `elapsed_s`,
         `guesses`, `created_at` (in UTC), `tags` and `note`.
         """
         import pandas as pd
 
-        rows = [
-            (
-                str(one.status),
-                one.attack,
-                one.round,
-                one.recall_at_cap,
-                one.elapsed_s,
-                one.guesses,
-                pd.Timestamp(one.created_at, unit="s", tz="UTC"),
-                one.tags,
-                one.note,
-            )
-            for one in self._summaries
-        ]
-        index = pd.Index([one.id for one in self._summaries], name="run")
-        return pd.DataFrame(rows, columns=list(_LISTED), index=index)
+        frame = pd.DataFrame(
+            {column.name: [column.value(summary) for summary in self._summaries] for column in COLUMNS}
+        )
+        return frame.set_index("run")
 
     def __repr__(self) -> str:
         return "\n".join(sanitize(status_line(one)) for one in self._summaries) or "no runs"
 
     def _repr_html_(self) -> str:
-        header = ("run", "status", "attack", "round", "recall", "started")
-        rows = [
-            (
-                one.id,
-                one.status.words,
-                one.labelled_attack,
-                one.round,
-                "blind" if one.is_blind else format_score(one.known_recall) + one.interval_text,
-                date_and_time(one.created_at),
-            )
-            for one in self._summaries
-        ]
-        return html_table(rows, header=header)
+        rows = [tuple(column.text(summary) for column in COLUMNS) for summary in self._summaries]
+        return html_table(rows, header=tuple(column.title for column in COLUMNS))
 
 
 def open_run(run: str | Path = "latest") -> Run:

@@ -3,6 +3,7 @@
 import contextlib
 import operator
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterable
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from harness.core.errors import HarnessError, unknown_name
-from harness.core.files import is_locked, try_lock
+from harness.core.errors import HarnessError, UsageError, unknown_name
+from harness.core.files import is_locked, sync_folder, try_lock
 from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
 from harness.core.text import shorten
@@ -262,3 +263,50 @@ def remove_run(folder: RunFolder) -> None:
     """Delete a run for good, if it exists. Raises as `delete_run` does."""
     if folder.path.exists():
         free(delete_run(folder, time.time_ns()))
+
+
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+
+
+def check_tag(text: str, kind: str = "tag") -> str:
+    """Return `text`. Raises UsageError if it is no valid tag; `kind` names it in the message."""
+    if _TAG.fullmatch(text) is None:
+        raise UsageError(
+            f"{shorten(text)!r} is not a {kind}: use at most 40 letters, digits, -, _ and ., a letter or digit first."
+        )
+    return text
+
+
+def tags_of(folder: RunFolder) -> tuple[str, ...]:
+    """Return the tags of a run in alphabetical order. Raises OSError if they cannot be read."""
+    try:
+        names = os.listdir(folder.tags)
+    except FileNotFoundError:
+        return ()
+    return tuple(sorted(filter(_TAG.fullmatch, names)))
+
+
+def add_tags(folder: RunFolder, tags: Iterable[str]) -> None:
+    """Add tags to a run. Raises UsageError if one is invalid (then none is added), else HarnessError if that fails."""
+    checked = [check_tag(tag) for tag in tags]
+    try:
+        folder.tags.mkdir(mode=0o700, exist_ok=True)
+        for tag in checked:
+            (folder.tags / tag).touch(mode=0o600)
+        sync_folder(folder.tags)
+        sync_folder(folder.path)
+    except OSError as error:
+        raise HarnessError(f"{folder.tags}: cannot be written ({error.strerror}).") from None
+
+
+def remove_tags(folder: RunFolder, tags: Iterable[str]) -> None:
+    """Remove tags from a run; those that it does not have are ignored. Raises as `add_tags` does."""
+    checked = [check_tag(tag) for tag in tags]
+    try:
+        for tag in checked:
+            with contextlib.suppress(FileNotFoundError):
+                (folder.tags / tag).unlink()
+        if folder.tags.is_dir():
+            sync_folder(folder.tags)
+    except OSError as error:
+        raise HarnessError(f"{folder.tags}: cannot be written ({error.strerror}).") from None

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harness.core.arrays import Ints, Tokens
 from harness.core.files import sync_folder
 from harness.core.rows import Kind, Table
-from harness.runs.disk import DiskFull, is_full
+from harness.runs.machine import DiskFull, is_full
 from harness.runs.stored_tables import (
     cells_in,
     cells_of,

@@ -5,10 +5,10 @@ import json
 import shutil
 import time
 from bisect import bisect_right
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
@@ -18,13 +18,12 @@ from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
 from harness.runs.errors import as_harness_error
 from harness.runs.eta import EtaBasis, eta_of, progress_of
-from harness.runs.folder import RunFolder
+from harness.runs.folder import RunFolder, tags_of
 from harness.runs.job_record import Counts, job_record
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
 from harness.runs.reader import LedgerEntry, Point, RunReader, StageWork
 from harness.runs.status import Status, derived_status
-from harness.runs.tags import tags_of
 
 TREND_VALUES = 16
 _SAMPLED_POINTS = 256
@@ -37,23 +36,11 @@ RecordState = list[list[int] | None]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run at one moment. An audit has the `attack` "audit NAME" and its subject as `round`.
-
-    kind: `attack` or `audit`. recall_at_cap: from the scorecard, else from the running curve; None if the round is
-    blind or nothing is scored yet. exact_at_1: share of examples whose first row is correct. any_of_n: share of
-    examples with any correct guess, an upper bound for every order. figures: current figures of an audit by name.
-    guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of the remaining work.
-    eta_basis: what eta_s rests on. stages: those that have begun or were announced, in order. in_force: the sandbox as
-    it was applied. network: what the job was allowed. device: the device that the job holds. parent: id of its tuning,
-    or name of its group. changed: the parameters that are not the attack's defaults, the seed if it is not 0, and the
-    reference model if it is not the attack's. trend: recall at equally spaced moments of the run so far, the last one
-    now; in a blind round the number of guesses, relative to now. queue_position, queue_length: place in the queue for a
-    device, from 1, and the number of waiting runs. waits_for: the run that holds the device. wait_at_most_s: the
-    longest wait. The last four are None for a run that does not wait, or if they are unknown.
-    """
+    """One run at one moment. The `attack` of an audit is "audit NAME", and its subject is the `round`."""
 
     id: str
     kind: str
+    """`attack` or `audit`."""
     status: Status
     reason: str
     attack: str
@@ -64,36 +51,55 @@ class RunSummary:
     is_partial: bool
     error_cap: int
     recall_at_cap: float | None
+    """From the scorecard, or else from the running curve; None if the round is blind or nothing is scored yet."""
     recall_interval: tuple[float, float] | None
     recall_interval_unit: str | None
     exact_at_1: float | None
+    """Share of examples whose first row is correct."""
     any_of_n: float | None
+    """Share of examples with any correct guess, an upper bound for every order."""
     figures: dict[str, float | None]
+    """Current figures of an audit by name."""
     guesses: int
+    """Committed rows."""
     rows: int | None
+    """Rows of the submission."""
     rows_left_out: int | None
     elapsed_s: float
     budget_s: float
     progress: float | None
+    """0 to 1; None before work is announced."""
     eta_s: float | None
+    """Seconds of the remaining work."""
     created_at: float
     directory: str
     submission: str | None
     device: str | None
+    """The device that the job holds."""
     sandbox: str | None
     in_force: dict[str, Any] | None
+    """The sandbox as it was applied."""
     network: str
+    """The network access that the job was allowed."""
     note: str
     tags: tuple[str, ...]
     parent: str | None
+    """Id of its tuning or sweep, or name of its group."""
     changed: dict[str, Any]
+    """Parameters and seed that are not the defaults, and the reference model if it is not the attack's."""
     trend: tuple[float, ...]
+    """Recall at equally spaced moments of the run so far, the last one now; number of guesses in a blind round,
+    relative to now.
+    """
     queue_position: int | None = None
+    """Place in the queue for a device, from 1; None for a run that does not wait."""
     queue_length: int | None = None
     waits_for: str | None = None
+    """The run that holds the device; None if it is unknown."""
     wait_at_most_s: float | None = None
     eta_basis: EtaBasis | None = None
     stages: tuple[StageWork, ...] = ()
+    """The stages that have begun or were announced, in order."""
     step: str = ""
 
     @property
@@ -154,7 +160,11 @@ class RunSummary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for JSON."""
-        return asdict(self)
+        fields: dict[str, Any] = _SUMMARY.dump_python(self, mode="json")
+        return fields
+
+
+_SUMMARY = TypeAdapter(RunSummary)
 
 
 def run_status(folder: RunFolder) -> Status:
@@ -194,29 +204,6 @@ def record_state(folder: RunFolder) -> RecordState:
         except OSError:
             state.append(None)
     return state
-
-
-def nondeterminism_reasons(folder: RunFolder) -> list[str]:
-    """Return why a second run may not give the same submission bytes; empty if it should.
-
-    Raises HarnessError if the record cannot be read.
-    """
-    with as_harness_error(folder.path), RunReader(folder.store) as reader:
-        events = reader.events()
-    status = run_status(folder)
-    reasons = []
-    if status in (Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST):
-        reasons.append(f"it ended {status.words}")
-    if folder.spec().network == "endpoint":
-        reasons.append("an endpoint may answer differently")
-    if any(name == "worker_read_clock" for _, _, name, _ in events):
-        reasons.append("the attack read the clock")
-    if any(name == "device" and detail.get("is_mixed") for _, _, name, detail in events):
-        reasons.append("its devices are of different models")
-    used = [detail for _, _, name, detail in events if name == "execution"]
-    if any(detail != used[0] for detail in used[1:]):
-        reasons.append("it was resumed with other versions or on another machine")
-    return reasons
 
 
 def execution_record(spec: JobSpec) -> dict[str, Any]:
@@ -295,16 +282,13 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
         cache = json.loads(folder.summary.read_bytes())
         if cache["state"] != state:
             return None
-        fields = cache["summary"]
-        interval = fields["recall_interval"]
-        # The directory of the runs may have been moved.
-        current = {"directory": str(folder.path), "submission": fields["submission"] and str(folder.submission)}
-        # A change of the tags changes no file of the record.
-        current |= {"tags": tags_of(folder), "trend": tuple(fields["trend"]), "status": Status(fields["status"])}
-        current |= {"stages": tuple(StageWork(**stage) for stage in fields["stages"])}
-        return RunSummary(**fields | current | {"recall_interval": None if interval is None else tuple(interval)})
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        # The directory of the runs may have been moved, and a change of the tags changes no file of the record.
+        submission = None if cache["summary"]["submission"] is None else str(folder.submission)
+        current = {"directory": "", "submission": None, "tags": ()}
+        summary = _SUMMARY.validate_python(cache["summary"] | current)
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
+    return replace(summary, directory=str(folder.path), submission=submission, tags=tags_of(folder))
 
 
 def _read_store(folder: RunFolder, spec: JobSpec, *, is_running: bool) -> _Stored:

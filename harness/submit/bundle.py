@@ -16,9 +16,10 @@ from harness.core.submission import submission_bytes
 from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
+from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from harness.runs.summary import nondeterminism_reasons, run_summary
+from harness.runs.summary import run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
 from harness.submit.code_folder import (

@@ -89,17 +89,14 @@ def _key_figures(run: RunFacts) -> list[KeyFigure]:
             KeyFigure("Examples attacked", f"{run.spec.examples:,}"),
             time,
         ]
-    return [
-        KeyFigure(
-            f"Recall@{score.cap:,}",
-            format_score(score.recall_at_cap),
-            f"{format_interval(score.interval.low, score.interval.high)}, {score.solved:,} of {score.examples:,}",
-        ),
-        KeyFigure(f"Precision@{score.cap:,}", format_score(score.precision_at_cap), f"{score.rows_read:,} rows read"),
-        KeyFigure("exact@1", format_score(run.exact_at_1), "first row of each example"),
-        KeyFigure("Upper bound (any guess)", format_score(run.any_guess_correct), "which no order can exceed"),
-        time,
-    ]
+    notes = {
+        "recall": f"{format_interval(score.interval.low, score.interval.high)}, {score.solved:,} of {score.examples:,}",
+        "precision": f"{score.rows_read:,} rows read",
+        "exact_at_1": "first row of each example",
+        "any_of_n": "which no order can exceed",
+    }
+    figures = [KeyFigure(fact.label, format_score(fact.value), notes[fact.key]) for fact in run.scores]
+    return [*figures, time]
 
 
 def _ranking(scored: Sequence[tuple[RunFacts, Score]]) -> tuple[str, str]:
@@ -181,16 +178,11 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
 
 def _score_rows(runs: Sequence[RunFacts]) -> Rows:
     """Return a header and one row per run."""
-    cap = runs[0].spec.round.error_cap
-    recall_names = (f"Recall@{cap:,}", f"Precision@{cap:,}", "exact@1", "Upper bound (any guess)")
-    rows: Rows = [("Run", "Attack", "Status", *recall_names, "Rows", "Time")]
+    labels = next((tuple(fact.label for fact in run.scores) for run in runs if run.scores), ())
+    rows: Rows = [("Run", "Attack", "Status", *labels, "Rows", "Time")]
     for run in runs:
-        summary, score = run.summary, run.score
-        figures: tuple[str, ...] = ("blind", NO_VALUE, NO_VALUE, NO_VALUE)
-        if score is not None:
-            recall = f"{format_score(score.recall_at_cap)} {format_interval(score.interval.low, score.interval.high)}"
-            others = (score.precision_at_cap, run.exact_at_1, run.any_guess_correct)
-            figures = (recall, *map(format_score, others))
+        summary = run.summary
+        figures = tuple(fact.text or NO_VALUE for fact in run.scores)
         status = summary.status.words
         if run.spec.is_partial:
             status += f", partial: {run.spec.examples:,} examples, cap {run.spec.error_cap:,}"

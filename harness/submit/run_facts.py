@@ -15,6 +15,7 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.exports import redact_suffix
 from harness.core.intervals import JudgedRows
 from harness.core.scoring import Score, correct_rows, exact_at_1
+from harness.core.text import format_interval, format_score
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import Submission, any_of_n, submission_of
 from harness.jobs.attack.spec import AttackSpec
@@ -22,9 +23,10 @@ from harness.plugins.declarations import declaration_in
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
 from harness.runs.errors import as_harness_error
+from harness.runs.facts import Fact, nondeterminism_reasons, score_facts
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader, StageWork
-from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
+from harness.runs.summary import RunSummary, run_summary
 
 _MAX_POINTS = 200
 
@@ -77,6 +79,18 @@ class RunFacts:
     def is_correct(self) -> Bools | None:
         """The correct rows of the submission, [rows]."""
         return None if self.walk is None else self.walk.is_correct
+
+    @property
+    def scores(self) -> list[Fact]:
+        """The scores of the submission; none in a blind round."""
+        if self.score is None:
+            return []
+        recall = self.score.recall_at_cap
+        text = f"{format_score(recall)} {format_interval(self.score.interval.low, self.score.interval.high)}"
+        scores = score_facts(self.score.cap, recall, text, self.exact_at_1, self.any_guess_correct)
+        precision = self.score.precision_at_cap
+        label = f"Precision@{self.score.cap:,}"
+        return [scores[0], Fact("precision", label, precision, format_score(precision)), *scores[1:]]
 
 
 def run_facts(folder: RunFolder) -> RunFacts:

@@ -81,16 +81,12 @@ def results(facts: RunFacts) -> Rows:
         submitted = f"{len(facts.submission.ids):,}"
         return [("Score", "unknown: the round is blind"), ("Rows submitted", submitted), *guesses]
     rows: Rows = [
-        (f"Recall@{score.cap:,}", format_score(score.recall_at_cap)),
-        ("95 % interval", f"{_bounds(score.interval)}, bootstrap by {score.interval.unit}"),
-        (f"Precision@{score.cap:,}", format_score(score.precision_at_cap)),
+        *((fact.label, fact.text) for fact in facts.scores),
+        ("Interval", f"95 %, bootstrap by {score.interval.unit}"),
         ("Examples solved", f"{score.solved:,} of {score.examples:,}"),
         ("Rows read", f"{score.rows_read:,} of {score.rows:,}, {score.wrong_rows_read:,} of them wrong"),
         *guesses,
     ]
-    if facts.exact_at_1 is not None and facts.any_guess_correct is not None:
-        rows.append(("exact@1", format_score(facts.exact_at_1)))
-        rows.append(("Upper bound (any guess)", format_score(facts.any_guess_correct)))
     part, part_score = facts.parts.unreachable, facts.unreachable_score
     if part is not None and part_score is not None:
         recall = f"{format_score(part_score.recall_at_cap)} {_bounds(part_score.interval)}"

@@ -12,7 +12,7 @@ from harness.core.protocol import LEAD, Frame, FrameError, write_request
 from harness.core.spec import cluster_of
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
-from harness.runs.disk import DiskFull, Reserve
+from harness.runs.machine import DiskFull, Reserve
 from harness.runs.reader import RunReader
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from harness.core.times import seconds_since_boot
-from harness.runs.disk import DiskFull
+from harness.runs.machine import DiskFull
 from harness.runs.reader import LedgerEntry
 from harness.runs.store import RunStore
 

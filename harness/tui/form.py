@@ -7,12 +7,15 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
+from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile
@@ -171,28 +174,41 @@ def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path |
     return Form(("run", attack.name), attack.name, fields, attacks_folder, omitted)
 
 
-def audit_form(answer: Mapping[str, Any]) -> Form:
-    """Return the form of an audit from what `harness audit options AUDIT --json` prints."""
-    audit = str(answer["audit"])
-    return Form(("audit", audit), f"audit {audit}", tuple(_audit_field(option) for option in answer["options"]))
+def audit_form(audit: str) -> Form:
+    """Return the form of an audit: what it measures, its parameters, then the options of the run."""
+    entry = AUDITS[audit]
+    classes = (entry.subject_type(), entry.audit_type().params_type())
+    fields = tuple(field for options in classes for field in _class_fields(options))
+    return Form(("audit", audit), f"audit {audit}", (*fields, *_AUDIT_OPTIONS))
 
 
-def _audit_field(option: Mapping[str, Any]) -> Field:
-    least, default = option["minimum"], option["default"]
-    kind = FieldKind(option["type"])
-    return Field(
-        option["name"],
-        kind,
-        "" if default is None else _as_typed(default),
-        type={FieldKind.INTEGER: "whole number", FieldKind.NUMBER: "number"}.get(kind, ""),
-        bounds=() if least is None else (f"at least {least:g}",),
-        description=option["help"] + (" Several with commas between them." if option["is_repeatable"] else ""),
-        empty_means="" if default is not None else "not used",
-        rules={} if least is None else {"minimum": least},
-        is_option=True,
-        is_argument=option["is_argument"],
-        is_repeatable=option["is_repeatable"],
-    )
+def _class_fields(options: type[BaseModel]) -> Iterator[Field]:
+    """Yield a field for each option of a class."""
+    schema = options.model_json_schema()
+    definitions = as_mapping(schema.get("$defs"))
+    for parameter in parameters_in(schema):
+        declared = as_mapping(as_mapping(schema["properties"])[parameter.name])
+        if declared.get("is_hidden"):
+            continue
+        rules, _ = _resolved(declared, definitions, _MAX_DEPTH)
+        default, separator = declared.get("default"), declared.get("separator")
+        if rules.get("type") == "array":
+            text = str(separator or "").join(map(str, default or ()))
+            field = Field(parameter.name, FieldKind.TEXT, text, is_repeatable=not separator)
+        else:
+            text = "" if default is None else _as_typed(default)
+            field = _parameter_field(parameter, text, rules, is_optional=False)
+        is_switch = field.kind is FieldKind.SWITCH
+        yield replace(
+            field,
+            name=(declared.get("name") or parameter.name).replace("_", "-"),
+            kind=FieldKind.ROUND if parameter.name.endswith("round") else field.kind,
+            description=parameter.description + (" Several with commas between them." if field.is_repeatable else ""),
+            empty_means="" if text or is_switch else "not used",
+            type=field.type if field.kind in (FieldKind.INTEGER, FieldKind.NUMBER) else "",
+            is_option=True,
+            is_argument=bool(declared.get("is_argument")),
+        )
 
 
 def _options(attack: AttackFile) -> Iterator[Field]:
@@ -228,6 +244,18 @@ def _count_option(name: str, default: str, least: int, description: str, **more:
     return option_field(
         name, FieldKind.INTEGER, default, description, type="whole number", bounds=bounds, rules=rules, **more
     )
+
+
+_AUDIT_OPTIONS = (
+    option_field("revision", FieldKind.TEXT, "main", "Revision of hub models."),
+    option_field("budget", FieldKind.DURATION, "24h", "Wall-clock limit such as 24h or 90m."),
+    _count_option("seed", "0", 0, "Seed of all random draws."),
+    option_field("device", FieldKind.DEVICE, "auto", "auto, cpu, cuda or cuda:N."),
+    option_field("dtype", FieldKind.CHOICE, "auto", "Precision.", choices=_DTYPES),
+    _count_option("threads", "", 1, "CPU threads.", empty_means="all usable cores"),
+    option_field("share-device", FieldKind.SWITCH, "false", "Start without waiting for a free device."),
+)
+"""The options that all audits share."""
 
 
 def _parameter_fields(schema: AttackSchema) -> Iterator[Field]:

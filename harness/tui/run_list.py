@@ -1,11 +1,20 @@
-"""The list of runs: which runs match a filter, in which order and groups, and what their rows show."""
+"""The list of runs: filter, order, groups and rows, and the preview of the run under the cursor."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from harness.core.arrays import Floats
 from harness.core.text import format_score, pluralize, shorten
 from harness.core.times import day_and_time, format_duration
+from harness.runs.columns import COLUMNS, recall_text
+from harness.runs.errors import as_harness_error
+from harness.runs.facts import recall_label
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.columns import Cell, Column, Drawn, Row, Span
@@ -16,15 +25,17 @@ HEADING = "group "
 _WORK_CELLS = 6
 STATUS_CELLS = 29
 """The width to which a column of statuses may shrink: that of `━━━─── 100% ETA about 11:05:00`."""
-_SORT_KEYS: dict[str, tuple[Callable[[RunSummary], Any], bool]] = {
-    "started": (lambda run: run.created_at, True),
-    "recall": (lambda run: -1.0 if run.known_recall is None else run.known_recall, True),
-    "attack": (lambda run: run.attack, False),
-    "status": (lambda run: run.status.value, False),
-    "elapsed": (lambda run: run.elapsed_s, True),
-}
-"""Each key, and whether the order is descending; runs with equal keys are listed newest first."""
+_SHOWN = [column for column in COLUMNS if column.priority == 1]
+_SORTED = {column.title: (column.sort_key, column.is_descending) for column in COLUMNS if column.sort_key is not None}
+"""The columns that the list can be sorted by; runs with equal values are listed newest first."""
 NEWEST_FIRST = "started"
+_WIDTHS: dict[str, dict[str, Any]] = {
+    "run": {"least": 8},
+    "status": {"least": STATUS_CELLS},
+    "started": {"width": 14},
+    "note": {"least": 8, "fills": True},
+}
+"""The layout of columns that are not as wide as their widest cell, by title."""
 _BASELINE = "baseline"
 
 
@@ -45,11 +56,11 @@ class ListState:
     @property
     def is_descending(self) -> bool:
         """True if the highest value comes first."""
-        return _SORT_KEYS[self.sort_key][1]
+        return _SORTED[self.sort_key][1]
 
     def sorted_next(self) -> "ListState":
         """Return the state with the next order."""
-        names = list(_SORT_KEYS)
+        names = list(dict.fromkeys((NEWEST_FIRST, "recall", *_SORTED)))
         return replace(self, sort_key=names[(names.index(self.sort_key) + 1) % len(names)])
 
 
@@ -64,8 +75,7 @@ class RunRows(NamedTuple):
 def list_rows(runs: Sequence[RunSummary], unreadable: Mapping[str, str], state: ListState) -> RunRows:
     """Return the table of the attack runs that match, newest first unless sorted, with a heading for each group."""
     matching = [run for run in runs if matches(run, state)]
-    key, is_descending = _SORT_KEYS[state.sort_key]
-    matching.sort(key=key, reverse=is_descending)
+    matching.sort(key=_SORTED[state.sort_key][0], reverse=state.is_descending)
     scale = max([0.05, *(_highest(run) for run in matching)])
     rows = [row for group in _groups(matching, state) for row in _rows_of(group, state, scale)]
     if not state.query:
@@ -161,19 +171,20 @@ def _highest(run: RunSummary) -> float:
 
 def _columns(runs: Sequence[RunSummary], scale: float) -> tuple[Column, ...]:
     caps = {run.error_cap for run in runs if run.error_cap}
-    recall = f"Recall@{caps.pop()}" if len(caps) == 1 else "Recall"
-    return (
-        Column("run", least=8),
-        # A run that works has a long status, which is more important than the parameters.
-        Column("attack", least=22 if all(run.status.is_over for run in runs) else 16, sort_key="attack"),
-        Column("status", least=STATUS_CELLS, sort_key="status"),
-        Column(recall, is_right=True, sort_key="recall"),
-        Column(scale_title(0.0, scale), width=24, least=10),
-        Column("trend", width=16, least=8),
-        Column("time", is_right=True, sort_key="elapsed"),
-        Column("started", width=14, sort_key="started"),
-        Column("note", least=8, fills=True),
-    )
+    # A run that works has a long status, which is more important than the parameters.
+    attack = {"least": 22 if all(run.status.is_over for run in runs) else 16}
+    columns = {
+        shown.title: Column(
+            shown.title,
+            is_right=shown.is_right,
+            sort_key=shown.title if shown.title in _SORTED else "",
+            **(attack if shown.title == "attack" else _WIDTHS.get(shown.title, {})),
+        )
+        for shown in _SHOWN
+    }
+    columns["recall"] = columns["recall"]._replace(title=recall_label(caps.pop() if len(caps) == 1 else 0))
+    drawn = {"recall": (Column(scale_title(0.0, scale), width=24, least=10), Column("trend", width=16, least=8))}
+    return tuple(chain.from_iterable((column, *drawn.get(title, ())) for title, column in columns.items()))
 
 
 class _Group(NamedTuple):
@@ -223,23 +234,27 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
 def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
     glyph, meaning = GLYPHS[run.status]
     is_marked = run.id in marked
-    recall = "blind" if run.is_blind else format_score(run.known_recall)
-    cells: list[Cell] = [
-        [("● " if is_marked else "", "bold active"), (glyph, meaning), (f" {run_name(run)}", "bold")],
-        [
-            (run.attack, ""),
-            *((f" {mark}", "warning") for mark in _marks(run)),
-            (f" {run.changed_text}" if run.changed else "", "dim"),
-        ],
-        status_cell(run),
-        [(recall, "dim" if recall in ("blind", "–") else "bold")],
-        _bar_of(run, scale),
-        _trend_of(run, scale),
-        format_duration(run.elapsed_s),
-        [(day_and_time(run.created_at), "dim")],
-        [(run.note, "dim")],
-    ]
-    return Row(run.id, cells)
+    recall = recall_text(run)
+    cells: dict[str, tuple[Cell, ...]] = {
+        "run": ([("● " if is_marked else "", "bold active"), (glyph, meaning), (f" {run_name(run)}", "bold")],),
+        "attack": (
+            [
+                (run.attack, ""),
+                *((f" {mark}", "warning") for mark in _marks(run)),
+                (f" {run.changed_text}" if run.changed else "", "dim"),
+            ],
+        ),
+        "status": (status_cell(run),),
+        "recall": (
+            [(recall, "dim" if run.known_recall is None else "bold")],
+            _bar_of(run, scale),
+            _trend_of(run, scale),
+        ),
+        "time": (format_duration(run.elapsed_s),),
+        "started": ([(day_and_time(run.created_at), "dim")],),
+        "note": ([(run.note, "dim")],),
+    }
+    return Row(run.id, [cell for shown in _SHOWN for cell in cells.get(shown.title, (shown.text(run),))])
 
 
 def _bar_of(run: RunSummary, scale: float) -> Cell:
@@ -267,3 +282,42 @@ def _marks(run: RunSummary) -> list[str]:
 
 def _unreadable_row(id_: str, reason: str) -> Row:
     return Row(id_, [[("✗ ", "bad"), (id_, "bold"), (f"  unreadable: {shorten(reason, 200)}", "bad")]], spans=True)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """spent: [points] seconds of budget. values: [points] recall, or committed guesses if the round is blind."""
+
+    summary: RunSummary
+    spent: Floats
+    values: Floats
+
+
+def read_preview(folder: RunFolder, summary: RunSummary) -> Preview:
+    """Return the preview of the run. Raises HarnessError if its record cannot be read."""
+    points = []
+    with as_harness_error(folder.path):
+        if folder.store.exists():
+            with RunReader(folder.store) as reader:
+                points = reader.points()
+    values = [float(point.guesses) if summary.is_blind else point.recall or 0.0 for point in points]
+    return Preview(summary, np.array([point.spent for point in points], np.float64), np.array(values, np.float64))
+
+
+PREVIEW = (
+    "recall",
+    "exact_at_1",
+    "any_of_n",
+    "status",
+    "round",
+    "parameters",
+    "tags",
+    "parent",
+    "target",
+    "time",
+    "guesses",
+    "device",
+    "created",
+    "note",
+)
+"""The facts of the preview, in its order."""

@@ -75,22 +75,16 @@ def test_an_attack_is_written_run_and_passes_the_contract(clone: Clone) -> None:
     assert " passed" in clone.run("pytest", "tests/contract", "-q", "-k", "mine", "-p", "no:cacheprovider")
 
 
-def test_an_audit_of_two_files_and_two_entries_runs(clone: Clone) -> None:
-    package = clone.folder / "harness" / "audits" / "surprise"
-    package.mkdir()
-    (package / "__init__.py").write_text('"""How well a model predicts suffixes."""\n')
+def test_an_audit_of_one_file_and_one_entry_runs(clone: Clone) -> None:
     clone.write_blocks("Add an audit")
-    insert(clone.folder / "harness/audits/registry.py", "}\nAUDITS", '    "surprise": "SurpriseAudit",\n')
-    options = clone.folder / "harness/cli/audit_options.py"
-    insert(options, "from harness.cli.options import", "from harness.cli.audit_surprise import surprise\n")
-    insert(options, "}\n_NO_FIELD", '    "surprise": surprise,\n')
+    (entry,) = re.findall(r'`("surprise": AuditEntry.*?)`', section("Add an audit"), re.DOTALL)
+    insert(clone.folder / "harness/audits/registry.py", "}\n\n\ndef audit_named", f"    {' '.join(entry.split())},\n")
     found = json.loads(clone.run("harness", "audit", "surprise", "--limit", "100", "--out", "page", "--json"))
     assert found["suffixes"] == 100 and 0 < found["mean_loss"] < 10
     page = (clone.folder / "page" / "index.html").read_text(encoding="utf-8")
     assert f"A loss of {found['mean_loss']:.2f}" in page
-    checked = ("harness/audits/surprise", "harness/cli/audit_surprise.py")
-    clone.run("ruff", "check", "--no-cache", *checked)
-    clone.run("ruff", "format", "--no-cache", "--check", *checked)
+    clone.run("ruff", "check", "--no-cache", "harness/audits/surprise.py")
+    clone.run("ruff", "format", "--no-cache", "--check", "harness/audits/surprise.py")
 
 
 def test_a_command_of_one_file_and_one_entry_passes_its_tests(clone: Clone) -> None:

@@ -21,7 +21,7 @@ from textual.widgets import Button, Input, Select, Switch
 import harness.tui
 from harness.core.paths import runs_home
 from harness.plugins.discovery import find_attacks
-from harness.runs import subcommand
+from harness.runs import launch
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_status
@@ -32,8 +32,7 @@ from harness.tui.screens.dialogs import ChoiceDialog, ConfirmDialog, NameDialog,
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.keys import KeysScreen
 from harness.tui.screens.main import TABS, MainScreen
-from harness.tui.screens.new_audit import NewAuditScreen
-from harness.tui.screens.new_run import NewRunScreen
+from harness.tui.screens.new_run import NewAuditScreen, NewRunScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
@@ -114,7 +113,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "stub.py").write_text(
         "import sys\nopen(sys.argv[1], 'a').write(' '.join(sys.argv[2:]) + '\\n')\nexit(1)\n"
     )
-    monkeypatch.setattr(subcommand, "PROGRAM", (sys.executable, str(tmp_path / "stub.py"), str(tmp_path / "commands")))
+    monkeypatch.setattr(launch, "PROGRAM", (sys.executable, str(tmp_path / "stub.py"), str(tmp_path / "commands")))
     return tmp_path / "commands"
 
 
@@ -177,7 +176,7 @@ def test_the_mouse_and_the_focus_harm_no_screen(
     play_app(scenario, size=SIZES[list(Status).index(state) % 2], attacks_folder=PLUGINS)
     assert {path: run_status(RunFolder(path)) for path in runs_home().iterdir()} == before
     started = commands.read_text().splitlines() if commands.exists() else []
-    assert {" ".join(line.split()[:2]) for line in started} <= {"audit options", "audit show", "data status"}
+    assert {" ".join(line.split()[:2]) for line in started} <= {"audit show", "data status"}
 
 
 async def handle(pilot: Pilot[None]) -> None:

@@ -30,7 +30,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         (
             "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
             "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard, harness.cli.export, "
-            "harness.cli.sweep_show",
+            "harness.cli.parents",
             HEAVY,
         ),
         ("harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch", HEAVY),
@@ -48,7 +48,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ),
         ("harness.tui.screens.audit", (HEAVY - {"textual"}) | {"harness.audits", "harness.figures", "harness.worker"}),
         (
-            "harness.tui.run_list, harness.tui.compare_state, harness.tui.run_plots, harness.tui.run_preview, "
+            "harness.tui.run_list, harness.tui.compare_state, harness.tui.run_plots, "
             "harness.tui.tuning_state, harness.tui.token_differences, harness.tui.snapshot",
             HEAVY,
         ),
@@ -56,14 +56,14 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.jobs.attack.worker", HEAVY | {"harness.runs", "harness.audits", "psutil", "typer"}),
         ("harness.jobs.attack.supervised", HEAVY | {"harness.worker", "rich", "typer"}),
         (
-            "harness.audits.sequence.audit, harness.audits.sequence.inputs, harness.cli.audit_sequence",
+            "harness.audits.sequence.audit, harness.audits.sequence.inputs",
             HEAVY | {"pyarrow", "scipy", "httpx", "tokenizers"},
         ),
         (
             "harness.audits.entities.audit, harness.audits.entities.inputs",
             HEAVY | {"scipy", "statsmodels", "tokenizers"},
         ),
-        ("harness.audits.leakage.audit, harness.audits.leakage.inputs, harness.cli.audit_leakage", HEAVY),
+        ("harness.audits.leakage.audit, harness.audits.leakage.inputs", HEAVY),
         ("harness.demo.names, tests.demo_target.corpus", HEAVY | {"harness.engine"}),
         ("harness.engine, harness.cli.bench", HEAVY),
         ("harness.engine.resolving, harness.engine.devices", HEAVY | {"huggingface_hub"}),

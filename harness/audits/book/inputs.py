@@ -10,10 +10,12 @@ import numpy as np
 
 from harness.audits.book.params import BookParams
 from harness.audits.models import Model, load_text_tokenizer, require_context
+from harness.audits.options import Preparation, Reading, Subject, option
+from harness.audits.sources import field_option, line_ends_option, target_option
 from harness.core.arrays import Bools
 from harness.core.audit import AuditInputs
-from harness.core.errors import HarnessError
-from harness.corpora.documents import documents_in
+from harness.core.errors import HarnessError, UsageError
+from harness.corpora.documents import documents_in, require_fields
 from harness.corpora.text_files import Notes
 
 if TYPE_CHECKING:
@@ -124,3 +126,47 @@ class _UniqueNames:
             name = f"{name} ({self._taken[name]})"
             self._taken[name] += 1
         return name
+
+
+class BookSubject(Subject):
+    """Map which passages of long texts can be extracted.
+
+    Computes the probability that each target completes each window of the texts.
+    """
+
+    text: tuple[Path, ...] = option(
+        (),
+        metavar="TEXT…",
+        is_argument=True,
+        description="Text files, directories of them, or .jsonl, .csv or .parquet files.",
+    )
+    control: Path | None = option(None, metavar="TEXT", description="Text of the same kind that no target has seen.")
+    field: str | None = field_option()
+    keep_line_ends: bool = line_ends_option()
+    split: str | None = option(None, description="Split of a data set that has several.")
+    target: tuple[str, ...] = target_option()
+
+    def read(self, params: BookParams, preparation: Preparation) -> Reading:
+        """Read the texts. Raises HarnessError if no text or target is named, or the texts cannot be read."""
+        if not self.text:
+            raise UsageError("no text is named. Give a file or a directory.")
+        if not self.target:
+            raise UsageError("no target is named. Give --target.")
+        require_fields(self.field, [*self.text, self.control])
+        params = params.for_targets(self.target, preparation.say)
+        records = preparation.find_models(self.target, is_first_served=params.endpoint is not None)
+        models = [Model(record.id, record.path) for record in records]
+        inputs = read_texts(
+            self.text,
+            self.control,
+            models,
+            params,
+            field=self.field,
+            split=self.split,
+            keeps_line_ends=self.keep_line_ends,
+        )
+        params = params.probed(models[0], preparation.say)
+        files = {"text" if number == 1 else f"text {number}": path for number, path in enumerate(self.text, 1)}
+        if self.control is not None:
+            files["control"] = self.control
+        return Reading(params, inputs, self.text[0].resolve().stem, files, records)

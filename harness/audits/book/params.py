@@ -6,6 +6,7 @@ from pydantic import field_validator
 
 from harness.audits.endpoint.params import ScoringParams
 from harness.audits.near_results import NearParams
+from harness.audits.options import option
 from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.core.attack import Field
 
@@ -25,14 +26,24 @@ class StrideUnit(StrEnum):
 class BookParams(NearParams, ScoringParams):
     """The options of the audit. Defaults follow the source."""
 
-    top_k: int = Field(40, ge=1, le=1024, description="Tokens kept by the `top_k` scheme.")
+    schemes: tuple[Scheme, ...] = option(
+        (Scheme.TOP_K, Scheme.GREEDY),
+        min_length=1,
+        metavar="SCHEME,…",
+        separator=",",
+        description="Decoding schemes: greedy, plain, temperature, top_k, top_p, typical_p.",
+    )
+    top_k: int = Field(
+        40,
+        ge=1,
+        le=1024,
+        description="Tokens kept by the `top_k` scheme; vLLM returns 20 unless started with --max-logprobs.",
+    )
+    near: int = Field(100, ge=0, description="Windows whose near-verbatim probability is bounded; 0 for none.")
     prefix_tokens: int = Field(50, ge=1, le=4096, description="Tokens of a window that the model is given.")
     suffix_tokens: int = Field(50, ge=1, le=4096, description="Tokens of a window whose probability is computed.")
     stride: int = Field(10, ge=1, le=1_000_000, description="Distance between the starts of two windows.")
     stride_unit: StrideUnit = Field(StrideUnit.CHARACTERS, description="Unit of the stride.")
-    schemes: tuple[Scheme, ...] = Field(
-        (Scheme.TOP_K, Scheme.GREEDY), min_length=1, description="Decoding schemes; the first random one is reported."
-    )
 
     @field_validator("schemes")
     @classmethod

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.audits.compare.params import SCHEMES, CompareParams
+from harness.audits.leakage.inputs import PairSource, PairSubject, read_pairs
 from harness.audits.leakage.pairs import Pairs
-from harness.audits.models import tokenizer_key
+from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.rows import measured_pairs
+from harness.audits.models import Model, tokenizer_key
+from harness.audits.options import Preparation, Reading, StoredAudit, option
+from harness.audits.sources import named_source, round_option
 from harness.core.arrays import Bools, Floats, Ints, mapped_array
 from harness.core.audit import AuditInputs
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.text import pluralize
 
 
@@ -167,3 +173,105 @@ def _whole(pairs: Pairs) -> Ints:
 def _row_keys(pairs: Pairs) -> dict[bytes, int]:
     """Return the first row of each distinct sequence, by its tokens."""
     return {row.tobytes(): number for number, row in reversed(list(enumerate(_whole(pairs))))}
+
+
+_OF_PAIRS = (
+    "pairs",
+    "round",
+    "names",
+    "control",
+    "control_round",
+    "copies",
+    "target",
+    "prefix_tokens",
+    "suffix_tokens",
+    "keep_line_ends",
+)
+"""The options that have no effect on stored audits."""
+
+
+class CompareSubject(PairSubject):
+    """Compare what targets have memorized of the same sequences.
+
+    The first --target or --run is before, the others are after. Audits are compared without their models.
+    """
+
+    run: tuple[str, ...] = option(
+        (),
+        metavar="RUN",
+        description="Leakage audit whose probabilities are compared, the earlier one first; repeatable.",
+    )
+    control: Path | None = option(None, metavar="PAIRS", description="Pairs that should not have changed.")
+    control_round: str | None = round_option("Round whose examples should not have changed.")
+    copies: Path | None = option(None, metavar="FILE", description="Copies of each pair in the training data, as .npy.")
+
+    def read(self, params: CompareParams, preparation: Preparation) -> Reading:
+        """Read the sequences of stored audits, or pairs to measure. Raises HarnessError if that fails."""
+        return self._read_runs(params, preparation) if self.run else self._read_pairs(params, preparation)
+
+    def _read_runs(self, params: CompareParams, preparation: Preparation) -> Reading:
+        if named := [name for name in _OF_PAIRS if getattr(self, name) not in (None, False, ())]:
+            options = ["the pairs" if name == "pairs" else f"--{name.replace('_', '-')}" for name in named]
+            raise UsageError(f"--run compares stored audits. Remove {' and '.join(options)}.")
+        audits = [preparation.open_audit(name) for name in self.run]
+        if len({audit.id for audit in audits}) < len(audits):
+            raise UsageError("a run is named twice with --run. Name two audits.")
+        sequences = common_sequences([_stored_targets(audit) for audit in audits])
+        if len(sequences.stored) < 2:
+            raise UsageError("one target is named, and a comparison needs two. Name another audit with --run.")
+        params = params.changed(top_k=sequences.stored[0].top_k)
+        files = {f"run {number}": audit.path for number, audit in enumerate(audits, 1)}
+        return Reading(params, sequences.to_inputs(), "runs", files, ())
+
+    def _read_pairs(self, params: CompareParams, preparation: Preparation) -> Reading:
+        source = PairSource.select(
+            named_source(self, self.pairs, self.round),
+            names=self.names,
+            size=self.size,
+            choices="a file of pairs, --round, --names, or stored audits with --run",
+        )
+        ids, revision = source.models(self.target, preparation.revision)
+        if len(ids) < 2:
+            raise UsageError(
+                f"only {ids[0]} is named, and a comparison needs two targets. Name another one with --target. "
+                "Precisions of one target are compared as stored audits, with --run."
+            )
+        records = preparation.find_models(ids, revision=revision)
+        models = [Model(record.id, record.path) for record in records]
+        pairs, control = read_pairs(source, models, limit=self.limit, seed=preparation.seed), None
+        files = source.files
+        if self.control is not None or self.control_round is not None:
+            control_source = PairSource.select(
+                named_source(self, self.control, self.control_round), names=False, size=self.size
+            )
+            control = read_pairs(control_source, models, limit=self.limit, seed=preparation.seed)
+            files |= {f"control {option}": path for option, path in control_source.files.items()}
+        joined, is_control = with_control(pairs, control)
+        copies = read_copies(self.copies, pairs, 0 if control is None else len(control))
+        if self.copies is not None:
+            files["copies"] = self.copies
+        inputs = Sequences(joined, is_control, copies, joined.rows).to_inputs()
+        return Reading(params, inputs, source.name, files, records)
+
+
+def _stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:
+    """Return the id, the pairs and the targets of a leakage audit. Raises HarnessError for another audit."""
+    if audit.audit != "leakage":
+        raise HarnessError(f"{audit.id} is an audit of kind {audit.audit}, and --run takes leakage audits.")
+    params = LeakageParams.model_validate(audit.params)
+    read = Pairs.from_inputs(audit.inputs)
+    pairs = measured_pairs(read, audit.rows, params)
+    tokens = audit.rows("token")
+    names = params.model_names(tuple(audit.models))[: len(audit.models) - bool(read.documents)]
+    length = np.asarray(tokens["prefix_length"], np.int64) == pairs.prefix_length
+    stored = []
+    for number, name in enumerate(names):
+        places = np.flatnonzero(length & (np.asarray(tokens["model"], np.int64) == number))
+        # If a sequence has several rows, the last one counts.
+        places = places[::-1]
+        sequences, first = np.unique(np.asarray(tokens["sequence"], np.int64)[places], return_index=True)
+        if len(sequences) < len(pairs):
+            raise HarnessError(f"{audit.id} has not measured all sequences of {name}. Continue with harness resume.")
+        logprobs = np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in SCHEMES])
+        stored.append(Stored(name, logprobs, params.top_k))
+    return audit.id, pairs, stored

@@ -1,28 +1,46 @@
 """The parameters of an audit whose target is behind an endpoint."""
 
-from typing import Self
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import ClassVar, Self
 
 from pydantic import field_validator, model_validator
 
 from harness.audits.endpoint.form import EndpointForm
-from harness.audits.options import AuditParams
+from harness.audits.models import Model, load_text_tokenizer
+from harness.audits.options import AuditParams, option
+from harness.audits.schemes import Scheme
 from harness.core.attack import Field
+from harness.core.errors import UsageError
+from harness.core.protocol import ENDPOINT_KEYS
 
 REFUSAL = "refuses the request"
 """The start of the fault of a prompt that an endpoint would refuse again, such as one too long for its model."""
+ENDPOINT_SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
+"""The decoding schemes whose probabilities follow from the tokens that an endpoint returns."""
+_PROBE_RETRIES = 2
 _BASE_URL = "a base URL is expected, such as http://localhost:8000/v1"
 
 
 class EndpointParams(AuditParams):
     """The address of an endpoint, and how many requests it gets."""
 
-    endpoint: str | None = Field(
-        None, description="Base URL of an OpenAI-compatible completions API, used instead of a local target."
+    group: ClassVar[str] = "Endpoint"
+
+    endpoint: str | None = option(
+        None,
+        metavar="URL",
+        description=(
+            "Base URL of an OpenAI-compatible completions API; API key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY."
+        ),
     )
-    endpoint_model: str | None = Field(None, min_length=1, description="Name of the model at the endpoint.")
-    requests_per_minute: float = Field(60.0, gt=0, le=60_000, description="Maximum requests per minute.")
-    concurrency: int = Field(1, ge=1, le=64, description="Maximum concurrent requests.")
-    timeout: float = Field(60.0, gt=0, le=3600, description="Seconds until a request times out.")
+    endpoint_model: str | None = option(
+        None, min_length=1, metavar="MODEL", description="Name of the model at the endpoint."
+    )
+    requests_per_minute: float = Field(60.0, gt=0, le=60_000, description="Maximum requests per minute to an endpoint.")
+    concurrency: int = Field(1, ge=1, le=64, description="Maximum concurrent requests to an endpoint.")
+    timeout: float = option(60.0, gt=0, le=3600, metavar="SECONDS", description="Seconds until a request times out.")
     retries: int = Field(6, ge=0, le=20, description="Maximum retries of a failed request.")
 
     @field_validator("endpoint")
@@ -56,4 +74,53 @@ class EndpointParams(AuditParams):
 class ScoringParams(EndpointParams):
     """The parameters of an audit that computes probabilities of given text, locally or with an endpoint."""
 
-    form: EndpointForm | None = Field(None, description="What the probe of the endpoint found; not an option.")
+    form: EndpointForm | None = option(None, is_hidden=True, description="What the probe of the endpoint found.")
+
+    def for_targets(self, targets: Sequence[str], say: Callable[[str], None]) -> Self:
+        """Return the parameters without what an endpoint cannot measure, and say so; unchanged without an endpoint.
+
+        Raises UsageError if several targets are named, or a scheme that needs more than an endpoint returns.
+        """
+        if self.endpoint is None:
+            return self
+        if len(set(targets)) != 1:
+            raise UsageError(
+                "an endpoint serves one model. Give one --target with its tokenizer: a hub id or a directory."
+            )
+        schemes = getattr(self, "schemes", ())
+        if missing := [scheme.value for scheme in schemes if scheme not in ENDPOINT_SCHEMES]:
+            needs = "need" if len(missing) > 1 else "needs"
+            choices = ", ".join(scheme.value for scheme in ENDPOINT_SCHEMES)
+            raise UsageError(
+                f"--schemes: {', '.join(missing)} {needs} the whole distribution, which an endpoint does not return. "
+                f"Choose from {choices}."
+            )
+        # Searches for likely suffixes take thousands of steps in the model.
+        searches = [name for name in ("inexact", "near") if getattr(self, name, 0)]
+        if searches:
+            names = {"inexact": "inexact", "near": "near-verbatim"}
+            left_out = " and ".join(names[name] for name in searches)
+            say(f"not measured, because an endpoint does not give the model itself: {left_out} matches")
+        return self.model_copy(update=dict.fromkeys(searches, 0))
+
+    def probed(self, tokenizer: Model, say: Callable[[str], None]) -> Self:
+        """Return the parameters with what a probe of their endpoint found; unchanged without an endpoint.
+
+        tokenizer: the model whose tokenizer the endpoint uses. Raises HarnessError in one sentence if the endpoint
+        cannot be used.
+        """
+        if self.endpoint is None:
+            return self
+        schemes = getattr(self, "schemes", ())
+        top_k = int(getattr(self, "top_k", 1)) if Scheme.TOP_K in schemes else 1
+        from harness.audits.endpoint.client import Endpoint  # loads an HTTP client
+        from harness.audits.endpoint.probe import Probe
+
+        key = next((os.environ[name] for name in ENDPOINT_KEYS if os.environ.get(name)), None)
+        brief = self.model_copy(update={"retries": min(self.retries, _PROBE_RETRIES)})
+        with closing(Endpoint(brief, key=key, seed=0)) as endpoint:
+            form, warnings = Probe(endpoint, load_text_tokenizer(tokenizer), top_k=top_k).run()
+        say(f"probed {self.endpoint}: prompts as {form.prompt}, log-probabilities by {form.field}")
+        for warning in warnings:
+            say(f"warning: {warning}")
+        return self.model_copy(update={"form": form})

@@ -9,7 +9,7 @@ from harness.audits.entities.findings import entities_findings
 from harness.audits.entities.measurements import Measurements, all_names, measured_prompts
 from harness.audits.entities.probe import NameProbe
 from harness.audits.entities.ranking import Placements, delong_interval, placements
-from harness.audits.options import AuditParams
+from harness.audits.options import AuditParams, option
 from harness.audits.report import finite_mean
 from harness.core.attack import Field
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
@@ -27,7 +27,11 @@ def _integers(*names: str) -> dict[str, Kind]:
 
 
 class Match(StrEnum):
-    """The way in which the name's tokens are found in a sentence."""
+    """The way in which the name's tokens are found in a sentence.
+
+    OFFSETS: those that cover its characters. SOURCE: all tokens of the sentence that the name alone has too, as in the
+    source.
+    """
 
     OFFSETS = "offsets"
     SOURCE = "source"
@@ -36,15 +40,11 @@ class Match(StrEnum):
 class EntitiesParams(AuditParams):
     """Parameters of the measurement."""
 
-    match: Match = Field(
-        Match.OFFSETS,
-        description="Tokens of a name: those that cover its characters (offsets), or all tokens of the sentence that "
-        "the name alone has too, as in the source (source).",
+    match: Match = Field(Match.OFFSETS, description="Tokens of a name: by its characters, or as in the source.")
+    labels: tuple[str, ...] = option(
+        (), name="label", description="Label for a person, if not PER or PERSON; repeatable."
     )
-    labels: tuple[str, ...] = Field((), description="Labels of the model for a person; PER and PERSON by default.")
-    attention_prompts: int = Field(
-        3, ge=1, le=200, description="Number of best and of worst prompts whose attention is measured."
-    )
+    attention_prompts: int = Field(3, ge=1, le=200, description="Best and worst prompts to measure attention in.")
 
 
 class EntitiesAudit(Audit[EntitiesParams]):

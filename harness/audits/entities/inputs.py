@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.audits.entities.prompt import lines_of, read_prompts
+from harness.audits.options import AuditParams, Preparation, Reading, Subject, option
+from harness.audits.sources import target_option
 from harness.core.audit import AuditInputs
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.text import shorten
 from harness.corpora.text_files import parse_json, read_text
 
@@ -260,3 +262,41 @@ def read_inputs(
         "notes": [*lists.notes, *notes],
     }
     return AuditInputs(texts, {"seed": np.array(seed), "has_own_prompts": np.array(prompts is not None)})
+
+
+class EntitiesSubject(Subject):
+    """Compare a NER model's confidence in trained and other names."""
+
+    target: tuple[str, ...] = target_option()
+    in_train: Path | None = option(None, metavar="FILE", description="Names in the training data, as text or TSV.")
+    out_train: Path | None = option(None, metavar="FILE", description="Names outside the training data.")
+    conll: tuple[Path, ...] = option(
+        (), metavar="FILE", description="Training corpus in CoNLL-2003 format; repeatable."
+    )
+    wikidata: Path | None = option(None, metavar="FILE", description="SPARQL result of names, used with --conll.")
+    prompts: Path | None = option(
+        None, metavar="FILE", description="Sentences with one MASK; by default 400 shipped ones."
+    )
+
+    def read(self, params: AuditParams, preparation: Preparation) -> Reading:
+        """Read names and prompts. Raises HarnessError if no model is named, or a file cannot be used."""
+        if not self.target:
+            raise UsageError("no token classification model is named. Give --target.")
+        named = {
+            "in-train": self.in_train,
+            "out-train": self.out_train,
+            "wikidata": self.wikidata,
+            "prompts": self.prompts,
+        }
+        named |= {f"conll {number}": path for number, path in enumerate(self.conll, 1)}
+        inputs = read_inputs(
+            in_train=self.in_train,
+            out_train=self.out_train,
+            conll=self.conll,
+            wikidata=self.wikidata,
+            prompts=self.prompts,
+            seed=preparation.seed,
+        )
+        files = {option: path for option, path in named.items() if path is not None}
+        name = (self.in_train or self.wikidata or Path("names")).stem
+        return Reading(params, inputs, name, files, preparation.find_models(self.target))

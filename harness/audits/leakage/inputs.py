@@ -12,14 +12,26 @@ from harness.audits.leakage.cutting import cut_at
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.models import Model, first_token_notes, require_context, require_tokenizer, shared_tokenizer
-from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_files, source_name
+from harness.audits.options import Preparation, Reading, Subject, option
+from harness.audits.sources import (
+    CorpusFiles,
+    Source,
+    field_option,
+    line_ends_option,
+    load_answered_examples,
+    named_source,
+    round_option,
+    source_files,
+    source_name,
+    target_option,
+)
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.core.tokenizers import parse_tokenizer
-from harness.corpora.documents import RECORD_SUFFIXES, records_in
+from harness.corpora.documents import RECORD_SUFFIXES, records_in, require_fields
 from harness.corpora.text_files import Notes
 from harness.demo import SIZES as DEMO_SIZES
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
@@ -27,7 +39,7 @@ from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 _LENGTH = 50
 """Tokens of a prefix and of a suffix, if nothing else is given."""
 _NAME_TOKENS = 4
-_DEMO_LENGTHS = "10,20,30,40,50"
+_DEMO_LENGTHS = (10, 20, 30, 40, 50)
 
 
 class PairSize(NamedTuple):
@@ -81,10 +93,10 @@ class PairSource:
         """The files by name, for the run's record."""
         return source_files("pairs" if self.tagger is None else "corpus", self.source)
 
-    def prefix_lengths(self, given: str) -> list[str]:
-        """Split the lengths in `given`; the default for the demo's names is 10 to 50."""
-        chosen = given or (_DEMO_LENGTHS if self.source is None and self.size.prefix is None else "")
-        return chosen.replace(",", " ").split()
+    @property
+    def default_lengths(self) -> tuple[int, ...]:
+        """The prefix lengths if none are named; those of the demo's names are 10 to 50."""
+        return _DEMO_LENGTHS if self.source is None and self.size.prefix is None else ()
 
     def models(self, targets: Sequence[str] | None, revision: str) -> tuple[list[str], str]:
         """Return the ids of the targets and the tagger, which is last, and their revision.
@@ -301,3 +313,65 @@ def _sampled(
         rows=rows,
         source_rows=len(prefixes),
     )
+
+
+class PairSubject(Subject):
+    """Base class of the options that name pairs."""
+
+    pairs: Path | None = option(
+        None,
+        metavar="PAIRS",
+        is_argument=True,
+        description="Prefixes and suffixes: .npz or .npy (tokens), .jsonl or .tsv (text).",
+    )
+    round: str | None = round_option()
+    names: bool = option(False, description="Use names in the demo target's generated corpus.")
+    keep_line_ends: bool = line_ends_option()
+    target: tuple[str, ...] = target_option()
+    prefix_tokens: int | None = option(
+        None, ge=1, description="Tokens of a whole prefix: the source's, or 50 for text."
+    )
+    suffix_tokens: int | None = option(
+        None, ge=1, description="Tokens of a suffix: the source's, 50 for text, 4 for entities."
+    )
+    limit: int = option(10_000, ge=1, description="Maximum sequences, sampled by seed.")
+
+    @property
+    def size(self) -> PairSize:
+        """The size that was named."""
+        return PairSize(self.prefix_tokens, self.suffix_tokens)
+
+
+class LeakageSubject(PairSubject):
+    """Compute how likely each sequence is to leak.
+
+    Computes exact and inexact probabilities under six decoding schemes; with an endpoint, exact ones under three.
+
+    Several --target of one tokenizer and several --prefix-lengths are swept over.
+    """
+
+    corpus: Path | None = option(None, metavar="FILE", description="Corpus to cut at the entities that --tagger marks.")
+    tagger: str | None = option(None, metavar="MODEL", description="Token classification model: hub id or directory.")
+    field: str | None = field_option()
+
+    def read(self, params: LeakageParams, preparation: Preparation) -> Reading:
+        """Read the pairs, or the corpus to cut them from. Raises HarnessError if that fails."""
+        require_fields(self.field, [self.corpus])
+        corpus = None if self.corpus is None else CorpusFiles(self.corpus, self.field, None, self.keep_line_ends)
+        source = PairSource.select(
+            named_source(self, self.pairs, self.round),
+            names=self.names,
+            corpus=corpus,
+            tagger=self.tagger,
+            size=self.size,
+        )
+        params = params.changed(
+            prefix_lengths=params.prefix_lengths or source.default_lengths, entity_tokens=self.suffix_tokens or 4
+        )
+        ids, revision = source.models(self.target, preparation.revision)
+        params = params.for_targets(ids[: len(ids) - (self.tagger is not None)], preparation.say)
+        records = preparation.find_models(ids, revision=revision, is_first_served=params.endpoint is not None)
+        paths = {record.id: record.path for record in records}
+        inputs = read_inputs(source, params, paths, limit=self.limit, seed=preparation.seed)
+        params = params.probed(Model(records[0].id, records[0].path), preparation.say)
+        return Reading(params, inputs, source.name, source.files, records)

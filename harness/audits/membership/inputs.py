@@ -2,17 +2,31 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from harness.audits.membership.params import MembershipParams
 from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context, shared_tokenizer
-from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_name
+from harness.audits.options import Preparation, Reading, Subject, option
+from harness.audits.sources import (
+    CorpusFiles,
+    Source,
+    field_option,
+    line_ends_option,
+    load_answered_examples,
+    named_source,
+    round_option,
+    source_files,
+    source_name,
+    target_option,
+)
 from harness.core.arrays import Bools, Ints
 from harness.core.audit import AuditInputs
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.windows import cluster_ids
+from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
 
 NEAR_COPY_WINDOW = 16
@@ -135,3 +149,53 @@ def _documents(source: Source, tokenizer: object, notes: Notes) -> Iterator[tupl
     for document in source.documents(notes):
         text = "".join(document.lines)
         yield document.name, np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
+
+
+class MembershipSubject(Subject):
+    """Test whether members can be told from non-members.
+
+    Computes up to six scores of each document: five under the target, of which Min-K %++ is not available through an
+    endpoint, and the ratio to --reference. A classifier that sees only the words shows whether the texts differ in
+    kind.
+    """
+
+    members: Path | None = option(
+        None,
+        metavar="MEMBERS",
+        is_argument=True,
+        description="Documents of the training data, one per text file or JSONL row.",
+    )
+    round: str | None = round_option()
+    non_members: Path | None = option(
+        None, metavar="CORPUS", description="Documents of the same kind that the target never saw."
+    )
+    non_members_round: str | None = round_option("Round whose examples the target never saw.")
+    field: str | None = field_option()
+    keep_line_ends: bool = line_ends_option()
+    target: str | None = target_option("Hub id or directory of the model.", None)
+    reference: str | None = option(
+        None, metavar="MODEL", description="Model of the same tokenizer that never saw the members."
+    )
+    limit: int = option(2_000, ge=1, description="Maximum documents per side, sampled by seed.")
+
+    def read(self, params: MembershipParams, preparation: Preparation) -> Reading:
+        """Read both sides. Raises HarnessError if a side or the target is not named, or a side cannot be read."""
+        require_fields(self.field, [self.members, self.non_members])
+        inside = named_source(self, self.members, self.round)
+        outside = named_source(self, self.non_members, self.non_members_round)
+        if inside is None:
+            raise UsageError("no members are named. Give a file or a directory, or a round with --round.")
+        if outside is None:
+            raise UsageError("no non-members are named. Give --non-members or --non-members-round.")
+        if self.target is None:
+            raise UsageError("no target is named. Give --target.")
+        params = params.changed(reference=self.reference is not None)
+        ids = [self.target, *([] if self.reference is None else [self.reference])]
+        records = preparation.find_models(ids, is_first_served=params.endpoint is not None)
+        models = [Model(record.id, record.path) for record in records]
+        if self.reference is not None and len(models) < 2:
+            raise UsageError(f"{self.reference} is both --target and --reference. Choose two models.")
+        inputs = read_documents(inside, outside, models, params, limit=self.limit, seed=preparation.seed)
+        params = params.probed(models[0], preparation.say)
+        files = source_files("members", inside) | source_files("non-members", outside)
+        return Reading(params, inputs, source_name(inside), files, records)

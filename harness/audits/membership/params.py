@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from harness.audits.endpoint.params import ScoringParams
+from harness.audits.options import option
 from harness.core.attack import Field
 
 
@@ -37,5 +38,5 @@ class MembershipParams(ScoringParams):
     tokens: int = Field(128, ge=2, le=4096, description="Tokens at the beginning of a document that are scored.")
     least_tokens: int = Field(32, ge=2, le=4096, description="Tokens of the shortest document that is scored.")
     k: float = Field(0.2, gt=0, le=1, description="Share of the least likely tokens in Min-K % and Min-K %++.")
-    shots: int = Field(7, ge=0, le=100, description="Non-members before the text in ReCaLL, as far as they fit.")
-    reference: bool = Field(False, description="The last model is the reference model.")
+    shots: int = Field(7, ge=0, le=100, description="Non-members before the text in ReCaLL; 0 leaves it out.")
+    reference: bool = option(False, is_hidden=True, description="The last model is the reference model.")

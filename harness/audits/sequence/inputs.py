@@ -7,17 +7,30 @@ from typing import NoReturn
 
 import numpy as np
 
+from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.round_text import Cutting, has_unseen_text, round_paragraphs, unseen_paragraphs
 from harness.audits.sequence.sampling import Paragraph, Sample, sample_paragraphs
 from harness.audits.sequence.similarity import shared_runs
 from harness.audits.sequence.words import cut_after, lacks_spaces, paragraphs_of, word_spans
-from harness.audits.sources import CorpusFiles, Source
+from harness.audits.sources import (
+    CorpusFiles,
+    Source,
+    field_option,
+    line_ends_option,
+    named_source,
+    round_option,
+    source_files,
+    source_name,
+    target_option,
+)
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
+from harness.core.spec import TargetRecord
 from harness.core.text import pluralize
+from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
 
 PROMPT_LENGTH = 35
@@ -154,3 +167,51 @@ def _dataset(corpus: Sample, control: Sample | None, prompt_length: int | None, 
         prompt_length=prompt_length,
         notes=notes,
     )
+
+
+class SequenceSubject(Subject):
+    """Test whether a corpus was in the training data.
+
+    The model completes the corpus's paragraphs, and its completions are compared with the originals.
+    """
+
+    corpus: Path | None = option(
+        None,
+        metavar="CORPUS",
+        is_argument=True,
+        description="Directory of text files, .jsonl, .csv, or a saved `datasets` set.",
+    )
+    round: str | None = round_option()
+    field: str | None = field_option()
+    keep_line_ends: bool = line_ends_option()
+    split: str | None = option(None, description="Split of a data set that has several.")
+    control: Path | None = option(
+        None, metavar="CORPUS", description="Text of the same kind that the target never saw."
+    )
+    control_round: str | None = round_option("Round with text that the target never saw.")
+    target: str | None = target_option("Hub id or directory of the model; a round's own by default.", None)
+
+    def read(self, params: SequenceParams, preparation: Preparation) -> Reading:
+        """Read the paragraphs of both sides. Raises HarnessError if no corpus or model is named, or a side cannot be
+        read.
+        """
+        require_fields(self.field, [self.corpus, self.control])
+        source = named_source(self, self.corpus, self.round, split=self.split)
+        if source is None:
+            raise UsageError("no corpus is named. Give a directory or a file, or a round with --round.")
+        control = named_source(self, self.control, self.control_round)
+        named = select_target(self.target, preparation.revision, source, control, params)
+        is_served = params.endpoint is not None
+        models: tuple[TargetRecord, ...] = ()
+        if named is not None:
+            models = preparation.find_models([named[0]], revision=named[1], is_first_served=is_served)
+        inputs = read_inputs(
+            source,
+            control,
+            params,
+            seed=preparation.seed,
+            tokenizer_file=models[0].path / "tokenizer.json" if models else None,
+            on_progress=lambda paragraphs: preparation.say(f"read {paragraphs:,} paragraphs …"),
+        )
+        files = source_files("corpus", source) | source_files("control", control)
+        return Reading(params, inputs, source_name(source), files, () if is_served else models)

@@ -14,17 +14,15 @@ class SequenceParams(EndpointParams):
     """The options of the audit, which are checked before the corpus is read."""
 
     prompt_length: int | None = Field(
-        None, ge=1, le=10_000, description="Words in a prompt: 35, or a round's own prefix, if not set."
+        None, ge=1, le=10_000, description="Words of a prompt: 35, or a round's own prefixes."
     )
     longest_suffix: int = Field(250, ge=1, le=10_000, description="Maximum words of a suffix that are compared.")
-    limit: int = Field(
-        10_000, ge=1, description="Maximum paragraphs of the corpus and of the control, sampled by seed."
-    )
+    limit: int = Field(10_000, ge=1, description="Maximum paragraphs per side, sampled by seed.")
     overlap: Counting = Field(
-        Counting.MULTISET, description="Whether the overlap counts a repeated word each time (multiset) or once (set)."
+        Counting.MULTISET, description="Counting of repeated words in the overlap: multiset or set."
     )
-    temperature: float = Field(0.0, ge=0, le=10, description="Sampling temperature; 0 selects greedy decoding.")
-    top_k: int | None = Field(None, ge=1, description="Tokens kept by top-k sampling; not available for an endpoint.")
+    temperature: float = Field(0.0, ge=0, le=10, description="Sampling temperature; 0 is greedy decoding.")
+    top_k: int | None = Field(None, ge=1, description="Tokens kept by top-k sampling.")
     top_p: float = Field(1.0, gt=0, le=1, description="Probability mass kept by top-p sampling.")
     chat: bool = Field(False, description="Use the endpoint's chat completions, with an instruction to continue.")
 

@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
+from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.settings import default_round
@@ -26,7 +27,7 @@ from harness.tui.overview import Overview
 from harness.tui.run_list import STATUS_CELLS, run_name, status_cell
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.dialogs import ChoiceDialog
-from harness.tui.screens.new_audit import AUDITS, NewAuditScreen
+from harness.tui.screens.new_run import NewAuditScreen
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.list_table import ListTable
@@ -151,7 +152,9 @@ class AuditsPage(Vertical, RunActions):
             if audit is not None:
                 self.app.push_screen(NewAuditScreen(audit, round_name=self._round or default_round()), opened)
 
-        self.app.push_screen(ChoiceDialog("New audit", AUDITS), chosen)
+        self.app.push_screen(
+            ChoiceDialog("New audit", {name: entry.question for name, entry in AUDITS.items()}), chosen
+        )
 
     def run_under_action(self) -> RunFolder | None:
         key = self.table.key_under_cursor

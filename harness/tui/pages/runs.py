@@ -16,14 +16,14 @@ from textual.worker import get_current_worker
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.text import pluralize, sanitize
+from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.axes import ClockAxis, axis_up_to
 from harness.tui.overview import Overview
 from harness.tui.plot import Line, Plot
-from harness.tui.run_list import HEADING, NEWEST_FIRST, ListState, best_other, list_rows
-from harness.tui.run_preview import Preview, preview_facts, read_preview
+from harness.tui.run_list import HEADING, NEWEST_FIRST, PREVIEW, ListState, Preview, best_other, list_rows, read_preview
 from harness.tui.screens.by_job import screen_for
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.labelled_text import labelled
@@ -243,7 +243,8 @@ class RunsPage(Vertical, RunActions):
             plot.show(Plot(x, y, [Line(preview.spent, preview.values)]))
         else:
             plot.show_text("no curve yet")
-        self.query_one("#facts", Static).update(labelled(preview_facts(summary)))
+        facts = [(fact.label, fact.text) for fact in facts_about(summary, PREVIEW)]
+        self.query_one("#facts", Static).update(labelled(facts))
 
     # The list.
 

@@ -1,4 +1,4 @@
-"""The form of a new run, made from the attack's own schema."""
+"""The forms of a new run, made from the attack's own schema, and of a new audit."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from textual.content import Content
 
+from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.core.text import sanitize
@@ -14,7 +15,7 @@ from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.parameters import setting_text
 from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RunFolder
-from harness.tui.form import Form, form_for
+from harness.tui.form import Form, audit_form, form_for
 from harness.tui.form_history import load_values
 from harness.tui.screens.start import Sources, StartScreen
 
@@ -82,3 +83,26 @@ def value_sources(form: Form, round_name: str, *, like: RunFolder | None) -> Ite
             texts = {name: setting_text(value) for name, value in preset.items() if name in keys}
             yield f"preset of {round_name}", defaults | texts | here
     yield "the attack's defaults", defaults | here
+
+
+class NewAuditScreen(StartScreen):
+    """Asks for the values of an audit."""
+
+    def __init__(self, audit: str, *, round_name: str) -> None:
+        super().__init__()
+        self._audit = audit
+        self._round_name = round_name
+
+    def heading(self) -> Content:
+        """Return the audit's name and its question."""
+        return Content.assemble((f"New audit · {self._audit}  ", "bold"), AUDITS[self._audit].question)
+
+    def load(self, *, is_retry: bool) -> tuple[Form, Sources]:
+        """Return the form of the audit's options."""
+        form = audit_form(self._audit)
+        defaults = {field.key: field.default or "" for field in form.fields}
+        here = {"--round": self._round_name} if "--round" in defaults else {}
+        sources = [("the defaults, on the chosen round", defaults | here)]
+        if last := load_values(form.name, form.fields):
+            sources.insert(0, ("of the last audit", defaults | last | here))
+        return form, sources

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.core.text import NO_VALUE, format_number, format_score, pluralize, sanitize, shorten
 from harness.jobs.audit.reader import AuditFigure
+from harness.runs.facts import recall_label, score_facts
 from harness.runs.reader import StageWork
 from harness.tui.columns import Cell
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
@@ -17,20 +18,16 @@ _LABEL_CELLS = 10
 
 
 def metric_facts(snapshot: RunSnapshot) -> list[Fact]:
-    """Return the score and the counts of a run; a blind round has no scores.
-
-    The upper bound is the recall of a perfect order of all candidates.
-    """
+    """Return the score and the counts of a run; a blind round has no scores."""
     summary, figures = snapshot.summary, snapshot.figures
     facts: list[Fact] = [("answers", "unknown: the round is blind")]
     if figures.recall_at_cap is not None and not figures.guessed:
-        facts = [(f"Recall@{summary.error_cap}", NO_VALUE)]
+        facts = [(recall_label(summary.error_cap), NO_VALUE)]
     elif figures.recall_at_cap is not None and figures.exact_at_1 is not None and figures.any_of_n is not None:
-        facts = [
-            (f"Recall@{summary.error_cap}", f"{format_score(figures.recall_at_cap)}{summary.interval_text}"),
-            ("exact@1", format_score(figures.exact_at_1)),
-            ("upper bound", f"{format_score(figures.any_of_n)} (any guess)"),
-        ]
+        recall = figures.recall_at_cap
+        text = f"{format_score(recall)}{summary.interval_text}"
+        scores = score_facts(summary.error_cap, recall, text, figures.exact_at_1, figures.any_of_n)
+        facts = [(fact.label, fact.text) for fact in scores]
     facts += [
         ("guesses", f"{summary.guesses:,}"),
         ("examples", f"{figures.guessed:,}"),

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.audit_findings import findings_in_words
+from harness.cli.audit_findings import findings_in_words, with_precision
 from harness.core.exports import redact_text
 from harness.core.findings import Conclusion, Findings, FoundTable
 from harness.submit.audit_redaction import redact_findings
+from tests.unit.submit.audit_header import HEADER, MODEL
 
 HOSTILE = "\x1b]0;owned\x07\u202e\n\t[bold]"
 FOUND = Findings(
@@ -69,3 +70,18 @@ def test_headers_of_a_too_wide_table_wrap(monkeypatch: pytest.MonkeyPatch) -> No
         "scheme              at              1000",
         "greedy              30             0.250",
     ]
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "models", "shown"),
+    [
+        ("cpu", "auto", 2, "float32"),
+        ("cuda", "auto", 1, "bfloat16"),
+        ("cuda", "auto", 2, "auto"),
+        ("cuda", "float16", 1, "float16"),
+    ],
+)
+def test_the_precision_is_named_where_it_is_known(device: str, dtype: str, models: int, shown: str) -> None:
+    model = MODEL.model_copy(update={"device": device, "dtype": dtype})
+    spec = with_precision(HEADER.spec.model_copy(update={"models": (model,) * models}), "bfloat16")
+    assert [one.dtype for one in spec.models] == [shown] * models

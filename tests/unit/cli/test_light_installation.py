@@ -86,7 +86,7 @@ def test_the_screen_of_the_demo_shows_the_same_sentence(
     harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str | None] = []
-    monkeypatch.setattr("harness.cli.demo.is_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.run_control.is_terminal", lambda: True)
     monkeypatch.setattr(tui, "show", lambda app: shown.append(app._notice))
     try:
         done = harness("demo")

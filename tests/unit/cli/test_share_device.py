@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import audit_run
+from harness.cli import audit as audit_commands
 from harness.core.spec import JobSpec
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile
@@ -48,6 +48,6 @@ def test_an_audit_records_whether_it_shares_the_device(
         specs.append(prepare(folder))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(audit_run, "start_job", start_job)
+    monkeypatch.setattr(audit_commands, "start_job", start_job)
     harness("audit", "leakage", "--names", "--target", "demo-tiny", *options)
     assert [spec.shares_device for spec in specs] == [bool(options)]

@@ -73,7 +73,7 @@ def test_rm_deletes_a_sweep_with_its_runs(harness: CommandLine, sweep: Sweep) ->
 
 def test_a_run_names_its_sweep_and_no_group_may_have_its_id(harness: CommandLine, sweep: Sweep) -> None:
     shown = harness("show", sweep.runs[0].run).out.splitlines()
-    assert f"sweep         {sweep.id}" in shown
+    assert ["sweep", sweep.id] in [line.split() for line in shown]
     assert len(harness("runs", "--group", sweep.id, "--json").json["runs"]) == 5
     refused = harness("run", "lookup", "--group", sweep.id)
     assert refused.code == 2 and f"{sweep.id} is a sweep. Use another name." in refused.err

@@ -15,8 +15,9 @@ from harness.analysis.decoded_text import TokenText
 from harness.analysis.reference_curve import best_other_curve
 from harness.core.errors import HarnessError
 from harness.runs.errors import as_harness_error
+from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder
-from harness.runs.summary import nondeterminism_reasons, run_status, run_summary
+from harness.runs.summary import run_status, run_summary
 from harness.tui.guess_search import search_guesses
 from harness.tui.run_feed import RunFeed
 from tests.unit.tui.recorded import EXAMPLES, recorded_run

@@ -9,7 +9,7 @@ import pytest
 from harness.core.protocol import read_request
 from harness.jobs.attack.request import AttackRequest
 from harness.jobs.attack.supervised import Job
-from harness.runs.disk import Reserve
+from harness.runs.machine import Reserve
 from harness.runs.reader import RunReader
 from harness.supervisor import execution
 from harness.supervisor.execution import Execution

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import Field as ParamsField
 from pydantic import ValidationError
 
+from harness.audits.registry import AUDITS
 from harness.cli.resolving import settings_in
 from harness.core.attack import Params
 from harness.plugins.discovery import AttackFile
@@ -295,15 +296,22 @@ def test_thousands_are_refused_and_not_two_runs(text: str, values: list[str], is
 
 
 def test_an_option_that_may_be_repeated_takes_several_values() -> None:
-    option = {
-        "name": "target",
-        "type": "text",
-        "default": None,
-        "help": "Models.",
-        "minimum": None,
-        "is_argument": False,
-        "is_repeatable": True,
-    }
-    form = audit_form({"audit": "compare", "options": [option]})
-    line = form.command_line({"--target": "./a, ./b"})
+    line = audit_form("compare").command_line({"--target": "./a, ./b"})
     assert line == ["audit", "compare", "--target", "./a", "--target", "./b"]
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_every_audit_has_a_form(audit: str) -> None:
+    form = audit_form(audit)
+    assert form.command == ("audit", audit)
+    assert {"seed", "budget", "device"} <= {field.name for field in form.fields}
+    assert all(field.description for field in form.fields)
+    assert form.command_line({}) == ["audit", audit]
+
+
+def test_values_become_arguments_options_and_flags() -> None:
+    form = audit_form("leakage")
+    kinds = {field.name: field.kind for field in form.fields}
+    assert kinds["round"] is FieldKind.ROUND and kinds["names"] is FieldKind.SWITCH
+    values = {"--pairs": "pairs.npz", "--names": "true", "--seed": "3", "--budget": "24h"}
+    assert form.command_line(values) == ["audit", "leakage", "pairs.npz", "--names", "--seed", "3"]

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from harness.runs.columns import RunColumn
 from harness.runs.eta import EtaBasis
+from harness.runs.facts import facts_about
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.tui import run_list
 from harness.tui.columns import Row, fitted, lay_out
 from harness.tui.run_list import HEADING, ListState, best_other, interval_bar, list_rows, matches, scale_title
-from harness.tui.run_preview import preview_facts
 from tests.unit.tui.summaries import summary_of
 
 OLD = summary_of("old-1", created_at=1.0, recall_at_cap=0.25, elapsed_s=30.0, note="the first try")
@@ -86,7 +88,7 @@ def test_the_orders_follow_each_other() -> None:
         "recall": (["new-1", "other-1", "old-1"], True),
         "attack": (["old-1", "new-1", "other-1"], False),
         "status": (["other-1", "old-1", "new-1"], False),
-        "elapsed": (["old-1", "new-1", "other-1"], True),
+        "time": (["old-1", "new-1", "other-1"], True),
     }
 
 
@@ -154,7 +156,7 @@ def test_runs_without_a_guess_have_no_recall_anywhere() -> None:
     title = list_rows([empty, OLD], {}, ListState()).columns[4].title
     assert callable(title) and title(10) == "0─────0.25"
     assert best_other(NEW, [NEW, empty]) is None
-    assert "0." not in " ".join(value for label, value in preview_facts(empty) if label in ("Recall@100", "exact@1"))
+    assert [fact.text for fact in facts_about(empty, ("recall", "exact_at_1"))] == ["no score"]
 
 
 def test_an_unreadable_run_is_a_row_across_all_columns() -> None:
@@ -181,3 +183,11 @@ def test_a_run_is_compared_with_the_best_baseline_or_else_the_best_run() -> None
     assert best_other(NEW, [NEW, OLD, better, partial, OTHER, BLIND]) == better
     assert best_other(OLD, [OLD, NEW, OTHER]) == NEW
     assert best_other(OTHER, RUNS) is None
+
+
+def test_a_column_of_the_list_of_runs_needs_one_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = RunColumn("device", "device", lambda run: run.device, lambda run: run.device or "")
+    monkeypatch.setattr(run_list, "_SHOWN", [*run_list._SHOWN, device])
+    columns, rows, _ = list_rows([OLD], {}, ListState())
+    assert columns[-1].title == "device" and len(rows[0].cells) == len(columns)
+    assert text_of(rows[0], len(columns) - 1) == "cpu"

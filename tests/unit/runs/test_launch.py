@@ -1,7 +1,8 @@
-"""`stop` signals the supervisor that holds the run's lock, and fails if it cannot see that process."""
+"""`stop` signals the supervisor that holds the lock, and a command in a process of its own answers."""
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,10 @@ def test_stop_waits_until_the_supervisor_is_recorded(starting: Recorded, monkeyp
     )
     assert launch.stop_run(starting.folder) is Status.STOPPED
     assert signalled == [(os.getpid(), signal.SIGTERM)]
+
+
+def test_a_long_answer_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import json; print(json.dumps({'text': 'x' * (3 << 20)}))"
+    monkeypatch.setattr(launch, "PROGRAM", (sys.executable, "-c", program))
+    answer = launch.run_subcommand(["show"], on_progress=lambda line: None)
+    assert answer is not None and len(answer["text"]) == 3 << 20
