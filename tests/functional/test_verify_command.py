@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.core.submission import write_submission
-from harness.jobs.attack.results import submission_with_scores
+from harness.runs.attack_record import submission_with_scores
 from harness.runs.folder import RunFolder
 from tests.functional.bundler import (
     FAST,
