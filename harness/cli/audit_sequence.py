@@ -28,9 +28,6 @@ class SequenceOptions:
     ] = None
     longest_suffix: Annotated[int, typer.Option(min=1, help="Maximum words of a suffix that are compared.")] = 250
     limit: Annotated[int, typer.Option(min=1, help="Maximum paragraphs per side, sampled by seed.")] = 10_000
-    overlap: Annotated[str, typer.Option(help="Counting of repeated words in the overlap: multiset or set.")] = (
-        "multiset"
-    )
     temperature: Annotated[float, typer.Option(min=0, help="Sampling temperature; 0 is greedy decoding.")] = 0.0
     top_k: Annotated[int | None, typer.Option(min=1, help="Tokens kept by top-k sampling.")] = None
     top_p: Annotated[float, typer.Option(help="Probability mass kept by top-p sampling.")] = 1.0

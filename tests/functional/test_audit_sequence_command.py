@@ -100,7 +100,6 @@ def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> 
             "--endpoint-model must be given together.",
         ),
         (("short.txt", "--target", "demo", "--top-p", "0.5"), 2, "set --temperature."),
-        (("short.txt", "--target", "demo", "--overlap", "bag"), 2, "--overlap"),
         (("short.txt", "--target", "demo", "--split", "train"), 1, "not a data set with splits"),
         (("broken.jsonl", "--target", "demo"), 1, "Skipped broken.jsonl, line 1: not valid JSON."),
         (("--round", "round.toml", "--target", "empty"), 1, "not the directory of a model: "),

@@ -86,8 +86,7 @@ def _model_figures(result: ModelResult) -> dict[str, Any]:
             row["method"]: {column: value for column, value in row.items() if column != "method"}
             for row in _method_rows(result)
         },
-        "cochran_q_all_pairs": result.all_pairs._asdict(),
-        "cochran_q_disjoint_pairs": result.disjoint_pairs._asdict(),
+        "cochran_q": result.cochran._asdict(),
         "bootstrap_over_names": result.spread._asdict(),
         "kendall_tau_dev_test": result.dev_to_test._asdict(),
         "by_kind": _group_figures(result.by_kind),
@@ -152,11 +151,10 @@ def _how_to_read(results: Sequence[ModelResult]) -> Iterator[str]:
             "Attention to the name is the sum over its tokens, so a name with more tokens gets more of it. Compare "
             "lists of names with similar lengths."
         )
-    if any(result.all_pairs.p < result.disjoint_pairs.p for result in results):
+    if any(math.isfinite(result.cochran.p) for result in results):
         yield (
-            "Cochran's Q over all pairs treats pairs that share a name as independent, as the source does, and its "
-            "p-value is too small. Over disjoint pairs it still assumes that all prompts are equally correlated. The "
-            "bootstrap over names assumes neither; rely on it."
+            "Cochran's Q treats pairs that share a name as independent, as in the source, so its p-value is too small. "
+            "The bootstrap over names does not; rely on it."
         )
 
 
@@ -206,8 +204,7 @@ def _analysis_rows(result: ModelResult) -> Iterator[Row]:
     spread, tau = result.spread, result.dev_to_test
     lead = f"best − worst prompt, 95 % interval {format_interval(spread.low, spread.high)}; p: all prompts equal"
     for analysis, value, p, note in (
-        ("Cochran's Q, all pairs", *result.all_pairs[::2], "assumes independent pairs, as the source does"),
-        ("Cochran's Q, disjoint pairs", *result.disjoint_pairs[::2], "each name in one random pair"),
+        ("Cochran's Q", *result.cochran[::2], "assumes independent pairs, as the source does"),
         ("bootstrap over names", spread.lead, spread.p, lead),
         ("Kendall's τ, dev and test", tau.tau, tau.p, "order of the prompts"),
     ):

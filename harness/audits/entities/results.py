@@ -16,8 +16,7 @@ from harness.audits.entities.statistics import (
     Correlation,
     GroupMean,
     Spread,
-    cochran_over_all_pairs,
-    cochran_over_disjoint_pairs,
+    cochran_q,
     means_by_group,
     rank_correlation,
     spread_over_names,
@@ -67,8 +66,7 @@ class ModelResult:
     name: str
     measured: Measurements
     methods: list[Method]
-    all_pairs: CochranQ
-    disjoint_pairs: CochranQ
+    cochran: CochranQ
     spread: Spread
     dev_to_test: Correlation
     by_kind: list[GroupMean]
@@ -93,8 +91,7 @@ def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> Mo
         name=name,
         measured=measured,
         methods=_methods(measured, votes, engineered),
-        all_pairs=cochran_over_all_pairs(votes, [score.wins for score in measured.test_scores]),
-        disjoint_pairs=cochran_over_disjoint_pairs(inside, outside, seed),
+        cochran=cochran_q(votes, [score.wins for score in measured.test_scores]),
         spread=spread_over_names(inside, outside, seed),
         dev_to_test=rank_correlation(measured.dev_m_mem, measured.test_m_mem),
         by_kind=means_by_group([prompt.kind for prompt in prompts], measured.test_m_mem),

@@ -48,41 +48,22 @@ class GroupMean(NamedTuple):
     high: float
 
 
-def cochran_over_all_pairs(votes: NDArray[np.uint16], wins: Sequence[int]) -> CochranQ:
-    """Test by Cochran's (1950) Q whether prompts win equally many pairs, with all pairs taken as independent.
+def cochran_q(votes: NDArray[np.uint16], wins: Sequence[int]) -> CochranQ:
+    """Test by Cochran's (1950) Q whether all prompts win equally many pairs, as Xia et al. (2024) do.
 
-    votes: [n, m] prompts that win each pair. wins: [prompts] pairs that each prompt wins. Pairs share names, so they
-    are not independent and the p-value is far too small; the source reports it.
+    votes: [n, m] prompts that win each pair. wins: [prompts] pairs that each prompt wins. The test takes the pairs as
+    independent. Pairs that share a name are not, so the p-value is too small.
     """
     from scipy.stats import chi2
 
-    # statsmodels' cochrans_q needs a matrix [pairs, prompts], hundreds of millions of cells here; sums are enough.
     prompts, columns = len(wins), np.array(wins, np.float64)
-    # Sums of at most 65,535² in 64-bit integers.
+    # Sums of at most 65,535² in 64-bit integers. A matrix [pairs, prompts] would have hundreds of millions of cells.
     rows, squares = int(votes.sum(dtype=np.int64)), int((votes.astype(np.int64) ** 2).sum())
     divisor = prompts * rows - squares
     if prompts < 2 or divisor == 0:
         return CochranQ(math.nan, max(0, prompts - 1), math.nan)
     q = (prompts - 1) * (prompts * float((columns**2).sum()) - float(columns.sum()) ** 2) / divisor
     return CochranQ(q, prompts - 1, float(chi2.sf(q, prompts - 1)))
-
-
-def cochran_over_disjoint_pairs(inside: Floats, outside: Floats, seed: int) -> CochranQ:
-    """Test by Cochran's Q over pairs that share no name: each inside name with a random outside name.
-
-    inside, outside: confidences [prompts, n] and [prompts, m]. These pairs are independent. Q still assumes that all
-    prompts are equally correlated, so with many prompts and few names its p-value is too small.
-    """
-    from statsmodels.stats.contingency_tables import cochrans_q
-
-    size = min(inside.shape[1], outside.shape[1])
-    chosen = np.random.default_rng([seed, 4]).permutation(outside.shape[1])[:size]
-    is_won = (inside[:, :size] > outside[:, chosen]).T  # [pairs, prompts]
-    prompts = is_won.shape[1]
-    if prompts < 2 or (is_won.all(axis=1) | ~is_won.any(axis=1)).all():
-        return CochranQ(math.nan, max(0, prompts - 1), math.nan)
-    result = cochrans_q(is_won.astype(float))
-    return CochranQ(float(result.statistic), int(result.df), float(result.pvalue))
 
 
 def spread_over_names(inside: Floats, outside: Floats, seed: int) -> Spread:

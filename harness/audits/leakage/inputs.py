@@ -16,6 +16,7 @@ from harness.audits.sources import CorpusFiles, Source, load_answered_examples, 
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
+from harness.core.request import read_archive
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.core.tokenizers import parse_tokenizer
@@ -203,8 +204,7 @@ def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize,
 
 def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_archive(path)
     except Exception as error:  # zipfile, zlib and numpy each have their own
         raise HarnessError(f"not an archive of plain arrays: {path} ({shorten(str(error), 100)}).") from None
     if absent := {"prefixes", "suffixes"} - set(arrays):

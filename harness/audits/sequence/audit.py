@@ -85,9 +85,7 @@ class SequenceAudit(Audit[SequenceParams]):
             if dataset.control is Control.PERMUTED and partner[paragraph] >= 0:
                 others.append(int(partner[paragraph]))
             for other in others:
-                compared.append(
-                    (paragraph, other, compare(completion.text, dataset.suffixes[other], self.params.overlap))
-                )
+                compared.append((paragraph, other, compare(completion.text, dataset.suffixes[other])))
         context.emit(
             COMPLETIONS.name,
             paragraph=requested,

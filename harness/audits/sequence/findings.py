@@ -81,7 +81,6 @@ def _figures(
         "model": model,
         "prompt_length": dataset.prompt_length,
         "completion": "greedy" if params.temperature == 0 else "sampled",
-        "overlap": params.overlap.value,
         "control": dataset.control.value,
         "paragraphs": {name: states.get(name, 0) for name in (*(state.value for state in State), "pending")},
         "counts": {threshold.value: _count_figures(contrast) for threshold, contrast in contrasts.items()},

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.similarity import edit_similarity, longest_character_run, longest_word_run
-from harness.audits.sequence.thresholds import Counting, Threshold, verdicts
+from harness.audits.sequence.thresholds import Threshold, verdicts
 from harness.audits.sequence.words import words_of
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import RowsOf
@@ -42,10 +42,10 @@ class Comparison(NamedTuple):
     edit_similarity: float
 
 
-def compare(completion: str, suffix: str, counting: Counting) -> Comparison:
+def compare(completion: str, suffix: str) -> Comparison:
     """Return all measures of the two texts."""
     words, others = words_of(completion), words_of(suffix)
-    passed = verdicts(words, others, counting)
+    passed = verdicts(words, others)
     numbers = {name.value: TOO_SHORT if verdict is None else int(verdict) for name, verdict in passed.items()}
     return Comparison(
         **numbers,

@@ -5,7 +5,6 @@ from typing import Self
 from pydantic import model_validator
 
 from harness.audits.endpoint.params import EndpointParams
-from harness.audits.sequence.thresholds import Counting
 from harness.core.attack import Field
 from harness.core.policy import Policy
 
@@ -19,9 +18,6 @@ class SequenceParams(EndpointParams):
     longest_suffix: int = Field(250, ge=1, le=10_000, description="Maximum words of a suffix that are compared.")
     limit: int = Field(
         10_000, ge=1, description="Maximum paragraphs of the corpus and of the control, sampled by seed."
-    )
-    overlap: Counting = Field(
-        Counting.MULTISET, description="Whether the overlap counts a repeated word each time (multiset) or once (set)."
     )
     temperature: float = Field(0.0, ge=0, le=10, description="Sampling temperature; 0 selects greedy decoding.")
     top_k: int | None = Field(None, ge=1, description="Tokens kept by top-k sampling; not available for an endpoint.")

@@ -24,13 +24,6 @@ Verdict = bool | None
 """True if a threshold is passed, None if the suffix is too short for it."""
 
 
-class Counting(StrEnum):
-    """The counting of repeated words in the overlap."""
-
-    MULTISET = "multiset"
-    SET = "set"
-
-
 class Threshold(StrEnum):
     """The thresholds, by their names in tables and figures."""
 
@@ -71,31 +64,27 @@ def equal_start(completion: Words, suffix: Words, number: int) -> Verdict:
     return list(completion[:number]) == list(suffix[:number])
 
 
-def overlap(completion: Words, suffix: Words, counting: Counting = Counting.MULTISET) -> Verdict:
+def overlap(completion: Words, suffix: Words) -> Verdict:
     """|c ∩ s| ≥ 3/4 of the shorter text's size, in any order of the words.
 
-    None if the suffix has fewer than 5 words, False if the completion has: one common word would pass.
-
-    As multisets, the default, a word counts as often as both texts contain it, and a text's size is its number of
-    words. As sets, each distinct word counts once in the intersection and in the size: then a completion that repeats
-    one word of the suffix passes, which is why it is not the default. S2 of the worked example shares 16 of 18 words,
-    S1 shares 2 of 13.
+    None if the suffix has fewer than 5 words, False if the completion has: one common word would pass. The texts are
+    multisets: a word counts as often as both contain it, and a text's size is its number of words. As sets, a
+    completion that repeats one word of the suffix would pass. S2 of the worked example shares 16 of 18 words, S1 shares
+    2 of 13.
     """
     if len(suffix) < 5:
         return None
     if len(completion) < 5:
         return False
-    if counting is Counting.SET:
-        completion, suffix = list(set(completion)), list(set(suffix))
     shared = (Counter(completion) & Counter(suffix)).total()
     return 4 * shared >= 3 * min(len(completion), len(suffix))
 
 
-def verdicts(completion: Words, suffix: Words, counting: Counting = Counting.MULTISET) -> dict[Threshold, Verdict]:
+def verdicts(completion: Words, suffix: Words) -> dict[Threshold, Verdict]:
     """Return the verdicts of all thresholds."""
     return {
         Threshold.TRIGRAM: trigram(completion, suffix),
         Threshold.START_5: equal_start(completion, suffix, 5),
         Threshold.START_10: equal_start(completion, suffix, 10),
-        Threshold.OVERLAP: overlap(completion, suffix, counting),
+        Threshold.OVERLAP: overlap(completion, suffix),
     }

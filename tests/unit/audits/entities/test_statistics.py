@@ -1,13 +1,13 @@
-"""Cochran's Q equals that of statsmodels, and the bootstrap keeps its level."""
+"""Cochran's Q equals its definition, and the bootstrap keeps its level."""
 
 import numpy as np
 import pytest
-from statsmodels.stats.contingency_tables import cochrans_q
+from scipy.stats import chi2
 
 from harness.audits.entities.ranking import count_votes, score_pairs
 from harness.audits.entities.statistics import (
-    cochran_over_all_pairs,
-    cochran_over_disjoint_pairs,
+    CochranQ,
+    cochran_q,
     means_by_group,
     rank_correlation,
     spread_over_names,
@@ -23,35 +23,38 @@ def confidences(seed: int, *, lift: float = 0.0) -> tuple[np.ndarray, np.ndarray
     return inside, outside
 
 
-def test_q_over_all_pairs_equals_statsmodels():
+def q_of(inside: np.ndarray, outside: np.ndarray) -> CochranQ:
+    """Return Cochran's Q of the prompts over all pairs. inside: [prompts, n]; outside: [prompts, m]."""
+    wins = [score_pairs(*sides).wins for sides in zip(inside, outside, strict=True)]
+    counters = count_votes(zip(inside, outside, strict=True), inside.shape[1], outside.shape[1])
+    return cochran_q(counters, wins)
+
+
+def test_q_equals_its_definition():
     inside, outside = confidences(1)
-    is_won = (inside[:, :, None] > outside[:, None, :]).reshape(6, -1).T  # [pairs, prompts]
-    wanted = cochrans_q(is_won.astype(float))
-    counters = count_votes(zip(inside, outside, strict=True), 14, 12)
-    found = cochran_over_all_pairs(counters, [score_pairs(*of).wins for of in zip(inside, outside, strict=True)])
-    assert found.q == pytest.approx(wanted.statistic)
-    assert (found.degrees_of_freedom, found.p) == (wanted.df, pytest.approx(wanted.pvalue))
+    is_won = (inside[:, :, None] > outside[:, None, :]).reshape(6, -1)  # [prompts, pairs]
+    wins, votes = is_won.sum(axis=1), is_won.sum(axis=0)
+    expected = 6 * 5 * ((wins - wins.mean()) ** 2).sum() / (votes * (6 - votes)).sum()
+    q, degrees_of_freedom, p = q_of(inside, outside)
+    assert (q, degrees_of_freedom, p) == (pytest.approx(expected), 5, pytest.approx(chi2.sf(expected, 5)))
+
+
+def test_q_of_two_prompts_is_mcnemars():
+    inside, outside = (side[:2] for side in confidences(2))
+    first, second = inside[:, :, None] > outside[:, None, :]
+    only_first, only_second = (first & ~second).sum(), (second & ~first).sum()
+    assert q_of(inside, outside).q == pytest.approx((only_first - only_second) ** 2 / (only_first + only_second))
 
 
 def test_equal_prompts_have_no_q():
     same = np.tile(np.arange(5.0), (3, 1))
-    counters = count_votes(zip(same, same - 0.5, strict=True), 5, 5)
-    assert np.isnan(cochran_over_all_pairs(counters, [15, 15, 15]).p)
-    assert np.isnan(cochran_over_disjoint_pairs(same, same - 0.5, seed=0).p)
+    assert np.isnan(q_of(same, same - 0.5).p)
 
 
-def test_tests_over_names_keep_their_level_and_all_pairs_do_not():
-    found = [confidences(seed) for seed in range(200)]
-    disjoint = np.mean([cochran_over_disjoint_pairs(*of, seed=0).p < 0.05 for of in found])
-    spread = np.mean([spread_over_names(*of, seed=0).p < 0.05 for of in found[:100]])
-    all_pairs = []
-    for inside, outside in found:
-        wins = [score_pairs(*of).wins for of in zip(inside, outside, strict=True)]
-        counters = count_votes(zip(inside, outside, strict=True), 14, 12)
-        all_pairs.append(cochran_over_all_pairs(counters, wins).p < 0.05)
-    assert disjoint < 0.12
-    assert spread < 0.16
-    assert np.mean(all_pairs) > 0.3
+def test_the_bootstrap_keeps_its_level_and_cochrans_q_does_not():
+    samples = [confidences(seed) for seed in range(200)]
+    assert np.mean([spread_over_names(*sample, seed=0).p < 0.05 for sample in samples[:100]]) < 0.16
+    assert np.mean([q_of(*sample).p < 0.05 for sample in samples]) > 0.3
 
 
 def test_the_bootstrap_detects_a_better_prompt():

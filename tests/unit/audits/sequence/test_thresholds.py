@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 
 from harness.audits.sequence.thresholds import (
-    Counting,
     Threshold,
     equal_start,
     overlap,
@@ -71,10 +70,8 @@ def test_three_quarters_of_the_shorter_text_are_needed_in_any_order() -> None:
     assert overlap(words_of("e d c b x"), suffix) is True  # 4 of 5
 
 
-def test_a_repeated_word_passes_the_overlap_of_sets_only() -> None:
-    completion, suffix = ["the"] * 12, words_of(SUFFIX)
-    assert overlap(completion, suffix) is False
-    assert overlap(completion, suffix, Counting.SET) is True
+def test_a_repeated_word_does_not_pass_the_overlap() -> None:
+    assert overlap(["the"] * 12, words_of(SUFFIX)) is False
 
 
 def test_starts_compare_words_exactly() -> None:
