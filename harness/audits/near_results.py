@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.report import Share, share_of, table_of
+from harness.audits.report import share_of, table_of
 from harness.audits.schemes import SchemeParams
 from harness.core.arrays import Floats, Ints
 from harness.core.attack import Field
 from harness.core.audit import RowsOf
 from harness.core.findings import FoundTable, LineChart, Series
+from harness.core.measures import Estimate
 from harness.core.rows import Kind, table
 from harness.core.text import format_percent, pluralize
 
@@ -52,9 +53,9 @@ class NearSummary:
     model: int
     of: int
     mean: Floats
-    over: list[Share]
+    over: list[Estimate]
     mean_characters: Floats
-    over_characters: list[Share]
+    over_characters: list[Estimate]
     is_control: bool = False
 
 
@@ -73,7 +74,7 @@ def summarize_near(
     chosen = chosen[::-1][last]
     tokens, characters = (np.asarray(found[column], np.float64)[chosen] for column in ("tokens", "characters"))
 
-    def shares(probabilities: Floats) -> list[Share]:
+    def shares(probabilities: Floats) -> list[Estimate]:
         return [share_of(int((column > OVER).sum()), len(column)) for column in probabilities.T]
 
     return NearSummary(
@@ -91,7 +92,7 @@ def summarize_near(
 def near_figures(summaries: Sequence[NearSummary]) -> list[dict[str, Any]]:
     """Return the summaries for JSON."""
 
-    def figures(means: Floats, shares: Sequence[Share], edits: Sequence[int]) -> Mapping[str, Any]:
+    def figures(means: Floats, shares: Sequence[Estimate], edits: Sequence[int]) -> Mapping[str, Any]:
         return {
             str(number): {"mean": mean, "over_1_in_1000": share._asdict()}
             for number, mean, share in zip(edits, means, shares, strict=True)

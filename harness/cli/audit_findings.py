@@ -13,7 +13,7 @@ from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
 from harness.core.rows import no_rows
-from harness.core.text import plain_value
+from harness.core.text import json_value, plain_value
 from harness.jobs.audit.reader import AuditReader
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.errors import as_harness_error
@@ -65,7 +65,8 @@ def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: b
             "heat_maps": [heat_map_as_json(chart) for chart in shown.charts if isinstance(chart, HeatMap)],
             "passages": [passage.as_json() for passage in shown.passages],
         }
-        print_json({"conclusion": conclusion, **lists, **shown.figures})
+        measures = shown.measures.as_json()
+        print_json({"conclusion": conclusion, **lists, **json_value(shown.figures), "measures": measures})
     else:
         print(findings_in_words(shown))
 

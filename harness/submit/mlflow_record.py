@@ -11,6 +11,7 @@ from typing import Any
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.findings import Findings
+from harness.core.measures import MeasureTable
 from harness.core.redaction import redact_suffix
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.spreadsheets import write_rows
@@ -111,6 +112,7 @@ def audit_record(
     times = _Times(spec.created_at, header.elapsed)
     reported = {one.name: {"value": one.value, "low": one.low, "high": one.high, "of": one.of or None} for one in live}
     values = {"elapsed_s": header.elapsed, **_metrics_of({**findings.figures, **reported})}
+    values |= _metrics_of_measures(findings.measures)
     metrics = {name: [(0, times.end, value)] for name, value in values.items()}
     # MLflow would store an infinite metric as the largest float.
     infinite = {name: value for name, value in values.items() if json_value(value) in ("Infinity", "-Infinity")}
@@ -204,6 +206,17 @@ def _metrics_of(figures: Mapping[str, Any]) -> dict[str, Any]:
         name = ".".join(path)
         parts = figure if isinstance(figure, Mapping) else {"value": figure}
         values |= {name if part == "value" else f"{name}.{part}": value for part, value in parts.items()}
+    return values
+
+
+def _metrics_of_measures(measures: MeasureTable) -> dict[str, Any]:
+    """Return the measured values, the ends of their intervals and the sample sizes, by what identifies them."""
+    values: dict[str, Any] = {}
+    for row in measures:
+        at = "" if row.at is None else f"{row.at:g}"
+        name = ".".join(filter(None, (row.measure.name, at, row.case, row.side, row.model)))
+        parts = {"": row.estimate.value, ".low": row.estimate.low, ".high": row.estimate.high, ".of": row.estimate.of}
+        values |= {f"{name}{part}": value for part, value in parts.items() if part != ".of" or value}
     return values
 
 

@@ -7,9 +7,10 @@ import numpy as np
 from harness.audits.book.params import THRESHOLDS
 from harness.audits.book.results import DISCOVERY, QUERIES, BookResults, TextResult
 from harness.audits.near_results import near_chart
-from harness.audits.report import Estimate, bar_chart
+from harness.audits.report import bar_chart
 from harness.core.arrays import Floats
 from harness.core.findings import Chart, HeatMap, LineChart, Series, ShadedText
+from harness.core.measures import Estimate
 from harness.core.text import format_bound, format_percent, format_score
 
 MOST_ROWS = 24

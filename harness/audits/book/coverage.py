@@ -14,10 +14,10 @@ import numpy as np
 
 from harness.audits.book.params import THRESHOLDS
 from harness.audits.book.rows import Measured
-from harness.audits.report import Estimate
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.intervals import wilson
+from harness.core.measures import Estimate
 
 REPLICATES = 2000
 _SEED = 20250501

@@ -19,10 +19,11 @@ from harness.audits.book.results import (
     most_likely_passages,
 )
 from harness.audits.near_results import near_figures, near_sentence, near_table
-from harness.audits.report import Estimate, table_of
+from harness.audits.report import table_of
 from harness.core.arrays import Bools
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Marked, Passage, Stretch
+from harness.core.measures import Estimate
 from harness.core.paths import model_names
 from harness.core.text import format_bound, format_number, json_value, pluralize
 

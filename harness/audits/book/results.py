@@ -21,10 +21,11 @@ from harness.audits.book.params import THRESHOLDS, BookParams
 from harness.audits.book.rows import Measured, count_unmeasured, read_counts, read_measured
 from harness.audits.near_results import NearSummary, summarize_near
 from harness.audits.probabilities import leaked_probability
-from harness.audits.report import Estimate, difference
+from harness.audits.report import difference
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
+from harness.core.measures import Estimate
 
 QUERIES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 DISCOVERY = (0.1, 0.5, 0.9)

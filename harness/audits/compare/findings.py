@@ -20,7 +20,7 @@ from harness.audits.compare.results import (
 )
 from harness.audits.compare.rows import read_targets
 from harness.audits.leakage.pairs import TokenDecoder
-from harness.audits.report import Estimate, bar_chart, difference, table_of
+from harness.audits.report import bar_chart, difference, table_of
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import (
@@ -35,6 +35,7 @@ from harness.core.findings import (
     Series,
     Stretch,
 )
+from harness.core.measures import Estimate
 from harness.core.paths import model_names
 from harness.core.text import format_interval, format_percent, format_score, json_value, pluralize
 
@@ -140,7 +141,7 @@ def _conclusion(results: CompareResults) -> Conclusion:
 
 
 def _signed(change: Estimate) -> str:
-    value, low, high = change
+    value, low, high, _ = change
     return f"{format_score(value, is_signed=True)} {format_interval(low, high, is_signed=True)}"
 
 

@@ -11,10 +11,10 @@ from harness.audits.compare.measures import exact_memorization, extraction_stren
 from harness.audits.compare.params import SCHEMES, CompareParams
 from harness.audits.compare.rows import TargetRows
 from harness.audits.probabilities import leaked_probability, log_esp
-from harness.audits.report import Estimate
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.clusters import WINDOW, cluster_ids
+from harness.core.measures import Estimate
 
 REPLICATES = 2000
 _SEED = 20240601

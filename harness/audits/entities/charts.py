@@ -7,8 +7,9 @@ import numpy as np
 from harness.audits.entities.engineering import Chain
 from harness.audits.entities.results import ModelResult
 from harness.audits.entities.statistics import GroupMean
-from harness.audits.report import Share, bar_chart, normal_interval
+from harness.audits.report import bar_chart, normal_interval
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
+from harness.core.measures import Estimate
 from harness.core.text import format_score
 
 _CHANCE = 0.5
@@ -93,7 +94,7 @@ def _attention_to_names(result: ModelResult, title: str, ending: str) -> BarChar
     inside, outside = "in-train names", "out-of-train names"
     groups = {
         name: {
-            label: Share(*normal_interval(getattr(one, side)), 0)
+            label: Estimate(*normal_interval(getattr(one, side)), 0)
             for label, one in zip(labels, result.attention, strict=True)
         }
         for name, side in ((inside, "inside"), (outside, "outside"))

@@ -26,11 +26,12 @@ from harness.audits.leakage.sentences import leakage_sentences
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
 from harness.audits.near_results import near_figures, near_table, summarize_near
 from harness.audits.probabilities import extraction_rate, share_over
-from harness.audits.report import Row, Share, table_of
+from harness.audits.report import Row, table_of
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Passage, Stretch
+from harness.core.measures import Estimate
 from harness.core.paths import model_names
 from harness.core.text import format_number, json_value
 
@@ -164,7 +165,7 @@ def _trend_figures(trend: Trend, schemes: Sequence[Scheme]) -> dict[str, Any]:
     }
 
 
-def _share_figures(share: Share) -> dict[str, float | int]:
+def _share_figures(share: Estimate) -> dict[str, float | int]:
     return {"share": share.value, "low": share.low, "high": share.high, "of": share.of}
 
 

@@ -18,9 +18,10 @@ from harness.audits.probabilities import (
     queries_to_exceed,
     underestimate,
 )
-from harness.audits.report import Share, share_of
+from harness.audits.report import share_of
 from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.core.arrays import Bools, Floats, Ints
+from harness.core.measures import Estimate
 
 SHARES_OVER = (10, 100, 1_000, 10_000, 1_000_000)
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
@@ -46,7 +47,7 @@ class SchemeSummary:
     sequences: int
     mean: float
     quantiles: Floats
-    over: tuple[Share, ...]
+    over: tuple[Estimate, ...]
     exceeds_greedy: int | None
     expected_to_exceed: int | None
     factors: tuple[float, float]
@@ -55,7 +56,7 @@ class SchemeSummary:
     last: float
 
     @property
-    def over_1_in_1000(self) -> Share:
+    def over_1_in_1000(self) -> Estimate:
         """The share of sequences with ESP > 1/1000."""
         return self.over[SHARES_OVER.index(1_000)]
 
@@ -94,7 +95,7 @@ class InexactSummary(NamedTuple):
     mean_low: float
     mean_high: float
     exact: int
-    over_esp: Share
+    over_esp: Estimate
     over_esp_at_least: float
     over_esp_at_most: float
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.audits.membership.findings import membership_findings
+from harness.audits.membership.findings import MEASURES, membership_findings
 from harness.audits.membership.inputs import Documents
 from harness.audits.membership.params import MODEL_SCORES, MembershipParams, Score
 from harness.audits.membership.rows import REFERENCE, SCORES, TABLES, WORD_SHIFT, WORDS
@@ -28,6 +28,7 @@ class MembershipAudit(Audit[MembershipParams]):
         "al. 2025 (Min-K %++); Xie et al. 2024 (ReCaLL); Meeus et al. 2024 and Das et al. 2025 (word shift)"
     )
     tables = TABLES
+    measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
         documents = Documents.from_inputs(context.inputs)

@@ -10,19 +10,12 @@ import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.intervals import wilson
+from harness.core.measures import Estimate
 
 REPLICATES = 1000
 _SEED = 20241111
 _AT_ONCE = 50
 _ROUNDING = 1e-12
-
-
-class Rate(NamedTuple):
-    """An area or a rate and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 class Roc(NamedTuple):
@@ -33,8 +26,8 @@ class Roc(NamedTuple):
 
     false_positives: Floats
     true_positives: Floats
-    auc: Rate
-    at: list[Rate | None]
+    auc: Estimate
+    at: list[Estimate | None]
 
     def steps(self, least: float) -> tuple[Floats, Floats]:
         """Return the corners of the curve as steps from the rate of false positives `least` to 1, as x and y.
@@ -84,12 +77,12 @@ def roc_of(scores: Floats, is_member: Bools, clusters: Ints, rates: tuple[float,
     )
 
 
-def _rate(value: float, low: float, high: float, observations: int) -> Rate:
+def _rate(value: float, low: float, high: float, observations: int) -> Estimate:
     if low <= 0 or high >= 1 or low == high:
         outer_low, outer_high = wilson(value, observations)
         low, high = min(low, outer_low), max(high, outer_high)
     # Rounding may put the end of Wilson's interval beyond the value.
-    return Rate(value, min(low, value), max(high, value))
+    return Estimate(value, min(low, value), max(high, value))
 
 
 def _curve(weights: Floats, step: Ints, chosen: Bools) -> Floats:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from harness.audits.report import Share, share_of
+from harness.audits.report import share_of
 from harness.audits.sequence.dataset import Control, Dataset
 from harness.audits.sequence.measures import TOO_SHORT, Measurements, Results
 from harness.audits.sequence.thresholds import Threshold
 from harness.core.arrays import Bools, Ints
+from harness.core.measures import Estimate
 
 
 class Rate(NamedTuple):
@@ -18,7 +19,7 @@ class Rate(NamedTuple):
     too_short: int
 
     @property
-    def share(self) -> Share:
+    def share(self) -> Estimate:
         """The share of judged completions that pass, with its 95 % interval."""
         return share_of(self.passed, self.judged)
 

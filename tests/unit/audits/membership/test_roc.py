@@ -43,7 +43,7 @@ def test_an_interval_at_zero_or_one_has_a_width(sign: int):
     value = float(sign == 1)
     low, high = wilson(value, 40)
     for rate in (roc.auc, roc.at[0]):
-        assert rate == pytest.approx((value, low, high))
+        assert rate[:3] == pytest.approx((value, low, high))
         assert rate.high - rate.low > 0.08
 
 
