@@ -10,7 +10,7 @@ import numpy as np
 from harness.core.arrays import Floats
 from harness.core.findings import BarChart, FoundTable, KeyFigure, LineChart, Series
 from harness.core.intervals import wilson
-from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable
+from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.text import plain_value
 
 NORMAL_975 = NormalDist().inv_cdf(0.975)
@@ -34,6 +34,11 @@ def share_of(number: float, of: int) -> Estimate:
     low, high = wilson(value, of)
     # At 0 and 1 rounding may put the end of the interval beyond the value.
     return Estimate(value, min(low, value), max(high, value), of)
+
+
+def share_text(share: Estimate) -> str:
+    """Return a share with its interval and number of items, such as `46.2 % [35.7 %, 57.1 %] of 80`."""
+    return f"{Unit.PERCENT.format_estimate(share)} of {share.of:,}"
 
 
 def finite_mean(values: Any) -> float:
@@ -91,7 +96,7 @@ def wide_table(
 
     by: the parts that identify a row of the table, by the name of their column; a parameter there makes no columns.
     intervals: measures whose interval follows their first column, as `low` and `high`. number: the column with
-    the numbers of items, empty for none.
+    the numbers of items behind the first measure of each row, empty for none.
     """
     has_own_parameter = "at" not in by.values()
     names = {row.measure.label(row.at if has_own_parameter else None): row.measure for row in rows}
@@ -113,7 +118,7 @@ def wide_table(
             ending = "" if len(intervals) == 1 else f"{label} "
             cell |= {f"{ending}low": row.estimate.low, f"{ending}high": row.estimate.high}
         if number:
-            cell[number] = row.estimate.of
+            cell.setdefault(number, row.estimate.of)
     return table_of(name, title, list(cells.values()), is_detail=is_detail)
 
 

@@ -147,9 +147,9 @@ def _guesses(round_: Round, ids: Ints, suffixes: Tokens, default: Path | None, o
 
 def _completions(folder: RunFolder, spec: AuditSpec, options: SourceOptions) -> Generations:
     """Return the completions of a sequence audit, each after its prompt."""
+    from harness.audits.sequence.comparison import read_results
     from harness.audits.sequence.completion import State
     from harness.audits.sequence.dataset import Dataset
-    from harness.audits.sequence.measures import read_results
     from harness.core.audit import AuditInputs
     from harness.jobs.audit.reader import AuditReader
 

@@ -23,12 +23,17 @@ def write_corpus(folder: Path, documents: int) -> list[str]:
     return [document.text for document in chosen]
 
 
+def passed_trigrams(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return the measured share of the corpus that passes the threshold of trigrams."""
+    return next(row for row in figures["measures"] if (row["measure"], row["side"]) == ("passed", "corpus"))
+
+
 @pytest.mark.slow
 def test_a_redacted_page_of_a_text_corpus_has_no_text(machine: Machine) -> None:
     texts = write_corpus(machine.folder / "corpus", 24)
     command = ("audit", "sequence", "corpus", "--target", "demo", "--threads", "1", "--prompt-length", "12")
     figures = machine.json(*command, "--out", "plain")
-    assert figures["rates"]["trigram"]["corpus"]["value"] > 0.5
+    assert passed_trigrams(figures)["value"] > 0.5
     assert figures["control"] == "permuted_suffixes"
     assert figures["is_complete"]
     machine.run("audit", "show", "latest", "--out", "redacted", "--redact")
@@ -75,7 +80,8 @@ def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> 
         assert kills > 0
         found = machine.json("audit", "show", folder.id)
     assert found["paragraphs"] == {"completed": 24, "unanswered": 0, "no_room": 0, "pending": 0}
-    assert found["counts"]["trigram"]["corpus"]["passed"] == 24
+    passed = passed_trigrams(found)
+    assert (passed["value"], passed["of"]) == (1.0, 24)
     refused = sum(number % 5 == 1 or number == 8 for number in range(len(server.prompts)))
     repeated = sum(times - 1 for times in Counter(server.prompts).values())
     assert repeated <= refused + kills

@@ -74,9 +74,12 @@ def test_a_server_of_transformers_has_the_local_figures_also_if_it_is_restarted(
     assert run_summary(folder).guesses > kept
     served = machine.json("audit", "show", folder.id)
     assert served["paragraphs"] == {"completed": 16, "unanswered": 0, "no_room": 0, "pending": 0}
-    assert served["rates"] == local["rates"]
-    assert served["counts"] == local["counts"]
-    assert local["counts"]["trigram"]["corpus"]["passed"] > 0
+    measured, expected = (
+        [row | {"model": None} for row in audit["measures"] if row["measure"] in ("passed", "too_short", "p_value")]
+        for audit in (served, local)
+    )
+    assert measured == expected
+    assert local["measures"][0]["value"] > 0
     refused = machine.run("audit", "leakage", "--round", "demo", "--target", "demo", *url, "--retries", "0", code=1)
     assert "cannot be reached" in refused.stderr
 
