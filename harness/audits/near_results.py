@@ -1,18 +1,19 @@
 """Near-verbatim probabilities in an audit: parameters, rows, and what is reported. It loads no torch."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from harness.audits.report import share_of, table_of
+from harness.audits.report import Part, lines_of, part_of, share_of, table_of, wide_table
 from harness.audits.schemes import SchemeParams
 from harness.core.arrays import Floats, Ints
 from harness.core.attack import Field
 from harness.core.audit import RowsOf
 from harness.core.findings import FoundTable, LineChart, Series
-from harness.core.measures import Estimate
+from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.rows import Kind, table
 from harness.core.text import format_percent, pluralize
 
@@ -157,3 +158,99 @@ def near_sentence(one: NearSummary, scheme: str, noun: str) -> str:
         f"{format_percent(one.over[0].value)} verbatim and at least {format_percent(one.over[-1].value)} near-verbatim "
         f"(at most {pluralize(len(one.over) - 1, 'token edit')})."
     )
+
+
+NEAR_MEAN = Measure(
+    "near_mean",
+    "mean probability",
+    "the mean probability of a suffix within this number of edits, a lower bound",
+    at="≤ {} edits",
+    at_name="edits",
+)
+NEAR_OVER = Measure(
+    "near_over_1_in_1000",
+    "> 1/1000",
+    "the share of sequences with a probability above 1/1000 within this number of edits, a lower bound",
+    at="≤ {} edits",
+    at_name="edits",
+)
+NEAR_MEASURES = (NEAR_MEAN, NEAR_OVER)
+TOKEN_EDITS, CHARACTER_EDITS_CASE = "token edits", "character edits"
+
+
+def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Sequence[int] = (0,)) -> list[MeasureRow]:
+    """Return the near-verbatim probabilities of the sequences of `texts` under a model, empty if none was measured.
+
+    model, name: its number and its name. side: what the texts are, such as `control`.
+    """
+    found = rows(NEAR.name)
+    chosen = np.flatnonzero(
+        (np.asarray(found["model"], np.int64) == model) & np.isin(np.asarray(found["text"], np.int64), texts)
+    )
+    if not len(chosen):
+        return []
+    keys: Ints = np.column_stack([np.asarray(found[column], np.int64)[chosen] for column in ("text", "sequence")])
+    _, last = np.unique(keys[::-1], axis=0, return_index=True)
+    chosen = chosen[::-1][last]
+    number, measured = len(chosen), []
+    for case, column, edits in ((TOKEN_EDITS, "tokens", None), (CHARACTER_EDITS_CASE, "characters", CHARACTER_EDITS)):
+        probabilities = np.asarray(found[column], np.float64)[chosen]  # [sequences, numbers of edits]
+        for place, at in enumerate(edits or range(probabilities.shape[1])):
+            mean = float(probabilities[:, place].mean())
+            if math.isnan(mean):  # a target without a tokenizer has no characters
+                continue
+            over = share_of(int((probabilities[:, place] > OVER).sum()), number)
+            measured.append(MeasureRow(NEAR_MEAN, Estimate(mean, of=number), name, side, case, at))
+            measured.append(MeasureRow(NEAR_OVER, over, name, side, case, at))
+    return measured
+
+
+def count_near(measured: MeasureTable) -> int:
+    """Return the number of sequences whose near-verbatim probability was measured, under all models."""
+    return sum(row.estimate.of for row in measured.select((NEAR_OVER, 0), case=TOKEN_EDITS))
+
+
+def near_verbatim_table(measured: MeasureTable, scheme: str, *, by: str, part: Part) -> FoundTable:
+    """Return the near-verbatim probabilities by number of edits. by, part: the first column, and what identifies it."""
+
+    def edits(row: MeasureRow) -> str:
+        is_exact = row.case == TOKEN_EDITS and row.at == 0
+        return "verbatim" if is_exact else f"≤ {pluralize(int(row.at or 0), row.case.removesuffix(' edits'))}"
+
+    return wide_table(
+        "near-verbatim",
+        f"Near-verbatim suffixes (lower bounds), {scheme}",
+        measured.select(NEAR_MEAN, NEAR_OVER),
+        by={by: part, "edits": edits},
+        intervals=(NEAR_OVER,),
+        number="number",
+        has_parameter=False,
+    )
+
+
+def near_verbatim_chart(
+    measured: MeasureTable, scheme: str, noun: str, *, part: Part, controls: Sequence[str] = ()
+) -> LineChart:
+    """Return the share above 1/1000 by the number of token edits. part: what a line is of. noun: what is counted."""
+    return lines_of(
+        "near-verbatim",
+        f"Share of {noun}s with a near-verbatim probability > 1/1000, {scheme}",
+        "token edits",
+        f"share of {noun}s",
+        measured.select(NEAR_OVER, case=TOKEN_EDITS),
+        series=part,
+        controls=controls,
+        has_markers=True,
+    )
+
+
+def near_verbatim_sentences(measured: MeasureTable, scheme: str, noun: str, *, part: Part) -> Iterator[str]:
+    """Yield what was measured of each model and side in words. part: its name. noun: what is counted."""
+    for exact in measured.select((NEAR_OVER, 0), case=TOKEN_EDITS):
+        *_, near = measured.select(NEAR_OVER, model=exact.model, side=exact.side, case=TOKEN_EDITS)
+        edits = pluralize(int(near.at or 0), "token edit")
+        yield (
+            f"{part_of(exact, part)}: the share of {pluralize(exact.estimate.of, noun)} with a probability above "
+            f"1/1000 under {scheme} is {format_percent(exact.estimate.value)} verbatim and at least "
+            f"{format_percent(near.estimate.value)} near-verbatim (at most {edits})."
+        )

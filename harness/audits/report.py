@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Floats
+from harness.core.audit import AuditContext
 from harness.core.findings import BarChart, FoundTable, KeyFigure, LineChart, Series
 from harness.core.intervals import wilson
 from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable, Unit
@@ -90,16 +91,18 @@ def wide_table(
     by: Mapping[str, Part],
     intervals: Sequence[Measure] = (),
     number: str = "",
+    has_parameter: bool = True,
     is_detail: bool = False,
 ) -> FoundTable:
     """Return measured rows as a table with a column for each measure and value of its parameter.
 
-    by: the parts that identify a row of the table, by the name of their column; a parameter there makes no columns.
+    by: the parts that identify a row of the table, by the name of their column. has_parameter: False if one of them is
+    made of the parameter, so that a measure has one column; `at` among them has the same effect.
     intervals: measures whose interval follows their first column, as `low` and `high`. number: the column with
     the numbers of items behind the first measure of each row, empty for none.
     """
-    has_own_parameter = "at" not in by.values()
-    names = {row.measure.label(row.at if has_own_parameter else None): row.measure for row in rows}
+    has_parameter = has_parameter and "at" not in by.values()
+    names = {row.measure.label(row.at if has_parameter else None): row.measure for row in rows}
     cells: dict[tuple[Any, ...], dict[str, Any]] = {}
     first: dict[Measure, str] = {}
     columns: dict[str, None] = dict.fromkeys(by)
@@ -112,7 +115,7 @@ def wide_table(
     for row in rows:
         key = tuple(row.at if part == "at" else part_of(row, part) for part in by.values())
         cell = cells.setdefault(key, dict.fromkeys(columns) | dict(zip(by, key, strict=True)))
-        label = row.measure.label(row.at if has_own_parameter else None)
+        label = row.measure.label(row.at if has_parameter else None)
         cell[label] = row.estimate.value
         if first.get(row.measure) == label:
             ending = "" if len(intervals) == 1 else f"{label} "
@@ -147,7 +150,7 @@ def bars_of(
     for row in rows:
         groups.setdefault(part_of(row, group), {})[part_of(row, label)] = row.estimate
     labels = list(dict.fromkeys(part_of(row, label) for row in rows))
-    shown = tuple(control for control in controls if control in groups)
+    shown = tuple(name for name in groups if name in controls)
     return bar_chart(name, title, y_label, groups, labels, reference=reference, controls=shown)
 
 
@@ -176,6 +179,19 @@ def lines_of(
         low, high = (low, high) if is_shaded else (None, None)
         drawn.append(Series(line, x, value, low, high, is_dashed=line in controls))
     return LineChart(name, title, x_label, y_label, drawn, is_x_logarithmic=is_x_logarithmic, has_markers=has_markers)
+
+
+def report_live(context: AuditContext, row: MeasureRow) -> None:
+    """Report a measured value while the audit runs, under the name that it has in all reports."""
+    value, low, high, of = row.estimate
+    context.figure(row.name, value, low=low, high=high, of=of)
+
+
+def model_and_side(names: Sequence[str]) -> Callable[[MeasureRow], str]:
+    """Return the part of a row that names its model and its side; of a single model only its side."""
+    if len(names) == 1:
+        return lambda row: row.side or row.model
+    return lambda row: ", ".join(filter(None, (row.model, row.side)))
 
 
 def key_figure(row: MeasureRow, details: str | None = None, *, name: str = "") -> KeyFigure:

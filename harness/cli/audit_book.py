@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.audits.book.audit import BookAudit
-from harness.audits.book.inputs import read_texts
-from harness.audits.book.params import BookParams, StrideUnit
+from harness.audits.book.inputs import BookParams, StrideUnit, read_texts
 from harness.audits.models import Model
 from harness.cli.audit_endpoint import EndpointOptions, for_endpoint, with_probed_form
 from harness.cli.audit_run import AuditOptions, Targets, run_audit

@@ -9,8 +9,15 @@ import numpy as np
 import typer
 
 from harness.audits.compare.audit import CompareAudit
-from harness.audits.compare.inputs import Sequences, Stored, common_sequences, read_copies, with_control
-from harness.audits.compare.params import SCHEMES, CompareParams
+from harness.audits.compare.inputs import (
+    SCHEMES,
+    CompareParams,
+    Sequences,
+    Stored,
+    common_sequences,
+    read_copies,
+    with_control,
+)
 from harness.audits.leakage.inputs import PairSize, PairSource, read_pairs
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams

@@ -43,8 +43,9 @@ def test_a_killed_audit_continues_to_the_same_findings(machine: Machine, book: t
     machine.run("resume", folder.id)
     assert machine.json("audit", "show", folder.id, "--out", "resumed") == reference
     assert contents(machine.folder / "resumed") == contents(machine.folder / "whole")
-    assert [(one["model"], one["text"]) for one in reference["texts"]] == [
-        (model, text) for model in ("demo-tiny", "demo") for text in ("one.txt", "two.txt", "control.txt")
+    rows = [row for row in reference["measures"] if row["measure"] == "measured_windows"]
+    assert [(row["model"], row["side"]) for row in rows] == [
+        (model, text) for model in ("demo-tiny", "demo") for text in ("one.txt", "two.txt", "control.txt (control)")
     ]
     shown = contents(machine.folder / "whole")
     assert {"figures/heat-map.svg", "tables/windows.parquet", "texts/text-1-model-2.html"} <= set(shown)

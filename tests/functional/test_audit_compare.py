@@ -20,10 +20,10 @@ def test_stored_audits_and_targets_give_the_same_comparison(machine: Machine) ->
         ids.append(machine.newest()["id"])
     stored = machine.json("audit", "compare", "--run", ids[0], "--run", ids[1])
     assert stored["targets"] == measured["targets"] == ["demo-tiny", "demo"]
-    for measure, change in measured["groups"][0]["changes"]["demo"].items():
-        again = stored["groups"][0]["changes"]["demo"][measure]
-        assert again["after"] == pytest.approx(change["after"], abs=1e-5)
-        assert again["difference"] == pytest.approx(change["difference"], abs=1e-5)
+    assert len(stored["measures"]) == len(measured["measures"]) > 0
+    for row, again in zip(measured["measures"], stored["measures"], strict=True):
+        assert (again["measure"], again["model"], again["case"]) == (row["measure"], row["model"], row["case"])
+        assert again["value"] == pytest.approx(row["value"], abs=1e-5)
     assert measured["conclusion"]["question"] == "Did memorization change?"
     assert {path.name for path in (machine.folder / "measured" / "figures").iterdir()} == {
         "measures.svg",
@@ -42,8 +42,16 @@ def test_a_control_and_copies_are_read_from_files(machine: Machine) -> None:
     found = machine.json(
         *("audit", "compare", "pairs.npz", "--control", "others.npz", "--copies", "copies.npy"), *targets, "--redact"
     )
-    assert [group["sequences"] for group in found["groups"]] == [10, 6]
-    assert [(one["copies"], one["sequences"]) for one in found["copies"]] == [(1, 1), (2, 2), (4, 4), (8, 3)]
+    assert (found["sequences"], found["control_sequences"]) == (10, 6)
+    numbers = {row["side"]: row["of"] for row in found["measures"] if row["measure"] == "greedy"}
+    assert numbers == {
+        "text": 10,
+        "control": 6,
+        "copies: 1": 1,
+        "copies: 2–3": 2,
+        "copies: 4–7": 4,
+        "copies: 8–15": 3,
+    }
     assert "words, sha256" in str(found["passages"])
 
 

@@ -4,21 +4,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from harness.audits.book.coverage import COUNTS, TABLES, WINDOWS
 from harness.audits.book.findings import book_findings
-from harness.audits.book.inputs import Texts
-from harness.audits.book.params import LEAST, THRESHOLDS, BookParams
-from harness.audits.book.rows import COUNTS, TABLES, WINDOWS
-from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows, join_windows
+from harness.audits.book.inputs import (
+    LEAST,
+    THRESHOLDS,
+    BookParams,
+    Texts,
+    Windows,
+    coarse_to_fine,
+    cut_windows,
+    join_windows,
+)
+from harness.audits.book.results import CONTROL, COVERAGE, MEASURES, TEXT
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
+from harness.audits.report import report_live
 from harness.audits.schemes import SCHEMES
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
-from harness.core.text import format_bound
+from harness.core.measures import Estimate, MeasureRow
 from harness.corpora.text_files import read_text
 
 if TYPE_CHECKING:
@@ -37,6 +46,7 @@ class BookAudit(Audit[BookParams]):
         "Cooper et al., Extracting memorized pieces of (copyrighted) books from open-weight language models, 2025"
     )
     tables = TABLES
+    measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
         texts = Texts.from_inputs(context.inputs)
@@ -184,7 +194,7 @@ class _LiveCoverage:
 
     def __init__(self, context: AuditContext, params: BookParams, texts: Texts, model: int) -> None:
         self._context, self._texts = context, texts
-        self._label = f"{context.model_names[model]}, " if len(context.models) > 1 else ""
+        self._model = context.model_names[model] if len(context.models) > 1 else ""
         self._threshold = float(np.log(THRESHOLDS[0]))
         # 0: in no measured suffix, 1: in one, 2: in one that reaches the threshold.
         self._levels = [np.zeros(len(text), np.int8) for text in texts.texts]
@@ -198,14 +208,14 @@ class _LiveCoverage:
         """Count the windows of a batch, [n] each, and report."""
         self._count(text, cut, end, logs)
         is_control = self._texts.is_control
-        groups = [("text", ~is_control), ("control", is_control)]
+        groups = [(TEXT, ~is_control), (CONTROL, is_control)]
         if len(self._texts.texts) <= _MOST_FIGURES:
             everything = np.arange(len(is_control))
             groups += [(self._texts.names[number], everything == number) for number in np.unique(text).tolist()]
         for name, chosen in groups:
             if known := int(self._known[chosen].sum()):
-                label = f"{self._label}{name}: coverage at p ≥ {format_bound(THRESHOLDS[0])}"
-                self._context.figure(label, float(self._covered[chosen].sum() / known), of=known)
+                covered = Estimate(float(self._covered[chosen].sum() / known), of=known)
+                report_live(self._context, MeasureRow(COVERAGE, covered, self._model, name, at=THRESHOLDS[0]))
 
     def _count(self, text: Ints, cut: Ints, end: Ints, logs: Floats) -> None:
         known = ~np.isnan(logs)

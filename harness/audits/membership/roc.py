@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.intervals import wilson
+from harness.core.intervals import draw_units, percentiles, wilson
 from harness.core.measures import Estimate
 
 REPLICATES = 1000
@@ -51,16 +51,15 @@ def roc_of(scores: Floats, is_member: Bools, clusters: Ints, rates: tuple[float,
     members, others = is_member, ~is_member
     weights = np.ones((1, len(scores)))
     auc, at = _measures(weights, step, members, others, rates)
-    generator = np.random.default_rng(_SEED)
     sides = [(side, np.unique(clusters[side], return_inverse=True)[1]) for side in (members, others)]
     units = [int(unit.max()) + 1 for _, unit in sides]
     parts = []
-    for _ in range(0, REPLICATES, _AT_ONCE):
+    for of_units in draw_units(units, seed=_SEED, replicates=REPLICATES, at_once=_AT_ONCE):
         drawn = np.zeros((_AT_ONCE, len(scores)))
-        for (side, unit), number in zip(sides, units, strict=True):
-            drawn[:, side] = generator.multinomial(number, np.full(number, 1 / number), size=_AT_ONCE)[:, unit]
+        for (side, unit), times in zip(sides, of_units, strict=True):
+            drawn[:, side] = times[:, unit]
         parts.append(np.column_stack(_measures(drawn, step, members, others, rates)))
-    low, high = np.quantile(np.concatenate(parts), (0.025, 0.975), axis=0)
+    low, high = percentiles(np.concatenate(parts))
     true, false = _curve(weights, step, members), _curve(weights, step, others)
     values = np.append(auc, at[0])
     observations = [min(units), *([units[0]] * len(rates))]

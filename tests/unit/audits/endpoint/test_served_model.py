@@ -15,8 +15,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from harness.audits.book.audit import BookAudit
-from harness.audits.book.inputs import read_texts
-from harness.audits.book.params import BookParams
+from harness.audits.book.inputs import BookParams, read_texts
 from harness.audits.compare.inputs import Stored, common_sequences
 from harness.audits.endpoint.client import Endpoint
 from harness.audits.endpoint.params import ScoringParams
