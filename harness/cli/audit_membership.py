@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.audits.membership.audit import MembershipAudit
-from harness.audits.membership.inputs import read_documents
-from harness.audits.membership.params import MembershipParams
+from harness.audits.membership.inputs import MembershipParams, read_documents
 from harness.audits.models import Model
 from harness.audits.sources import source_files, source_name
 from harness.cli.audit_endpoint import EndpointOptions, with_probed_form

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.audits.membership.inputs import NEAR_COPY_WINDOW, Documents
-from harness.audits.membership.params import (
+from harness.audits.membership.inputs import (
     FALSE_POSITIVE_RATES,
     LABELS,
     MODEL_SCORES,
+    NEAR_COPY_WINDOW,
+    SCORES,
+    WORD_SHIFT,
+    Documents,
     MembershipParams,
     Score,
+    read_scores,
 )
-from harness.audits.membership.roc import Roc, roc_of
-from harness.audits.membership.rows import SCORES, WORD_SHIFT, read_scores
-from harness.audits.membership.word_shift import FOLDS, PERMUTATIONS
+from harness.audits.membership.statistics import FOLDS, PERMUTATIONS, Roc, roc_of
 from harness.audits.report import bars_of, key_figure, measure_table, table_of, wide_table
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf

@@ -1,19 +1,87 @@
-"""Read members and non-members as token ids, with their texts."""
+"""The parameters, the tables and the documents of a membership audit: members and non-members as token ids and text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
-from harness.audits.membership.params import MembershipParams
+from harness.audits.endpoint.params import ScoringParams
 from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context, shared_tokenizer
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_name
-from harness.core.arrays import Bools, Ints
-from harness.core.audit import AuditInputs
+from harness.core.arrays import Bools, Floats, Ints
+from harness.core.attack import Field
+from harness.core.audit import AuditInputs, RowsOf
 from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.rows import Kind, table
 from harness.corpora.text_files import Notes
+
+
+class Score(StrEnum):
+    """The scores, in the order in which they are reported. A larger one speaks for membership."""
+
+    LOSS = "loss"
+    ZLIB = "zlib"
+    MIN_K = "min_k"
+    MIN_K_PLUS = "min_k_plus"
+    REFERENCE = "reference"
+    RECALL = "recall"
+    WORDS = "bag_of_words"
+
+
+LABELS = {
+    Score.LOSS: "loss",
+    Score.ZLIB: "zlib ratio",
+    Score.MIN_K: "Min-K %",
+    Score.MIN_K_PLUS: "Min-K %++",
+    Score.REFERENCE: "reference ratio",
+    Score.RECALL: "ReCaLL",
+    Score.WORDS: "bag of words (no model)",
+}
+MODEL_SCORES = tuple(score for score in Score if score is not Score.WORDS)
+FALSE_POSITIVE_RATES = (0.01, 0.001)
+
+
+class MembershipParams(ScoringParams):
+    """The options of the audit. Defaults follow the sources of the scores."""
+
+    tokens: int = Field(128, ge=2, le=4096, description="Tokens at the beginning of a document that are scored.")
+    least_tokens: int = Field(32, ge=2, le=4096, description="Tokens of the shortest document that is scored.")
+    k: float = Field(0.2, gt=0, le=1, description="Share of the least likely tokens in Min-K % and Min-K %++.")
+    shots: int = Field(7, ge=0, le=100, description="Non-members before the text in ReCaLL, as far as they fit.")
+    reference: bool = Field(False, description="The last model is the reference model.")
+
+
+SCORES = table("score", document=Kind.INTEGER, **{score.value: Kind.REAL for score in MODEL_SCORES})
+"""The scores of a document, NaN for those that were not computed."""
+REFERENCE = table("reference", document=Kind.INTEGER, loss=Kind.REAL)
+"""The mean log-probability of a document under the reference model."""
+WORDS = table("word_score", document=Kind.INTEGER, score=Kind.REAL)
+"""The score of membership by the words of a document alone."""
+WORD_SHIFT = table("word_shift", p_value=Kind.REAL)
+"""The p-value of the permutation test on the scores by words, one row; NaN if there are too few texts."""
+TABLES = (SCORES, REFERENCE, WORDS, WORD_SHIFT)
+
+
+def read_scores(rows: RowsOf, documents: int) -> dict[Score, Floats]:
+    """Return each score of all documents, [documents], NaN where it was not computed."""
+    found = rows(SCORES.name)
+    numbers = np.asarray(found["document"], np.int64)
+    scores = {score: np.full(documents, np.nan) for score in Score}
+    for score in MODEL_SCORES:
+        scores[score][numbers] = np.asarray(found[score.value], np.float64)
+    for name, column, score in ((REFERENCE.name, "loss", Score.REFERENCE), (WORDS.name, "score", Score.WORDS)):
+        part = rows(name)
+        values = np.full(documents, np.nan)
+        values[np.asarray(part["document"], np.int64)] = np.asarray(part[column], np.float64)
+        if score is Score.REFERENCE:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = -scores[Score.LOSS] / np.minimum(values, -1e-12)
+        scores[score] = values
+    return scores
+
 
 NEAR_COPY_WINDOW = 16
 """Documents that share this many consecutive tokens are near-copies of each other."""

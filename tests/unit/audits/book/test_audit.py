@@ -17,7 +17,7 @@ from harness.core.findings import Findings, HeatMap
 from harness.demo import SIZES
 from harness.engine.loading import load_target
 from tests.demo_texts import TOKENIZER, trained_text
-from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
+from tests.unit.audits.in_memory import InMemory, Killed, plain, quoted_after_redaction, target_configs
 
 DEMO, _, TINY = (Model(size.name, size.weights) for size in SIZES)
 PARAMS = BookParams(stride=25)
@@ -93,6 +93,7 @@ def test_passages_and_texts_show_what_can_be_extracted(findings: Findings):
     largest = np.nanmax(shaded.values)
     assert f"{largest:.3f}" in findings.passages[0].title or largest < 1e-4
     assert np.nanmax(chart.values[0]) == largest
+    assert quoted_after_redaction(findings) == []
 
 
 def test_a_killed_audit_continues_to_the_same_findings(texts: tuple[Path, Path]):

@@ -28,7 +28,7 @@ from harness.core.policy import Policy
 from harness.core.rounds import load_round
 from harness.demo import CORPUS, ROUND_ARRAYS, SIZES
 from harness.engine.loading import load_target
-from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
+from tests.unit.audits.in_memory import InMemory, Killed, plain, quoted_after_redaction, target_configs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 COPIES = ROUND_ARRAYS / "repetitions.npy"
@@ -106,6 +106,7 @@ def test_passages_show_what_both_targets_return(compared: InMemory):
     suffix, before, after = ("".join(part.text for part in parts) for _, parts in passage.texts[1:])
     assert before != suffix and len(after) > 20
     assert any(part.is_marked for part in passage.texts[2][1])
+    assert quoted_after_redaction(findings) == []
 
 
 def test_a_killed_comparison_continues_to_the_same_findings(compared: InMemory, sequences: Sequences):

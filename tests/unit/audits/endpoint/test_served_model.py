@@ -24,8 +24,8 @@ from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import PairSize, file_pairs, round_pairs
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.membership.audit import MembershipAudit
-from harness.audits.membership.inputs import read_documents
-from harness.audits.membership.params import MembershipParams
+from harness.audits.membership.findings import AUC
+from harness.audits.membership.inputs import LABELS, MembershipParams, Score, read_documents
 from harness.audits.models import Model, load_text_tokenizer, require_context
 from harness.audits.schemes import Scheme
 from harness.audits.sources import CorpusFiles
@@ -132,7 +132,11 @@ def test_a_book_audit_has_the_local_coverage(model: DemoModel, tmp_path: Path) -
     if model.has_vllm_field:
         assert windows[0] == windows[1]
         for figure in ("coverage", "extractable_windows"):
-            assert remote.figures["models"][0][figure] == local.figures["models"][0][figure]
+            ours, theirs = (
+                [row.estimate for row in findings.measures if row.measure.name == figure]
+                for findings in (local, remote)
+            )
+            assert ours == theirs and len(ours) == 12
     else:
         assert 0.8 * windows[0] <= windows[1] <= windows[0]
 
@@ -159,9 +163,9 @@ def test_a_membership_audit_has_the_local_scores(model: DemoModel, tmp_path: Pat
         assert known.any()
         assert one[known] == pytest.approx(other_one[known], rel=1e-4), name
     assert np.isnan(np.asarray(theirs["min_k_plus"])).all()
-    figures = remote.findings("demo-tiny").figures
-    assert figures["is_complete"]
-    assert "min_k_plus" not in figures["scores"]
+    findings = remote.findings("demo-tiny")
+    assert findings.figures["is_complete"]
+    assert not findings.measures.select(AUC, case=LABELS[Score.MIN_K_PLUS])
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

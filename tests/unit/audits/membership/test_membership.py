@@ -7,13 +7,19 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from harness.audits.membership.audit import MembershipAudit
+from harness.audits.membership.audit import MembershipAudit, padded, token_statistics
 from harness.audits.membership.findings import AUC
-from harness.audits.membership.inputs import Documents, read_documents
-from harness.audits.membership.params import LABELS, MODEL_SCORES, MembershipParams, Score
-from harness.audits.membership.rows import SCORES, read_scores
-from harness.audits.membership.scores import min_k_score
-from harness.audits.membership.token_statistics import padded, token_statistics
+from harness.audits.membership.inputs import (
+    LABELS,
+    MODEL_SCORES,
+    SCORES,
+    Documents,
+    MembershipParams,
+    Score,
+    read_documents,
+    read_scores,
+)
+from harness.audits.membership.statistics import min_k_score
 from harness.audits.models import Model
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
