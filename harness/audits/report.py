@@ -125,6 +125,17 @@ def wide_table(
     return table_of(name, title, list(cells.values()), is_detail=is_detail)
 
 
+def case_table(name: str, title: str, rows: Sequence[MeasureRow], *, by: Mapping[str, Part]) -> FoundTable:
+    """Return measured rows as a table with a column for each case. by: as in `wide_table`."""
+    cases = dict.fromkeys(row.case for row in rows)
+    cells: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        key = tuple(part_of(row, part) for part in by.values())
+        cell = cells.setdefault(key, dict(zip(by, key, strict=True)) | cases)
+        cell[row.case] = row.estimate.value
+    return table_of(name, title, list(cells.values()))
+
+
 def part_of(row: MeasureRow, part: Part) -> str:
     """Return a part of a row as text. Parameters and measures are written for people."""
     if callable(part):

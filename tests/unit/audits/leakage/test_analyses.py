@@ -5,10 +5,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harness.audits import probabilities as p
+from harness.audits.leakage.inexact import estimate, plan_draws
 from harness.audits.leakage.results import summarize_inexact
-from harness.audits.leakage.rows import InexactRows, Measurements, Setting
-from harness.audits.leakage.substitution import estimate, plan_draws
-from harness.audits.leakage.trends import CLASSES, PARTS, Shape, partition, source_classes
+from harness.audits.leakage.rows import (
+    CLASSES,
+    PARTS,
+    InexactRows,
+    Measurements,
+    Setting,
+    Shape,
+    partition,
+    source_classes,
+)
 from harness.audits.schemes import SCHEMES, Scheme
 
 
