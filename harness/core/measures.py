@@ -32,11 +32,6 @@ class Estimate(NamedTuple):
     of: int = 0
     """The number of items behind the value, 0 if it is not counted."""
 
-    def __str__(self) -> str:
-        """The estimate as a share inside a sentence, such as `12.5 % [6.25 %, 100 %] of 8`."""
-        of = f" of {self.of:,}" if self.of else ""
-        return f"{Unit.PERCENT.format_estimate(self)}{of}"
-
 
 NO_ESTIMATE = Estimate(math.nan)
 """What was not measured."""

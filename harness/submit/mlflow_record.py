@@ -11,7 +11,7 @@ from typing import Any
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.findings import Findings
-from harness.core.measures import MeasureTable
+from harness.core.measures import MeasureRow
 from harness.core.redaction import redact_suffix
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.spreadsheets import write_rows
@@ -23,7 +23,6 @@ from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.tags import tags_of
 from harness.submit.audit_page import AuditHeader
-from harness.submit.audit_tables import reported_figures
 from harness.submit.run_facts import RunFacts
 
 RUN_TAG, SPEC_TAG = "harness.run", "harness.spec_sha256"
@@ -110,9 +109,9 @@ def audit_record(
     if findings.conclusion is not None:
         tags["answer"] = findings.conclusion.answer
     times = _Times(spec.created_at, header.elapsed)
-    reported = {one.name: {"value": one.value, "low": one.low, "high": one.high, "of": one.of or None} for one in live}
-    values = {"elapsed_s": header.elapsed, **_metrics_of({**findings.figures, **reported})}
-    values |= _metrics_of_measures(findings.measures)
+    values = {"elapsed_s": header.elapsed, **findings.figures}
+    values |= _metrics_of(live)
+    values |= _metrics_of((_metric_name(row), *row.estimate) for row in findings.measures)
     metrics = {name: [(0, times.end, value)] for name, value in values.items()}
     # MLflow would store an infinite metric as the largest float.
     infinite = {name: value for name, value in values.items() if json_value(value) in ("Infinity", "-Infinity")}
@@ -199,25 +198,19 @@ def _model_params(role: str, model: TargetRecord | None) -> dict[str, Any]:
     return {f"{role}{name}": value for name, value in (named | {"_dtype": model.dtype, "_device": model.place}).items()}
 
 
-def _metrics_of(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures that the page names, by their path. The interval and the sample size have further names."""
-    values: dict[str, Any] = {}
-    for path, figure in reported_figures(figures):
-        name = ".".join(path)
-        parts = figure if isinstance(figure, Mapping) else {"value": figure}
-        values |= {name if part == "value" else f"{name}.{part}": value for part, value in parts.items()}
-    return values
+def _metric_name(row: MeasureRow) -> str:
+    """Return everything that identifies a measured value."""
+    at = "" if row.at is None else f"{row.at:g}"
+    return ".".join(filter(None, (row.measure.name, at, row.case, row.side, row.model)))
 
 
-def _metrics_of_measures(measures: MeasureTable) -> dict[str, Any]:
-    """Return the measured values, the ends of their intervals and the sample sizes, by what identifies them."""
-    values: dict[str, Any] = {}
-    for row in measures:
-        at = "" if row.at is None else f"{row.at:g}"
-        name = ".".join(filter(None, (row.measure.name, at, row.case, row.side, row.model)))
-        parts = {"": row.estimate.value, ".low": row.estimate.low, ".high": row.estimate.high, ".of": row.estimate.of}
-        values |= {f"{name}{part}": value for part, value in parts.items() if part != ".of" or value}
-    return values
+def _metrics_of(measured: Iterable[tuple[str, float | None, float | None, float | None, int]]) -> dict[str, Any]:
+    """Return values by name, from names, values, intervals and numbers of items. All of them have own names."""
+    return {
+        f"{name}{ending}": value
+        for name, value, low, high, of in measured
+        for ending, value in (("", value), (".low", low), (".high", high), (".of", of or None))
+    }
 
 
 def _is_number(value: Any) -> bool:

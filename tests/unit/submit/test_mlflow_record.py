@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.findings import Conclusion, Findings
+from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.spec import PathRecord
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -25,7 +25,6 @@ FIGURES = {
     "unknown": None,
     "infinite": float("inf"),
     "model": "demo",
-    "rates": {"trigram": {"value": np.float64(0.4), "low": 0.3, "high": 0.5, "of": 10}, "p > 0.5": 0.25},
     "models": [{"model": "secret text", "coverage": 0.5}, {"model": "b", "coverage": {"0.01": 0.75}}],
     "numbers": [1, 2, 3],
     "many": [{"n": number} for number in range(100)],
@@ -41,7 +40,9 @@ def record_of(folder: Path, figures: dict[str, Any] = FIGURES, **changes: Any) -
     run = RunFolder(folder)
     run.spec_file.write_text("{}")
     header = replace(HEADER, spec=HEADER.spec.model_copy(update=changes))
-    found = Findings(figures, conclusion=Conclusion("Was it seen?", "Probably", "3 of 4"))
+    rate = MeasureRow(Measure("rate", "rate", "a share"), Estimate(0.4, 0.3, 0.5, 10), "demo", case="trigram", at=5)
+    conclusion = Conclusion("Was it seen?", "Probably", "3 of 4")
+    found = Findings(figures, conclusion=conclusion, measures=MeasureTable([rate]))
     return audit_record(run, header, found)
 
 
@@ -56,10 +57,10 @@ def test_the_figures_that_the_report_names_are_metrics(tmp_path: Path) -> None:
         "elapsed_s": 42.0,
         "paragraphs": 3.0,
         "is_complete": 1.0,
-        "rates.trigram": 0.4,
-        "rates.trigram.low": 0.3,
-        "rates.trigram.high": 0.5,
-        "rates.trigram.of": 10.0,
+        "rate.5.trigram.demo": 0.4,
+        "rate.5.trigram.demo.low": 0.3,
+        "rate.5.trigram.demo.high": 0.5,
+        "rate.5.trigram.demo.of": 10.0,
         "a_b": 1.0,
         "a_b_": 2.0,
         "_": 3.0,
