@@ -106,9 +106,12 @@ def main() -> None:
 def _print(audit: str, served: dict[str, Any], local: dict[str, Any]) -> None:
     if audit == "leakage":
         print(f"leakage: {served['sequences']} sequences, {served['unmeasured']} left out by the server")
-        for scheme in ("greedy", "plain", "top_k"):
-            one, other = (each["esp"][scheme]["mean"] for each in (served, local))
-            print(f"  {scheme}: mean ESP {one:.4f} through the server, {other:.4f} locally")
+        by_server, locally = (
+            {row["case"]: row["value"] for row in audit["measures"] if row["measure"] == "mean_esp"}
+            for audit in (served, local)
+        )
+        for scheme, rate in by_server.items():
+            print(f"  {scheme}: mean ESP {rate:.4f} through the server, {locally[scheme]:.4f} locally")
         return
     print(f"book: {served['measured_windows']} of {served['windows']} windows")
     one, other = (each["models"][0]["mean_probability"]["value"] for each in (served, local))

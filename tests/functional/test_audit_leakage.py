@@ -16,7 +16,8 @@ def test_a_sweep_writes_findings_tables_and_figures(machine: Machine) -> None:
     findings = machine.json(*NAMES, "--out", "whole")
     assert findings["is_complete"] and len(findings["settings"]) == 6
     assert findings["conclusion"]["question"] == "How likely is the model to leak these sequences?"
-    assert set(findings["esp"]) == {"greedy", "plain", "temperature", "top_k", "top_p", "typical_p"}
+    rates = {row["case"] for row in findings["measures"] if row["measure"] == "mean_esp"}
+    assert {case.split()[0] for case in rates} == {"greedy", "plain", "temperature", "top-k", "top-p", "typical-p"}
     assert machine.json("audit", "show", "latest", "--out", "again") == findings
     names = {path.name: path for path in (machine.folder / "whole" / "tables").iterdir()}
     assert "matches.parquet" in names

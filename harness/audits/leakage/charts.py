@@ -11,6 +11,7 @@ from harness.audits.leakage.results import (
     WRONG,
     LeakageResults,
     growing_settings,
+    side_of,
 )
 from harness.audits.near_results import NEAR_OVER, near_verbatim_chart
 from harness.audits.probabilities import (
@@ -130,9 +131,10 @@ def _settings_chart(results: LeakageResults) -> Chart:
     settings = results.measurements.settings
     models = [results.names[model] for model in results.measurements.models]
     lengths = sorted({setting.prefix_length for setting in settings})
-    values = np.array(
-        [[rates.get((model, f"prefixes of {length} tokens"), np.nan) for length in lengths] for model in models]
-    )
+    values = np.full((len(models), len(lengths)), np.nan)
+    for setting in settings:
+        model = results.names[setting.model]
+        values[models.index(model), lengths.index(setting.prefix_length)] = rates[model, side_of(setting)]
     return HeatMap(
         "settings",
         f"Mean ESP under {results.label(Scheme.TOP_K)} by model and prefix length",

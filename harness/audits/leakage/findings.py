@@ -1,4 +1,4 @@
-"""Findings of a leakage audit, from complete or partial rows: figures, tables, passages, sentences and the conclusion."""
+"""Findings of a leakage audit, from complete or partial rows: tables, passages, sentences and the conclusion."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -311,8 +311,8 @@ def _leakage(results: LeakageResults) -> Iterator[str]:
     largest = max((factor for factor in factors if factor >= _SHOWN), default=None)
     if largest is not None:
         yield (
-            f"After {results.params.queries} queries up to {format_number(largest)} times as many sequences have leaked "
-            "as the extraction rate says."
+            f"After {results.params.queries} queries up to {format_number(largest)} times as many sequences have "
+            "leaked as the extraction rate says."
         )
 
 
@@ -349,8 +349,8 @@ def _inexact(results: LeakageResults) -> Iterator[str]:
     label = results.label(Scheme.TOP_K)
     for row in results.measured.select(ISP_OVER, case=label):
         yield (
-            f"With exactly {pluralize(int(row.at or 0), 'token')} substituted, {share_text(row.estimate)} sequences are "
-            f"likelier than without substitution under {label}."
+            f"With exactly {pluralize(int(row.at or 0), 'token')} substituted, {share_text(row.estimate)} sequences "
+            f"are likelier than without substitution under {label}."
         )
     numbers = [row.estimate.of for row in results.measured.select(ISP_OVER)]
     if not numbers:
