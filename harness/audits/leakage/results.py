@@ -341,9 +341,9 @@ def _inexact_estimates(scheme: Scheme, rows: InexactRows, reference: Setting) ->
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(probabilities) > log_esps + _TOLERANCE)
 
-    means = (float(part.mean()) for part in (rows.probability, rows.low, rows.high))
+    mean, low, high = (float(part.mean()) for part in (rows.probability, rows.low, rows.high))
     return {
-        ISP: Estimate(*means, len(log_esps)),
+        ISP: Estimate(mean, low, high, len(log_esps)),
         ISP_ESP: Estimate(extraction_rate(log_esps)),
         ISP_EXACT: Estimate(int((rows.method == Method.EXACT).sum())),
         ISP_OVER: share_of(int(is_above(rows.probability).sum()), len(log_esps)),
