@@ -48,16 +48,11 @@ _HOMES = {
     "run": "harness.notebook.starting",
     "score": "harness.notebook.scores",
 }
-# Copies of attacks in the runs of earlier versions import these names.
-_FORMER_NAMES = {
-    "View": "PrefixView",
-}
 __all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     # Lazily (PEP 562): `import harness` alone must not load pydantic.
-    name = _FORMER_NAMES.get(name, name)
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

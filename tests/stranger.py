@@ -2,10 +2,11 @@
 
     python -m tests.stranger [--python PYTHON]
 
-The wheel with its extra `torch` goes into a new environment of a Python that every user can read. There the main
-commands run in an empty home directory with the landlock sandbox, and the screen is opened. Then the tests against
-hostile input and those of the sandbox run against the installed package. Root runs all of it as a user id without an
-account. HARNESS_WHEELS is a directory of wheels; without it, pip asks its index, with the settings of this process.
+The wheel with its extras `torch` and `tune` goes into a new environment of a Python that every user can read, with the
+lowest version of each dependency that pyproject.toml allows. There the main commands run in an empty home directory
+with the landlock sandbox, and the screen is opened. Then the tests against hostile input, those of the sandbox and
+those of the engine's decoder run against the installed package. Root runs all of it as a user id without an account.
+pip asks its index, with the settings of this process.
 """
 
 import argparse
@@ -14,10 +15,13 @@ import shutil
 import stat
 import sys
 import time
+import tomllib
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from harness.core.files import temporary_folder
-from tests.distribution import ROOT, WHEELS, Installation, build, copy_torch, copy_tree, run, version_of
+from tests.distribution import ROOT, Installation, build, copy_torch, run, version_of
 
 USER = 54321
 """The id of a user without an account."""
@@ -25,8 +29,14 @@ ABSENT = ("bwrap", "chromium", "pdftoppm", "tmux")
 _TEAM = 'name = "Strangers"\n\n[[members]]\nname = "A. Stranger"\naffiliation = "Elsewhere"\n'
 _DESCRIPTION = "# What is new\n\nNothing: the likeliest token at each step.\n"
 _SANDBOX_TESTS = ("tests/unit/sandbox", "tests/functional/test_sandbox.py", "tests/functional/test_secrecy.py")
-_TESTS = {"hostile": ("tests/hostile",), "sandbox": (*_SANDBOX_TESTS, "-m", "not slow")}
-_TEST_TOOLS = ("hypothesis", "optuna", "pytest", "pytest-timeout", "pytest-xdist")
+_DECODER_TESTS = ("tests/unit/engine/test_architectures.py", "-k", "draws and cpu")
+_TESTS = {
+    "hostile": ("tests/hostile",),
+    "sandbox": (*_SANDBOX_TESTS, "-m", "not slow"),
+    "decoder": (*_DECODER_TESTS, "-m", "not slow and not long"),
+}
+_EXTRAS = ("torch", "tune")
+_TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
 _INSTALLER_SETTINGS = ("PIP_", "SSL_CERT_", "REQUESTS_CA_", "http_proxy", "https_proxy", "no_proxy")
 
 
@@ -54,6 +64,19 @@ def programs_without(names: tuple[str, ...], folder: Path) -> Path:
             if program.name not in names and not link.is_symlink():
                 link.symlink_to(program)
     return folder
+
+
+def lowest_versions() -> list[str]:
+    """Return a pin of the lowest version that pyproject.toml allows for each dependency, such as `numpy==2.2`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [line for extra in _EXTRAS for line in project["optional-dependencies"][extra]]
+    requirements = [Requirement(line) for line in project["dependencies"] + extras]
+    return [
+        f"{package.name}=={bound.version}"
+        for package in requirements
+        for bound in package.specifier
+        if bound.operator in (">=", "==")
+    ]
 
 
 class Stranger:
@@ -94,17 +117,11 @@ class Stranger:
         copy_torch(self.environment)
         packages = self.home / wheel.name
         shutil.copyfile(wheel, packages)
-        constraints = self.home / "constraints.txt"
-        shutil.copyfile(ROOT / "constraints.txt", constraints)
+        constraints = self.home / "lowest.txt"
+        constraints.write_text("\n".join(lowest_versions()))
         pip = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir")
         only_wheels = ("--disable-pip-version-check", "--only-binary", ":all:", "--constraint", str(constraints))
-        sources: tuple[str, ...] = ()
-        if WHEELS:
-            # This user may not be allowed to read them where they are. They are those of the product only.
-            copy_tree(Path(WHEELS), self.folder / "wheels")
-            sources = ("--no-index", "--find-links", str(self.folder / "wheels"))
-        self.run(*pip, *only_wheels, *sources, f"{packages}[torch]")
-        self.run(*pip, *only_wheels, *_TEST_TOOLS)
+        self.run(*pip, *only_wheels, f"{packages}[{','.join(_EXTRAS)}]", *_TEST_TOOLS)
 
     def use(self) -> None:
         """Run the demo, attack, score, package, verify, and open the screen. Raises an error if a step fails."""
@@ -123,7 +140,7 @@ class Stranger:
         installed.first_paint(summary["id"].partition("-")[0])
 
     def run_tests(self) -> str:
-        """Run the tests of the sandbox against the installed package. Return the last line of each pytest.
+        """Run tests against the installed package. Return the last line of each pytest.
 
         Those against hostile input run with every sandbox backend that works for this user on this machine.
         """

@@ -12,7 +12,6 @@ from harness.cli.output import align_columns, pluralize, print_json, sanitize, s
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
-from harness.core.rows import no_rows
 from harness.core.text import json_value, plain_value
 from harness.jobs.audit.reader import AuditReader
 from harness.jobs.audit.spec import AuditSpec
@@ -35,18 +34,15 @@ def findings_of(folder: RunFolder) -> Findings:
     spec = folder.audit_spec()
     with recorded_values(folder.id):
         audit_type = audit_named(spec.audit)
-    stored = {table.name: table for table in spec.tables}
-    tables = {table.name: table for table in audit_type.tables} | stored
-    # A run of an earlier version has no rows of newer tables, and no value of the parameter that asks for them.
-    unasked = dict.fromkeys((tables.keys() - stored.keys()) & audit_type.params_type().model_fields.keys(), 0)
-    audit = audit_type(audit_type.params_type().model_validate(unasked | spec.params))
+    tables = {table.name: table for table in spec.tables}
+    audit = audit_type(audit_type.params_type().model_validate(spec.params))
     if not folder.store.exists():
         raise HarnessError(f"{folder.id} has no findings yet. Follow it with `harness watch {folder.id}`.")
     with as_harness_error(folder.path), AuditReader(folder.store) as reader:
         inputs = AuditInputs.read(folder.inputs)
         return audit.findings(
             inputs,
-            lambda name: reader.audit_rows(tables[name]).columns if name in stored else no_rows(tables[name]),
+            lambda name: reader.audit_rows(tables[name]).columns,
             tuple(model.id for model in spec.models),
         )
 

@@ -19,7 +19,8 @@ from harness.core.paths import runs_home
 from harness.engine.devices import resolve_device
 from harness.runs.machine import ABSENT, hardware, versions
 from harness.sandbox.backends import BACKENDS, detect_backend
-from harness.sandbox.guarantees import check_guarantees
+from harness.sandbox.control_group import ADVICE
+from harness.sandbox.process import applied_sandbox
 from harness.sandbox.view import model_cache
 
 _NETWORK_FILE_SYSTEMS = frozenset(
@@ -129,21 +130,18 @@ def _directory(name: str, path: Path) -> Finding:
 
 
 def _sandbox() -> list[Finding]:
-    """Return the backend of this machine, and whether each guarantee of the sandbox holds."""
+    """Return the backend of this machine, and what it applies to a process."""
     try:
         backend = detect_backend()
     except HarnessError as error:
         return [Finding("sandbox", "the requested backend does not work", str(error), is_missing=True)]
     stronger = None if backend is BACKENDS[0] else BACKENDS[0].advice
-    found = [Finding("sandbox", f"{backend.name}: {backend.description}", None if backend.is_sandbox else stronger)]
-    for guarantee in check_guarantees():
-        name = f"  {guarantee.name}"
-        if guarantee.mechanism:
-            found.append(Finding(name, f"by {guarantee.mechanism}"))
-        else:
-            advice = (guarantee.advice or stronger) if backend.is_sandbox else None
-            found.append(Finding(name, "not guaranteed here", advice))
-    return found
+    applied = applied_sandbox()
+    lacks_limits = backend.is_sandbox and (applied.memory is None or applied.processes is None)
+    return [
+        Finding("sandbox", f"{backend.name}: {backend.description}", None if backend.is_sandbox else stronger),
+        Finding("in force", applied.summary, ADVICE if lacks_limits else None),
+    ]
 
 
 def _after_logout() -> Finding:

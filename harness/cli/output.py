@@ -11,7 +11,7 @@ from harness.core.text import pluralize as pluralize
 from harness.core.text import sanitize as sanitize
 from harness.core.text import shorten_middle as shorten_middle
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 1
 """Version of the printed JSON (docs/reference/json.md). It grows when a key changes or goes, not when one is added."""
 
 is_quiet = False

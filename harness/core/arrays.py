@@ -96,3 +96,16 @@ def place_among_equals(values: Ints) -> Ints:
     place = np.empty(len(values), np.int64)
     place[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
     return place
+
+
+def mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return hashes of the numbers, each of whose bits depends on all bits of its number.
+
+    The finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+    """
+    mixed = state.copy()
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed

@@ -52,7 +52,6 @@ class Batch:
     prefixes: Tokens
     trials: int
     seed: int
-    stage: str
 
 
 class Context(Protocol):

@@ -66,7 +66,6 @@ class AuditBatch:
 
     items: Ints
     seed: int
-    stage: str
 
     @property
     def rows(self) -> slice:

@@ -163,7 +163,7 @@ class TimeScale(NamedTuple):
     """Converts the spent budget of a run into wall seconds and into standard seconds of any machine.
 
     machine: the machine of the budget, None if the budget is in wall seconds. paces: one per execution, ascending;
-    empty for a run that has not begun, and in records of earlier versions.
+    empty for a run that has not begun.
     """
 
     machine: BudgetMachine | None

@@ -28,15 +28,16 @@ def atomic_file(path: Path, *, is_private: bool = True) -> Iterator[IO[bytes]]:
     A private file can be read by its owner only (mode 0600). Otherwise the umask decides (mode 0666 & ~umask).
     """
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if is_private else 0o666)
     try:
+        # Inside the try: an interrupt may arrive when the file exists and before `open` has returned.
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if is_private else 0o666)
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             new.unlink()
         raise
     sync_folder(path.parent)

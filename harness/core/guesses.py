@@ -16,12 +16,9 @@ from harness.core.errors import HarnessError
 from harness.core.rows import Column, Kind, Rows, Table
 
 
-def _column(name: str, kind: Kind, default: float | None = None) -> dict[str, Column]:
-    """Return the metadata of a field of `Guesses`: the column in which it is stored.
-
-    `default` is a finite number, the value in rows without the column: those of a final order and of earlier runs.
-    """
-    return {"column": Column(name=name, kind=kind, default=default)}
+def _column(name: str, kind: Kind) -> dict[str, Column]:
+    """Return the metadata of a field of `Guesses`: the column in which it is stored."""
+    return {"column": Column(name=name, kind=kind)}
 
 
 @dataclass(frozen=True, init=False)
@@ -33,7 +30,7 @@ class Guesses:
 
     ids: Ints = field(metadata=_column("example", Kind.INTEGER))
     suffixes: Tokens = field(metadata=_column("suffix", Kind.TOKENS))
-    score: Floats = field(repr=False, metadata=_column("score", Kind.REAL, default=0.0))
+    score: Floats = field(repr=False, metadata=_column("score", Kind.REAL))
 
     def __init__(self, ids: ArrayLike, suffixes: ArrayLike, score: ArrayLike) -> None:
         object.__setattr__(self, "ids", _integers("ids", ids, dimensions=1).astype(np.int64))
@@ -47,16 +44,8 @@ class Guesses:
 
     @classmethod
     def from_columns(cls, columns: Rows) -> "Guesses":
-        """Return the guesses in these columns of `GUESSES`; a column with a default may be absent."""
-        rows = len(columns["example"])
-        return cls(
-            **{
-                name: np.full(rows, column.default)
-                if column.default is not None and column.name not in columns
-                else columns[column.name]
-                for name, column in _COLUMNS.items()
-            }
-        )
+        """Return the guesses in these columns of `GUESSES`."""
+        return cls(**{name: columns[column.name] for name, column in _COLUMNS.items()})
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the guesses as columns of `GUESSES`."""
@@ -70,7 +59,7 @@ class Guesses:
         return Guesses(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
 
-_COLUMNS: dict[str, Column] = {one.name: one.metadata["column"] for one in fields(Guesses)}
+_COLUMNS: dict[str, Column] = {column.name: column.metadata["column"] for column in fields(Guesses)}
 GUESSES = Table(name="guess", columns=tuple(_COLUMNS.values()))
 
 

@@ -23,8 +23,7 @@ class JobRequest(BaseModel):
     """One execution of a job.
 
     `finish_at` is the soft deadline in seconds of `harness.core`'s clock. `done` lists the keys of the batches that are
-    not run again. `batch_sizes` maps loops, such as "guess/0", to the measured sizes of their batches. `engine_rows`
-    maps the keys of unfinished batches to the rows at once of their engine calls.
+    not run again. `batch_sizes` maps loops, such as "guess/0", to the measured sizes of their batches.
     `worker` is the number of this worker, from 0, of the run's `workers`. `state_folder` is where the supervisor writes
     what other workers have stored.
     """
@@ -37,7 +36,6 @@ class JobRequest(BaseModel):
     finish_at: float = 0.0
     done: list[str]
     batch_sizes: dict[str, int] = {}
-    engine_rows: dict[str, list[int]]
     worker: int = 0
     workers: int = 1
     state_folder: Path | None = None

@@ -2,7 +2,6 @@
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -14,6 +13,7 @@ from harness.core.calibration import BudgetMachine, machine_named
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.text import shorten
 from harness.core.times import parse_duration
+from harness.core.untrusted_files import first_fault, read_bounded_toml
 
 FILE_FIELDS = (
     "prefix_file",
@@ -23,11 +23,7 @@ FILE_FIELDS = (
     "train_suffix_file",
     "train_preprefix_file",
 )
-_WORDS = {
-    "extra_forbidden": "unknown field",
-    "missing": "is missing",
-    "path_type": "must be a path, as text",
-}
+_WORDS = {"path_type": "must be a path, as text"}
 _FOLD = re.compile(r"(?P<base>.+):fold(?P<fold>\d{1,4})of(?P<folds>\d{1,4})")
 _MAX_ROUND_BYTES = 1 << 20
 
@@ -172,7 +168,7 @@ class Round(BaseModel):
         try:
             fold = Fold(index=index, folds=folds)
         except ValidationError as error:
-            raise HarnessError(_first_fault(error)) from None
+            raise HarnessError(f"{first_fault(error)}.") from None
         return self.model_copy(
             update={
                 "name": f"{self.name}:fold{index}of{folds}",
@@ -214,23 +210,14 @@ def load_round(name: str) -> Round:
     try:
         return Round.model_validate({**fields, "source": path})
     except ValidationError as error:
-        raise HarnessError(f"{path}: {_first_fault(error)}") from None
+        raise HarnessError(f"{path}: {first_fault(error, _WORDS)}.") from None
 
 
 def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     """Return the fields of a round file merged over those of its `base`, with absolute paths."""
     if path in below:
         raise HarnessError(f"{path}: its base refers back to itself.")
-    try:
-        if path.exists() and not path.is_file():
-            raise HarnessError(f"{path}: not a regular file.")
-        if path.stat().st_size > _MAX_ROUND_BYTES:
-            raise HarnessError(f"{path}: larger than {_MAX_ROUND_BYTES:,} bytes, so not a round file.")
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise HarnessError(f"{path}: no such round file.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
+    fields = read_bounded_toml(path, limit=_MAX_ROUND_BYTES)
     for field in FILE_FIELDS:
         if (value := fields.get(field)) and isinstance(value, str):
             fields[field] = _located(value, path.parent)
@@ -261,10 +248,3 @@ def _located(value: str, folder: Path) -> Path:
         return beside.resolve() if beside.exists() or Path(value).is_absolute() else paths.data_home() / value
     except (OSError, ValueError):
         raise HarnessError(f"{shorten(value)}: not a valid path.") from None
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in fault["loc"])
-    words = _WORDS.get(fault["type"], fault["msg"].removeprefix("Value error, "))
-    return f"{where + ': ' if where else ''}{words}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, FiniteFloat, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
@@ -41,13 +41,12 @@ _DIMENSIONS = {Kind.INTEGER: 1, Kind.REAL: 1, Kind.REALS: 2, Kind.TOKENS: 2}
 
 
 class Column(BaseModel):
-    """One column of a table. `default` is the value in stored rows that were written before the column existed."""
+    """One column of a table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     kind: Kind
-    default: FiniteFloat | None = None
 
     @field_validator("name")
     @classmethod

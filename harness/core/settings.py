@@ -1,7 +1,6 @@
 """The user's settings: `$XDG_CONFIG_HOME/harness/config.toml`. An error names the file and the line."""
 
 import re
-import tomllib
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -9,7 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
-from harness.core.text import shorten
+from harness.core.untrusted_files import first_fault, read_bounded_toml
+
+_MAX_BYTES = 1 << 20
 
 
 class Settings(BaseModel):
@@ -38,20 +39,13 @@ def read_settings() -> Settings:
     Raises HarnessError if the file cannot be read or a value is invalid.
     """
     path = settings_file()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not path.exists():
         return Settings()
-    except (OSError, UnicodeDecodeError) as error:
-        raise HarnessError(f"cannot read {path}: {shorten(str(error), 120)}.") from None
     try:
-        return Settings.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise HarnessError(f"{path}: {shorten(str(error), 120)}.") from None
+        return Settings.model_validate(read_bounded_toml(path, limit=_MAX_BYTES))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0])
-        raise HarnessError(f"{path}, line {_line_of(field, text)}: {shorten(field)}: {first['msg']}.") from None
+        field, _, reason = first_fault(error).rpartition(": ")
+        raise setting_error(field, reason) from None
 
 
 def default_round() -> str:
@@ -72,5 +66,5 @@ def setting_error(field: str, reason: str) -> HarnessError:
 
 
 def _line_of(field: str, text: str) -> int:
-    match = re.search(rf"^\s*\[*\s*[\"']?{re.escape(field)}[\"']?\s*[=.\]]", text, re.MULTILINE)
+    match = re.search(rf"^\s*\[*\s*[\"']?{re.escape(field.partition('.')[0])}[\"']?\s*[=.\]]", text, re.MULTILINE)
     return 1 if match is None else text.count("\n", 0, match.end()) + 1

@@ -100,8 +100,7 @@ class JobSpec(Record, ABC):
     `shares_device` is true if the run starts without waiting for the lock of its device. `devices` has the device
     of each worker of a run with several; it is empty for a run with one worker, which uses the devices of its
     targets. `batch_sizes` are measured sizes of batches of another run, which this one takes over: those of a bundle's
-    run, by loop. `calibrations` has the measured speed of each distinct device; it is empty if one is not calibrated,
-    and in records of earlier versions.
+    run, by loop. `calibrations` has the measured speed of each distinct device; it is empty if one is not calibrated.
     """
 
     id: str

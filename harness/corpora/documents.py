@@ -129,7 +129,7 @@ def require_fields(field: str | None, paths: Iterable[Path | None]) -> None:
     if field is None:
         return
     for path in paths:
-        if path is not None and path.is_dir() and (is_arrow_set(path) or any(map(_has_fields, files_in(path)))):
+        if path is not None and path.is_dir() and (is_arrow_set(path) or any(map(_has_fields, visible_files(path)))):
             return
         if path is not None and not path.is_dir() and (_has_fields(path) or not path.exists()):
             return
@@ -145,7 +145,7 @@ def _text_files(path: Path, notes: Notes) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    for file in files_in(path):
+    for file in visible_files(path):
         if file.parent == path and file.name.partition(".")[0].casefold() in _ABOUT:
             notes.add("files about the corpus", f"Left out {sanitize(file.name)}: it describes the corpus.")
         else:
@@ -163,7 +163,7 @@ def records_in(
         yield Record(record.line, texts)
 
 
-def files_in(folder: Path) -> Iterator[Path]:
+def visible_files(folder: Path) -> Iterator[Path]:
     """Yield the regular files below `folder` that are not hidden, without following links to directories.
 
     Raises HarnessError if a directory cannot be listed, or if a link leaves `folder`.

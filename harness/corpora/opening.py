@@ -11,7 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import remove_tree, try_lock, write_atomically
 from harness.core.text import sanitize
 from harness.core.tokenizers import load_tokenizer
-from harness.corpora.documents import documents_in, files_in
+from harness.corpora.documents import documents_in, visible_files
 from harness.corpora.text_files import Notes
 from harness.corpora.token_files import pieces_of_tokens, token_files_among
 from harness.corpora.token_stream import Piece, StreamState, TokenStream, build_stream, pieces_of_documents
@@ -142,7 +142,7 @@ def remove_work(folder: Path) -> None:
 def _files(path: Path) -> list[Path]:
     """Return the files of a corpus."""
     if path.is_dir():
-        return list(files_in(path))
+        return list(visible_files(path))
     if not path.is_file():
         raise HarnessError(f"{'not a file or directory' if path.exists() else 'no such file or directory'}: {path}.")
     return [path]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.core.arrays import Bools, Ints, Tokens
+from harness.core.arrays import Bools, Ints, Tokens, mix_bits
 from harness.core.windows import Hashes, window_hashes
 from harness.corpora.token_stream import TokenStream, blocks
 
@@ -107,13 +107,8 @@ def _occurrences(
 
 
 def _scrambled(hashes: Hashes, seed: int) -> Hashes:
-    """Return hashes whose order depends on the seed and no longer on the tokens (the finalizer of SplitMix64)."""
-    keys = hashes + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _LARGEST)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        keys ^= keys >> np.uint64(shift)
-        keys *= np.uint64(factor)
-    keys ^= keys >> np.uint64(31)
-    return keys
+    """Return hashes whose order depends on the seed and no longer on the tokens."""
+    return mix_bits(hashes + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _LARGEST))
 
 
 def _compare_neighbors(

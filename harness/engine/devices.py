@@ -5,6 +5,8 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
+from harness.core.gpus import query_gpus
+
 _CUDA_VERSION = re.compile(r"^cuda\b[^=]*=\s*['\"]", re.MULTILINE)
 """The line of torch's version.py that names the CUDA version. A CPU build has `None` there."""
 
@@ -37,13 +39,4 @@ def _visible_gpus() -> int:
     # An empty list, or one that begins with -1, hides all GPUs.
     if visible is not None and visible.split(",")[0].strip() in ("", "-1"):
         return 0
-    import pynvml  # here, so that the engine imports without it
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return 0
-    try:
-        return int(pynvml.nvmlDeviceGetCount())
-    finally:
-        pynvml.nvmlShutdown()
+    return len(query_gpus(lambda _, gpu: gpu))

@@ -15,7 +15,7 @@ from harness.core.view import PrefixView
 from harness.engine.branches import Logits
 from harness.engine.model_runner import ModelRunner
 from harness.engine.results import Scores
-from harness.engine.shaping import logsumexp_and_mean, most_likely, row_blocks
+from harness.engine.shaping import most_likely, row_blocks
 from harness.engine.tree import OnStep, ignore_step, prefix_groups, split_range
 
 Measure = Callable[[Logits, Tensor, Tensor], Tensor]
@@ -39,13 +39,13 @@ def score_suffixes(
     on_step: OnStep = ignore_step,
 ) -> Scores:
     """Return the scores of suffixes [rows, length] after prefixes [rows, prefix length], at least one row of each."""
-    # [4, rows, length + 1]: the first position predicts the last prefix token.
-    token_logprobs, margin, rank, entropy = measure_suffixes(
+    # [3, rows, length + 1]: the first position predicts the last prefix token.
+    token_logprobs, margin, rank = measure_suffixes(
         runner,
         prefixes,
         suffixes,
         lambda logits, targets, before: _block_scores(logits, targets),
-        figures=4,
+        figures=3,
         view=view,
         rows_at_once=rows_at_once,
         on_step=on_step,
@@ -54,7 +54,6 @@ def score_suffixes(
         token_logprobs=token_logprobs[:, 1:],
         margin=margin[:, 1:],
         rank=rank[:, 1:].astype(np.int64),
-        entropy=entropy[:, 1:],
         last_prefix_logprob=token_logprobs[:, 0],
     )
 
@@ -169,16 +168,19 @@ def _apply_measure(runner: ModelRunner, states: Tensor, tokens: Tensor, measure:
 
 
 def _block_scores(logits: Logits, targets: Tensor) -> Tensor:
-    """Return log-probability, margin, rank and entropy of targets [n] under the logits of n positions, [4, n]."""
+    """Return log-probability, margin and rank of targets [n] under the logits of n positions, [3, n].
+
+    The log-probability is NaN if a logit is NaN or infinite.
+    """
     scores = logits.scores  # [n, vocabulary]
     of_target = scores.gather(1, targets.unsqueeze(1))  # [n, 1]
     best, _ = most_likely(scores, 2)  # [n, 2]
-    total, mean = logsumexp_and_mean(scores)
     rank = _count(torch.gt, scores, of_target)
     if bool((_count(torch.eq, scores, of_target) > 1).any()):
         ids = torch.arange(scores.shape[1], device=scores.device)
         rank += ((scores == of_target) & (ids < targets.unsqueeze(1))).sum(1)
-    return torch.stack([of_target.squeeze(1) - total, best[:, 0] - best[:, 1], rank, total - mean])
+    logprob = of_target.squeeze(1) - logits.total
+    return torch.stack([logprob.masked_fill(logits.total.isinf(), torch.nan), best[:, 0] - best[:, 1], rank])
 
 
 def _count(compare: Callable[..., Tensor], scores: Tensor, of_target: Tensor) -> Tensor:

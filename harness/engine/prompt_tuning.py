@@ -160,6 +160,12 @@ def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: To
     The result is float32 [rows, length], with a gradient for the prompt. Raises HarnessError if the context is too
     short.
     """
+    has_bos = target.runner.has_bos(prefixes).any(axis=1)
+    if has_bos.any() and not has_bos.all():
+        # Rows that begin with the bos token themselves have it once, so they are shorter than the others.
+        groups = [np.flatnonzero(has_bos), np.flatnonzero(~has_bos)]
+        losses = torch.cat([suffix_losses(target, prompt, prefixes[rows], suffixes[rows]) for rows in groups])
+        return losses[torch.as_tensor(np.argsort(np.concatenate(groups)), device=losses.device)]
     length = suffixes.shape[1]
     target.require(prefix_length=prefixes.shape[1], suffix_length=length, further=len(prompt))
     whole = np.concatenate([prefixes, suffixes], axis=1).astype(np.int64)

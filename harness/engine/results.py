@@ -34,9 +34,7 @@ class Samples:
 class SearchResult:
     """Likely distinct suffixes, ordered by prefix and then by descending probability under the policy.
 
-    row, suffixes, token_logprobs, policy_logprob and last_prefix_logprob are defined as in `Samples`. certificate:
-    [prefixes] float64, the largest log-probability of a partial suffix that the search dropped, -inf if it dropped
-    none. Every suffix that is missing here is at most that likely under the policy.
+    All fields are defined as in `Samples`.
     """
 
     row: Ints
@@ -44,7 +42,6 @@ class SearchResult:
     token_logprobs: Floats
     policy_logprob: Floats
     last_prefix_logprob: Floats
-    certificate: Floats
 
     def __len__(self) -> int:
         return len(self.row)
@@ -56,14 +53,12 @@ class Scores:
 
     token_logprobs: [rows, length] float64, in nats. margin: [rows, length] float64, the log-probability of the most
     likely token minus that of the second. rank: [rows, length] int64, the number of tokens that are more likely (0 is
-    the most likely token; ties are broken by id). entropy: [rows, length] float64, of the next-token distribution in
-    nats. last_prefix_logprob: [rows] float64, as in `Samples`.
+    the most likely token; ties are broken by id). last_prefix_logprob: [rows] float64, as in `Samples`.
     """
 
     token_logprobs: Floats
     margin: Floats
     rank: Ints
-    entropy: Floats
     last_prefix_logprob: Floats
 
     def __len__(self) -> int:
@@ -105,7 +100,6 @@ def search_result_from_paths(paths: Paths, distinct_of_prefix: Ints, vocabulary:
         token_logprobs=paths.token_logprobs[path],
         policy_logprob=paths.policy_logprob[path],
         last_prefix_logprob=paths.last_prefix_logprob[distinct_of_prefix],
-        certificate=paths.dropped[distinct_of_prefix],
     )
 
 

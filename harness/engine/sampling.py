@@ -142,8 +142,7 @@ class _Sampling:
             if step + 1 < length:
                 states = predictor.advance(branches, token[draw], placement)
         count = torch.zeros_like(tree.owner).scatter_add_(0, branch_of, torch.ones_like(branch_of)).cpu().numpy()
-        dropped = np.full(admitted, -np.inf)
-        return tree.paths(first_prefix, count, last_prefix_logprob[:admitted], dropped, evaluations), most_rows
+        return tree.paths(first_prefix, count, last_prefix_logprob[:admitted], evaluations), most_rows
 
     def _admitted(self, placement: Placement, prefixes: int) -> int:
         """Return how many of the prefixes, at least one, have children that leave some room for the next steps."""

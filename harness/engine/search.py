@@ -1,8 +1,7 @@
-"""Beam search for likely suffixes, with a certificate.
+"""Beam search for likely suffixes.
 
-The `width` likeliest partial suffixes of each prefix are extended at each step. No suffix that extends a dropped
-partial suffix can be likelier than that partial suffix, so the likeliest dropped one certifies the result. With a least
-probability and no width, the result is every suffix of at least that probability; there are at most 1/least of them.
+The `width` likeliest partial suffixes of each prefix are extended at each step. With a least probability and no width,
+the result is every suffix of at least that probability; there are at most 1/least of them.
 """
 
 from dataclasses import dataclass
@@ -88,13 +87,11 @@ class _Search:
         )
         tree = Tree(len(prefixes), self.length, device)
         owner = rank = np.arange(len(prefixes))
-        dropped = np.full(len(prefixes), -np.inf)
         evaluations = 0
         for step in range(self.length):
             evaluations += len(states)
             children = self._children(states, tree, tree.seen(self.policy, tokens))
-            followed, best_dropped = self._select(children, owner, rank, len(prefixes))
-            dropped = np.fmax(dropped, best_dropped)
+            followed = self._select(children, owner, rank, len(prefixes))
             if len(followed.parents) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
                 return self.paths(prefixes[:half], first_prefix) + self.paths(prefixes[half:], first_prefix + half)
@@ -112,7 +109,7 @@ class _Search:
                     break
                 states = self.predictor.advance(branches, to_device(self.predictor, followed.tokens), placement)
         count = np.ones(len(owner), np.int64)
-        return [tree.paths(first_prefix, count, last_prefix_logprob, dropped, evaluations)]
+        return [tree.paths(first_prefix, count, last_prefix_logprob, evaluations)]
 
     def _children(self, states: Tensor, tree: Tree, seen: Tensor | None) -> "_Children":
         """Return the candidates for the next step: enough of the likeliest tokens that no better one is missing."""
@@ -120,7 +117,7 @@ class _Search:
         for logits in self.predictor.logit_blocks(states):
             rows = logits.rows
             so_far = tree.policy_logprob[rows].unsqueeze(1)
-            count = self.bounds.width + 1 if self.bounds.width is not None else _FIRST_CHILDREN
+            count = self.bounds.width or _FIRST_CHILDREN
             while True:
                 seen_here = None if seen is None else seen[rows]
                 support = top_tokens(logits.scores, self.policy, count, seen_here, logits.total)
@@ -141,11 +138,10 @@ class _Search:
             raise non_finite_error("the target returned NaN", self.predictor.dtype)
         return _Children(parent.cpu().numpy(), token.cpu().numpy(), to_host(token_logprob), likelihood)
 
-    def _select(self, children: "_Children", owner: Ints, rank: Ints, prefixes: int) -> tuple["_Children", Floats]:
-        """Return the children that are kept, by prefix and likelihood, and the best dropped log-probability.
+    def _select(self, children: "_Children", owner: Ints, rank: Ints, prefixes: int) -> "_Children":
+        """Return the children that are kept, by prefix and likelihood.
 
-        owner, rank: [branches], the prefix of each branch and its place in the order of the previous step. The second
-        result is [prefixes].
+        owner, rank: [branches], the prefix of each branch and its place in the order of the previous step.
         """
         order = np.lexsort((children.tokens, rank[children.parents], -children.policy_logprob, owner[children.parents]))
         children = children.part(order)
@@ -154,9 +150,7 @@ class _Search:
         is_kept = children.policy_logprob >= self.bounds.least
         if self.bounds.width is not None:
             is_kept &= np.arange(len(prefix_of_child)) - starts[prefix_of_child] < self.bounds.width
-        best_dropped = np.full(prefixes, -np.inf)
-        np.fmax.at(best_dropped, prefix_of_child[~is_kept], children.policy_logprob[~is_kept])
-        return children.part(np.flatnonzero(is_kept)), best_dropped
+        return children.part(np.flatnonzero(is_kept))
 
 
 @dataclass(frozen=True)

@@ -204,23 +204,6 @@ def logsumexp(scores: Tensor) -> Tensor:
     return torch.cat([torch.logsumexp(part, dim=1) for part in row_blocks(scores)])
 
 
-def logsumexp_and_mean(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log sum exp of each row of [rows, columns], and its mean score under its softmax, both [rows]."""
-    totals, means = [], []
-    is_safe = scores.device.type == "cpu" and _is_safe(scores)
-    for part in row_blocks(scores):
-        shift = part.new_zeros(1) if is_safe else part.amax(dim=1)
-        masses = part.exp() if is_safe else (part - shift.unsqueeze(1)).exp_()
-        mass = masses.sum(dim=1)
-        mean = torch.linalg.vecdot(masses, part)
-        if bool(mean.isnan().any()):
-            # The score of an impossible token is -inf and contributes nothing, but 0 * inf is NaN.
-            mean = torch.linalg.vecdot(masses, part.nan_to_num(nan=torch.nan))
-        totals.append(mass.log() + shift)
-        means.append(mean / mass)
-    return torch.cat(totals), torch.cat(means)
-
-
 def _is_safe(scores: Tensor) -> bool:
     """Return True if the sum of exponentials of each row is neither infinite nor 0 in float32.
 

@@ -42,15 +42,11 @@ _UNMODIFIED = Policy()
 _WHOLE_PREFIX = PrefixView()
 
 
-class CallRecord(Protocol):
-    """A log of the rows at once of each engine call, so that a batch that runs again repeats them."""
+class CallProgress(Protocol):
+    """Receives the progress of engine calls."""
 
-    def rows_for_next_call(self) -> int | None:
-        """Return the recorded rows of the call that begins now, or None if it was not recorded."""
-        ...
-
-    def record_call(self, rows_at_once: int) -> None:
-        """Record that a call has ended with this many rows at once."""
+    def record_call(self) -> None:
+        """Record that a call has ended."""
         ...
 
     def record_step(self, share: float, step: str) -> None:
@@ -67,9 +63,8 @@ class Target:
     prefix that does not begin with it, None for none. context_length: the number of tokens that it can attend to, None
     if unbounded. tokenizer_file: its tokenizer.json, None if there is none. suffix_length: the default length of
     generated suffixes. rows_at_once: the number of sequences that go through the model together; when memory runs out
-    it is halved for all later calls. calls: the log of each call's `rows_at_once`, None without a log; a batch that
-    runs again with the same values repeats its results to the last bit. evaluations: the number of next-token
-    distributions that `sample` and `search` have computed.
+    it is halved for all later calls. progress: receives the progress of its calls, None if nothing does. evaluations:
+    the number of next-token distributions that `sample` and `search` have computed.
     """
 
     def __init__(
@@ -117,7 +112,7 @@ class Target:
         self._room = Room(
             rows_at_once or default_rows_at_once(config, positions=positions, itemsize=stored.itemsize, shares=shares)
         )
-        self.calls: CallRecord | None = None
+        self.progress: CallProgress | None = None
         self.evaluations = 0
 
     @property
@@ -303,7 +298,7 @@ class Target:
         return found.astype(token_dtype(self.vocabulary))
 
     def score(self, prefixes: Tokens, suffixes: Tokens, view: PrefixView = _WHOLE_PREFIX) -> Scores:
-        """Return log-probabilities, margins, ranks and entropies of suffixes after prefixes.
+        """Return log-probabilities, margins and ranks of suffixes after prefixes.
 
         prefixes: [rows, any]. suffixes: [rows, length]. view: how the prefixes are shown. Raises HarnessError as
         `sample` does.
@@ -311,14 +306,14 @@ class Target:
         self.check_pairs(prefixes, suffixes, further=view.further)
         if len(prefixes) == 0:
             nothing = np.empty((0, suffixes.shape[1]))
-            return Scores(nothing, nothing, nothing.astype(np.int64), nothing, np.empty(0))
+            return Scores(nothing, nothing, nothing.astype(np.int64), np.empty(0))
         result = self.run_within_memory(
             lambda rows_at_once: score_suffixes(
                 self.runner, prefixes, suffixes, view, rows_at_once=rows_at_once, on_step=self.report_step
             )
         )
-        # The log-probability of an impossible token is -inf. The entropy of a damaged distribution is NaN.
-        if np.isnan(result.token_logprobs).any() or np.isnan(result.entropy).any():
+        # The log-probability of an impossible token is -inf.
+        if np.isnan(result.token_logprobs).any():
             raise non_finite_error("the target returned NaN", self.dtype)
         return result
 
@@ -331,20 +326,18 @@ class Target:
         self.require(prefix_length=prefixes.shape[1], suffix_length=suffixes.shape[1], further=further)
 
     def report_step(self, share: float, step: str) -> None:
-        """Record the progress of the current call, if calls are recorded."""
-        if self.calls is not None:
-            self.calls.record_step(share, step)
+        """Record the progress of the current call, if `progress` is set."""
+        if self.progress is not None:
+            self.progress.record_step(share, step)
 
     def run_within_memory(
         self, call: Callable[[int], Result], *, minimum: int = 1, purpose: str = "one sequence at a time"
     ) -> Result:
         """Return `call(rows_at_once)`, repeated with half as many rows each time memory runs out.
 
-        `calls` records these rows. An audit that measures the model in its own way uses this method, too. minimum: the
-        rows below which halving saves nothing. purpose: the name of that many rows in an error.
+        An audit that measures the model in its own way uses this method, too. minimum: the rows below which halving
+        saves nothing. purpose: the name of that many rows in an error.
         """
-        if self.calls is not None and (recorded := self.calls.rows_for_next_call()) is not None:
-            self._room.rows = recorded
         dtype = str(self.dtype).removeprefix("torch.")
         problem = f"no room for {purpose}. Free memory or use a smaller --dtype than {dtype}."
         with torch.inference_mode():
@@ -353,8 +346,8 @@ class Target:
             )
         if rows != self.rows_at_once:
             self.rows_at_once = rows
-        if self.calls is not None:
-            self.calls.record_call(self._room.rows)
+        if self.progress is not None:
+            self.progress.record_call()
         return result
 
     def _require_views(self, prefix_length: int, suffix_length: int) -> None:

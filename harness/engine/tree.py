@@ -1,8 +1,7 @@
 """The common parts of sampling and search: a tree of suffixes, its random numbers, its rows and its result.
 
 Random numbers are stateless: each one is a pure function of (seed, prefix, draw, position). So a draw does not depend
-on its batch, on earlier draws or on the device. The mixing function is the finaliser of SplitMix64 (Steele, Lea and
-Flood, "Fast splittable pseudorandom number generators", 2014).
+on its batch, on earlier draws or on the device.
 """
 
 from collections.abc import Callable
@@ -15,15 +14,13 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Floats, Ints, Tokens, mix_bits
 from harness.core.policy import Policy
 from harness.engine.branches import Branches, Placement, Predictor
 
 _PREFIX_POSITIONS = {"cpu": 1 << 13, "cuda": 1 << 17}
 """Positions of prefixes that go through the model at once."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 _MASK = (1 << 64) - 1
 _BY_ROW = ("prefix", "suffixes", "count", "token_logprobs", "policy_logprob")
 
@@ -34,8 +31,7 @@ class Paths:
 
     prefix: [rows] int64. suffixes: [rows, length] int64. count: [rows] int64, the number of draws that took each.
     token_logprobs: [rows, length] float64. policy_logprob: [rows] float64. last_prefix_logprob: [prefixes] float64.
-    dropped: [prefixes] float64, the largest policy log-probability of a dropped partial suffix. evaluations: the number
-    of next-token distributions that the model computed.
+    evaluations: the number of next-token distributions that the model computed.
     """
 
     prefix: Ints
@@ -44,7 +40,6 @@ class Paths:
     token_logprobs: Floats
     policy_logprob: Floats
     last_prefix_logprob: Floats
-    dropped: Floats
     evaluations: int
 
     @classmethod
@@ -58,7 +53,6 @@ class Paths:
             token_logprobs=np.empty((0, length)),
             policy_logprob=no_numbers,
             last_prefix_logprob=no_numbers,
-            dropped=no_numbers,
             evaluations=0,
         )
 
@@ -69,7 +63,6 @@ def concatenate_paths(groups: list[list[Paths]]) -> Paths:
     return Paths(
         **{name: np.concatenate([getattr(paths, name) for paths in parts]) for name in _BY_ROW},
         last_prefix_logprob=np.concatenate([turns[0].last_prefix_logprob for turns in groups]),
-        dropped=np.concatenate([turns[0].dropped for turns in groups]),
         evaluations=sum(paths.evaluations for paths in parts),
     )
 
@@ -113,9 +106,7 @@ class Tree:
         """
         return None if policy.repetition_penalty == 1 else torch.cat([tokens[self.owner], self.suffixes()[0]], dim=1)
 
-    def paths(
-        self, first_prefix: int, count: Ints, last_prefix_logprob: Floats, dropped: Floats, evaluations: int
-    ) -> "Paths":
+    def paths(self, first_prefix: int, count: Ints, last_prefix_logprob: Floats, evaluations: int) -> "Paths":
         """Return the complete branches as paths of prefixes that are numbered from `first_prefix` on."""
         # A search may end early with no branch at all.
         missing = (0, self._length - len(self._steps))
@@ -127,7 +118,6 @@ class Tree:
             token_logprobs=to_host(token_logprobs),
             policy_logprob=to_host(self.policy_logprob),
             last_prefix_logprob=last_prefix_logprob,
-            dropped=dropped,
             evaluations=evaluations,
         )
 
@@ -243,7 +233,4 @@ def prefix_keys(prefixes: Tokens) -> NDArray[np.uint64]:
 
 
 def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    state = state + _GOLDEN
-    state = (state ^ (state >> np.uint64(30))) * _FIRST
-    state = (state ^ (state >> np.uint64(27))) * _SECOND
-    return state ^ (state >> np.uint64(31))
+    return mix_bits(state + _GOLDEN)

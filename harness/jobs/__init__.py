@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.spec import JobSpec
+from harness.core.untrusted_files import first_fault
 
 KINDS = ("attack", "audit")
 
@@ -46,7 +47,5 @@ def read_spec(path: Path) -> JobSpec:
     except HarnessError as error:
         raise HarnessError(f"{path}: {error}") from None
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = "".join(f"{part}: " for part in fault["loc"])
-        raise HarnessError(f"{path}: not the spec of a run ({where}{fault['msg']}).") from None
+        raise HarnessError(f"{path}: not the spec of a run ({first_fault(error)}).") from None
     return spec

@@ -14,7 +14,6 @@ from harness.core.text import shorten
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-NETWORKS = ("none", "endpoint")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Declaration:
     guesses_per_example: int = 1
     requires: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    network: str = "none"
 
 
 def _is_tuple_of_text(value: object) -> bool:
@@ -52,7 +50,6 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a tuple of distribution names, such as ('scikit-learn',)",
     ),
     "models": (lambda value: _is_tuple_of_text(value) and all(map(str.strip, value)), "a tuple of model names"),
-    "network": (lambda value: value in NETWORKS, " or ".join(map(repr, NETWORKS))),
 }
 """Checks of the attributes' values, and what each expects."""
 

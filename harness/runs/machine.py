@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 
 from harness import __version__
+from harness.core.gpus import query_gpus
 
 ABSENT = "absent"
 _DISTRIBUTIONS = ("torch", "transformers", "numpy", "tokenizers", "safetensors", "pydantic")
@@ -34,21 +35,14 @@ def hardware() -> dict[str, Any]:
         "processor": processor(),
         "cores": usable_cores(),
         "memory": psutil.virtual_memory().total,
-        "gpus": _gpus(),
+        "gpus": query_gpus(lambda nvml, gpu: str(nvml.nvmlDeviceGetName(gpu))),
     }
 
 
 def device_loads() -> dict[str, float]:
     """Return how busy each device is, in percent: the GPUs that NVML knows, otherwise the processor."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        loads = {f"cuda:{index}": pynvml.nvmlDeviceGetUtilizationRates(one).gpu for index, one in enumerate(handles)}
-    except pynvml.NVMLError:
-        loads = {}
-    return loads or {"cpu": psutil.cpu_percent()}
+    loads = query_gpus(lambda nvml, gpu: float(nvml.nvmlDeviceGetUtilizationRates(gpu).gpu))
+    return {f"cuda:{index}": load for index, load in enumerate(loads)} or {"cpu": psutil.cpu_percent()}
 
 
 def usable_cores() -> int:
@@ -63,14 +57,3 @@ def processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
-
-
-def _gpus() -> list[str]:
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
-    except pynvml.NVMLError:
-        return []

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
-from harness.core.rows import Table
 from harness.runs.errors import as_harness_error
 from harness.runs.store import SCHEMA_VERSION
-from harness.runs.stored_tables import plan_select_list, select_list
 
 _TIMEOUT_SECONDS = 2.0
 """The longest wait of a reader for a lock. In WAL mode a lock is held only while a store is opened or closed."""
@@ -113,11 +111,6 @@ class RunReader:
         with as_harness_error(self.path):
             return self._db.execute(statement, values).fetchall()
 
-    def select_list(self, name: str, table: Table) -> str:
-        """Return the SQL that selects the columns of `table` from the stored table `name`."""
-        with as_harness_error(self.path):
-            return select_list(self._db, name, table)
-
     def _detail(self, text: str) -> dict[str, Any]:
         try:
             detail = json.loads(text)
@@ -207,7 +200,7 @@ class RunReader:
                 stage = str(key).rsplit("/", 2)[0]
                 done.setdefault(stage, []).append((float(weight), float(begun), float(ended), bool(is_done)))
             stages = []
-            plan = self.query(f"SELECT {plan_select_list(self._db)} FROM plan ORDER BY seq")  # noqa: S608
+            plan = self.query("SELECT stage, weight, draw_weight, is_announced FROM plan ORDER BY seq")
             for stage, announced, draw_weight, is_announced in plan:
                 parts = done.get(stage, [])
                 stages.append(
@@ -233,21 +226,6 @@ class RunReader:
         events = self.events_named("worker_batch_size")
         with as_harness_error(self.path):
             return {str(event["loop"]): int(event["size"]) for event in events}
-
-    def engine_calls(self) -> dict[str, list[int]]:
-        """Return the rows at once of each engine call in the last attempt at each batch, by the batch's key."""
-        calls: dict[str, list[int]] = {}
-        query = f"SELECT key, rows FROM engine JOIN batch USING (batch) {LAST_ATTEMPTS} ORDER BY call"  # noqa: S608
-        for key, rows in self.query(query):
-            calls.setdefault(key, []).append(rows)
-        return calls
-
-    def latest_rows(self, *, is_reference: bool = False) -> int | None:
-        """Return the rows at once of the last engine call of the target or the reference, or None without one."""
-        found = self.query(
-            "SELECT rows FROM engine WHERE is_reference = ? ORDER BY seq DESC LIMIT 1", int(is_reference)
-        )
-        return int(found[0][0]) if found else None
 
     def kept(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that the attack keeps, by name."""

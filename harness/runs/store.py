@@ -20,19 +20,15 @@ from harness.core.files import sync_folder
 from harness.core.rows import Kind, Table
 from harness.runs.disk import DiskFull, is_full
 from harness.runs.stored_tables import (
-    ENGINE_COLUMNS,
-    PLAN_COLUMNS,
     cells_in,
     cells_of,
     create_statement,
     insert_statement,
-    migration_statements,
-    shared_table_migrations,
 )
 
 SCHEMA_VERSION = 1
 """PRAGMA user_version of run.db. A reader refuses a higher one."""
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (batch INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS attempt (
   seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
@@ -42,13 +38,11 @@ CREATE TABLE IF NOT EXISTS done (
   seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS final (
   seq INTEGER PRIMARY KEY, generation INTEGER NOT NULL, example INTEGER NOT NULL, suffix BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS engine (
-  seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL,
-  call INTEGER NOT NULL, rows INTEGER NOT NULL, {", ".join(ENGINE_COLUMNS.values())});
 CREATE TABLE IF NOT EXISTS kept (
   seq INTEGER PRIMARY KEY, name TEXT NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS plan (
-  seq INTEGER PRIMARY KEY, stage TEXT NOT NULL UNIQUE, weight REAL NOT NULL, {", ".join(PLAN_COLUMNS.values())});
+  seq INTEGER PRIMARY KEY, stage TEXT NOT NULL UNIQUE, weight REAL NOT NULL, draw_weight REAL NOT NULL,
+  is_announced INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS point (
   seq INTEGER PRIMARY KEY, at REAL NOT NULL, spent REAL NOT NULL, guesses INTEGER NOT NULL,
   rows INTEGER NOT NULL, solved INTEGER, wrong INTEGER, recall REAL);
@@ -81,11 +75,6 @@ class RunStore:
             self._db.execute("PRAGMA journal_mode=MEMORY")
             self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
-        for statement in shared_table_migrations(self._db):
-            self._db.execute(statement)
-        for name, table in tables.items():
-            for statement in migration_statements(self._db, name, table):
-                self._db.execute(statement)
         self._attempts: dict[int, int] = dict(
             self._db.execute("SELECT batch, MAX(attempt) FROM attempt GROUP BY batch").fetchall()
         )
@@ -203,16 +192,6 @@ class RunStore:
             *((generation, *row) for row in zip(ids.tolist(), cells_in(Kind.TOKENS, suffixes), strict=True)),
         )
         self.add_event("final_order", generation=generation, rows=len(ids))
-
-    def add_engine_call(self, batch: int, attempt: int, call: int, rows: int, *, is_reference: bool = False) -> None:
-        """Add how many rows went through the model at once in one engine call of a batch.
-
-        `is_reference` is true for a call of the reference model.
-        """
-        self._add(
-            "INSERT INTO engine (batch, attempt, call, rows, is_reference) VALUES (?, ?, ?, ?, ?)",
-            (batch, attempt, call, rows, int(is_reference)),
-        )
 
     def add_kept(self, name: str, array: NDArray[Any]) -> None:
         """Store an intermediate result; it replaces the one of the same name."""

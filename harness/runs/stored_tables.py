@@ -4,14 +4,13 @@ Vectors and token ids are stored as the little-endian bytes of their numbers, Na
 no NaN.
 """
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from harness.core.rows import Column, Kind, Table
+from harness.core.rows import Kind, Table
 
 _SQL_TYPES = {
     Kind.INTEGER: "INTEGER",
@@ -21,64 +20,25 @@ _SQL_TYPES = {
     Kind.TEXT: "TEXT",
 }
 
-PLAN_COLUMNS = {
-    "draw_weight": "draw_weight REAL NOT NULL DEFAULT 1",
-    "is_announced": "is_announced INTEGER NOT NULL DEFAULT 0",
-}
-"""The columns of the table `plan` that the stores of earlier versions lack."""
-ENGINE_COLUMNS = {"is_reference": "is_reference INTEGER NOT NULL DEFAULT 0"}
-"""The columns of the table `engine` that the stores of earlier versions lack."""
-
 
 def create_statement(name: str, table: Table) -> str:
     """Return the SQL statement that creates `table` under the stored name `name`."""
-    columns = ", ".join(map(_definition, table.columns))
+    columns = ", ".join(f'"{column.name}" {_SQL_TYPES[column.kind]} NOT NULL' for column in table.columns)
     return (
         f"CREATE TABLE IF NOT EXISTS {name} (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, "
         f"attempt INTEGER NOT NULL, at REAL NOT NULL, {columns});"
     )
 
 
-def migration_statements(db: sqlite3.Connection, name: str, table: Table) -> list[str]:
-    """Return the SQL statements that add the missing columns of `table` to the stored table `name`."""
-    stored = _stored_columns(db, name)
-    return [
-        f"ALTER TABLE {name} ADD COLUMN {_definition(column)}"
-        for column in table.columns
-        if column.name not in stored and column.default is not None
-    ]
-
-
-def shared_table_migrations(db: sqlite3.Connection) -> list[str]:
-    """Return the SQL statements that add the missing columns of the tables `plan` and `engine`."""
-    return [
-        f"ALTER TABLE {table} ADD COLUMN {definition}"
-        for table, columns in (("plan", PLAN_COLUMNS), ("engine", ENGINE_COLUMNS))
-        for name, definition in columns.items()
-        if name not in _stored_columns(db, table)
-    ]
-
-
-def plan_select_list(db: sqlite3.Connection) -> str:
-    """Return what a SELECT takes from the table `plan`: stage, weight, and the columns that may be missing."""
-    has_all = set(PLAN_COLUMNS) <= _stored_columns(db, "plan")
-    return f"stage, weight, {', '.join(PLAN_COLUMNS) if has_all else '1, 0'}"
-
-
-def select_list(db: sqlite3.Connection, name: str, table: Table) -> str:
-    """Return what a SELECT takes from the stored table `name`: its columns, and defaults where a column is missing."""
-    stored = _stored_columns(db, name)
-    return ", ".join(
-        f'"{column.name}"' if column.name in stored or column.default is None else repr(column.default)
-        for column in table.columns
-    )
+def select_list(table: Table) -> str:
+    """Return the SQL that selects the columns of `table`."""
+    return ", ".join(f'"{column.name}"' for column in table.columns)
 
 
 def insert_statement(name: str, table: Table) -> str:
     """Return the SQL statement that adds one row: batch, attempt, at, and the cells of the table."""
-    columns = ", ".join(f'"{column.name}"' for column in table.columns)
     return (
-        f"INSERT INTO {name} (batch, attempt, at, {columns}) "  # noqa: S608
+        f"INSERT INTO {name} (batch, attempt, at, {select_list(table)}) "  # noqa: S608
         f"VALUES (?, ?, ?{', ?' * len(table.columns)})"
     )
 
@@ -116,15 +76,6 @@ def column_from(kind: Kind, cells: Sequence[Any], *, tokens: DTypeLike = "<u2", 
             return np.array([float(cell) for cell in cells], np.float64)
         case Kind.INTEGER:
             return np.array([int(cell) for cell in cells], np.int64)
-
-
-def _definition(column: Column) -> str:
-    default = "" if column.default is None else f" DEFAULT {column.default!r}"
-    return f'"{column.name}" {_SQL_TYPES[column.kind]} NOT NULL{default}'
-
-
-def _stored_columns(db: sqlite3.Connection, name: str) -> set[str]:
-    return {row[1] for row in db.execute(f"PRAGMA table_info({name})")}
 
 
 def _bytes_of_rows(column: NDArray[Any]) -> list[bytes]:

@@ -46,7 +46,7 @@ class RunSummary:
     examples with any correct guess, an upper bound for every order. figures: current figures of an audit by name.
     guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of the remaining work.
     eta_basis: what eta_s rests on. stages: those that have begun or were announced, in order. in_force: the sandbox as
-    it was applied. refused: number of refusals by what was refused. network: what the job was allowed. device: the
+    it was applied. network: what the job was allowed. device: the
     device that the job holds. budget_machine: the machine in whose standard seconds elapsed_s and budget_s are, None
     for wall seconds. wall_s: the wall seconds of elapsed_s. speed: seconds charged per wall second. parent: id of its
     tuning, or name of its group. changed: the parameters that are not the attack's defaults, the seed if it is not 0,
@@ -86,7 +86,6 @@ class RunSummary:
     device: str | None
     sandbox: str | None
     in_force: dict[str, Any] | None
-    refused: dict[str, int]
     network: str
     note: str
     tags: tuple[str, ...]
@@ -289,7 +288,6 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         device=stored.events.get("device", {}).get("device"),
         sandbox=worker.get("sandbox"),
         in_force=worker.get("in_force"),
-        refused=stored.events.get("refused", {}),
         network=spec.network,
         note=folder.note.read_text(encoding="utf-8").strip() if folder.note.is_file() else "",
         tags=tags_of(folder),

@@ -64,18 +64,11 @@ class ControlGroup:
 
     def memory_kills(self) -> int:
         """Return how many processes the kernel killed because the group exceeded its memory limit."""
-        return self._event_count("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill")
-
-    def refused_forks(self) -> int:
-        """Return how often a process or thread beyond the limit was refused."""
-        return self._event_count("pids", {1: "pids.events", 2: "pids.events"}, "max")
-
-    def _event_count(self, controller: str, file_by_version: dict[int, str], event: str) -> int:
         for group in self._groups:
-            if controller in group.controllers:
+            if "memory" in group.controllers:
                 with contextlib.suppress(OSError, ValueError):
-                    lines = (group.path / file_by_version[group.version]).read_text().splitlines()
-                    return int(dict(line.split() for line in lines).get(event, 0))
+                    file = group.path / ("memory.events" if group.version == 2 else "memory.oom_control")
+                    return int(dict(line.split() for line in file.read_text().splitlines()).get("oom_kill", 0))
         return 0
 
     def kill_once(self) -> None:

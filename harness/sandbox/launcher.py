@@ -3,14 +3,12 @@
     python -I -S launcher.py CONFIG_FD REPORT_FD COMMAND...
 
 `launching.py` writes the configuration, a marshalled dict, because importing json takes longer than all of this. If
-REPORT_FD is a socket, the launcher sends the names of what it applied, and the descriptor on which seccomp notifies of
-refused system calls. If a required restriction cannot be applied, the process ends with a sentence on stderr.
+REPORT_FD is not -1, it is the end of a pipe, to which the launcher writes the names of what it applied. If a required
+restriction cannot be applied, the process ends with a sentence on stderr.
 """
 
 import _signal
-import _socket
 import ctypes
-import errno
 import marshal
 import os
 import resource
@@ -44,7 +42,6 @@ _RIGHTS = {
     "write": (_VERSION_1_RIGHTS | _REFER | _TRUNCATE) & ~(1 << 6) & ~(1 << 11),
 }
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
-_FILTER_WITH_LISTENER = 1 << 3
 
 # What libraries read about the machine and about their own process, if the sandbox has no /proc of its own.
 _PROC_PATHS = (
@@ -64,12 +61,13 @@ def main() -> None:
         file.seek(0)
         config = marshal.load(file)  # noqa: S302 (the parent process wrote it)
     try:
-        applied, listener = _restrict(config)
+        applied = _restrict(config)
     except (_Unavailable, OSError) as error:
         sys.stderr.write(f"the sandbox could not be created: {error}.\n")
         os._exit(126)
     if report_fd >= 0:
-        _send_report(report_fd, applied, listener)
+        os.write(report_fd, ",".join(applied).encode() or b"nothing")
+        os.close(report_fd)
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         # Python ignores them, and the command would inherit that.
         _signal.signal(number, _signal.SIG_DFL)
@@ -80,8 +78,8 @@ def main() -> None:
         os._exit(127)
 
 
-def _restrict(config: "dict[str, Any]") -> tuple[list[str], int | None]:
-    """Apply all restrictions. Return their names, and the descriptor of the seccomp listener if there is one."""
+def _restrict(config: "dict[str, Any]") -> list[str]:
+    """Apply all restrictions. Return their names."""
     rules, network = config["file_rules"], config["network"]
     applied = _enter_namespaces(config) if config["creates_namespaces"] else []
     if config["makes_files_read_only"] and ("mount" in applied or config["has_own_root"]):
@@ -93,19 +91,19 @@ def _restrict(config: "dict[str, Any]") -> tuple[list[str], int | None]:
         # Inside its own user namespace the limit counts no other process of the user. It does not bind root.
         _set_limits([(resource.RLIMIT_NPROC, config["processes"])])
         applied.append("RLIMIT_NPROC")
-    if config["filters"]:
+    if config["filter"]:
         _drop_privileges()
     if rules is not None:
         rules = [*rules, *((path, "read") for path in (("/proc",) if "proc" in applied else _PROC_PATHS))]
         if "shm" in applied:
             rules.append((_SHARED_MEMORY, "write"))
         applied.append(f"landlock {_apply_landlock(rules, network=network)}")
-    if not config["filters"]:
-        return applied, None
+    if not config["filter"]:
+        return applied
     _open_own_streams()
     has_read_only_files = "read-only files" in applied or config["has_own_root"]
-    listener = _install_filter(config["filters" if has_read_only_files else "filters_for_writable_files"])
-    return [*applied, "seccomp" if listener is None else "seccomp with a listener"], listener
+    _install_filter(config["filter" if has_read_only_files else "filter_for_writable_files"])
+    return [*applied, "seccomp"]
 
 
 def _set_limits(limits: list[tuple[int, int]]) -> None:
@@ -254,28 +252,11 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
 
 
-def _install_filter(filters: tuple[bytes, bytes]) -> int | None:
-    """Install the first filter and return its listener's descriptor; install the second if a listener exists already.
-
-    The kernel allows one listener per process, so a sandbox inside a sandbox gets none.
-    """
-    for steps, flags in zip(filters, (_FILTER_WITH_LISTENER, 0), strict=True):
-        program = _Program(len(steps) // 8, steps)
-        installed = _LIBC.syscall(_SECCOMP, 1, ctypes.c_uint(flags), ctypes.byref(program))
-        if installed >= 0:
-            return int(installed) if flags else None
-        if ctypes.get_errno() not in (errno.EBUSY, errno.EINVAL):
-            break
-    raise _Unavailable("the kernel refuses the seccomp filter")
-
-
-def _send_report(report_fd: int, applied: list[str], listener: int | None) -> None:
-    report = _socket.socket(fileno=report_fd)
-    rights = [] if listener is None else [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))]
-    report.sendmsg([",".join(applied).encode() or b"nothing"], rights)
-    report.close()
-    if listener is not None:
-        os.close(listener)
+def _install_filter(steps: bytes) -> None:
+    """Install the seccomp filter `steps`, struct sock_filter[]."""
+    program = _Program(len(steps) // 8, steps)
+    if _LIBC.syscall(_SECCOMP, 1, ctypes.c_uint(0), ctypes.byref(program)) != 0:
+        raise _Unavailable("the kernel refuses the seccomp filter")
 
 
 if __name__ == "__main__":

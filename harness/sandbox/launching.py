@@ -21,8 +21,8 @@ def launcher_command(
 ) -> tuple[list[str], int]:
     """Return the command that starts `argv` in `cwd` inside `backend`, and the descriptor of its configuration.
 
-    The process must inherit this descriptor, which the caller closes, and the socket `report`, on which the launcher
-    reports what it applied (-1 for no report).
+    The process must inherit this descriptor, which the caller closes, and `report`, the end of a pipe to which the
+    launcher writes what it applied (-1 for no report).
     """
     setup = backend.launcher_setup(policy)
     # Not RLIMIT_AS: a GPU driver reserves terabytes of address space.
@@ -41,12 +41,12 @@ def launcher_command(
         "network": policy.network,
         "writable": [str(path.resolve()) for path in policy.writable],
     }
-    for name, has_read_only_files in (("filters", True), ("filters_for_writable_files", False)):
-        content[name] = [
-            filter_program(network=policy.network, notifies=notifies, has_read_only_files=has_read_only_files)
-            for notifies in (True, False)
+    for name, has_read_only_files in (("filter", True), ("filter_for_writable_files", False)):
+        content[name] = (
+            filter_program(network=policy.network, has_read_only_files=has_read_only_files)
             if backend.is_sandbox
-        ]
+            else b""
+        )
     config = os.memfd_create("launcher-config")
     try:
         os.write(config, marshal.dumps(content))

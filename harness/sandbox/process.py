@@ -1,11 +1,12 @@
-"""A process that runs in the sandbox: how it is started, what it was refused, and how it ends."""
+"""A process that runs in the sandbox: how it is started, and how it ends."""
 
 import contextlib
 import os
+import select
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,11 @@ from harness.sandbox.backend import SandboxBackend
 from harness.sandbox.backends import detect_backend
 from harness.sandbox.control_group import ControlGroup
 from harness.sandbox.launching import launcher_command
-from harness.sandbox.notifier import SeccompNotifier
 from harness.sandbox.policy import OPEN_FILES, SandboxPolicy
-from harness.sandbox.refusals import Refusal
 from harness.sandbox.view import shown_files
 
 _WAIT_SECONDS = 10.0
+_REPORT_BYTES = 4096
 Stream = int | Any
 
 
@@ -49,7 +49,7 @@ class SandboxedProcess:
         self._policy = policy
         self._group = ControlGroup(memory=policy.memory, processes=policy.processes)
         self._lifeline: int | None = None
-        self._notifier: SeccompNotifier | None = None
+        self._report: int | None = None
         pass_fds = list(inherited)
         with contextlib.ExitStack() as child_descriptors, contextlib.ExitStack() as on_failure:
             on_failure.callback(self._release)
@@ -73,10 +73,9 @@ class SandboxedProcess:
         """Return the whole command. The descriptors that it inherits are added to `pass_fds` and to the stack."""
         report = -1
         if self._backend.is_sandbox:
-            receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            child_descriptors.enter_context(sender)
-            pass_fds.append(report := sender.fileno())
-            self._notifier = SeccompNotifier(receiver)
+            self._report, report = os.pipe()
+            child_descriptors.callback(os.close, report)
+            pass_fds.append(report)
         command, config = launcher_command(argv, self._backend, self._policy, cwd=cwd, report=report)
         child_descriptors.callback(os.close, config)
         pass_fds.append(config)
@@ -89,7 +88,7 @@ class SandboxedProcess:
 
     def wait_until_applied(self) -> AppliedSandbox:
         """Wait for the launcher's report, at most 10 s, and return what was applied to the process."""
-        applied = () if self._notifier is None else self._notifier.wait_for_report(seconds=_WAIT_SECONDS)
+        applied = self._read_report()
         mechanisms = {limit: f"cgroup v{version}" for limit, version in self._group.version_by_controller.items()}
         if "RLIMIT_NPROC" in applied:
             mechanisms.setdefault("pids", "RLIMIT_NPROC")
@@ -103,11 +102,14 @@ class SandboxedProcess:
             readable=tuple(map(str, shown_files(self._policy))),
         )
 
-    def refusals(self) -> dict[Refusal, int]:
-        """Return how often each operation was refused so far."""
-        counts = {} if self._notifier is None else self._notifier.counts()
-        counts |= {Refusal.MEMORY: self._group.memory_kills(), Refusal.PROCESSES: self._group.refused_forks()}
-        return {kind: count for kind, count in counts.items() if count}
+    def _read_report(self) -> tuple[str, ...]:
+        """Return the names of what the launcher applied; empty without a report."""
+        if self._report is None:
+            return ()
+        poll = select.poll()
+        poll.register(self._report, select.POLLIN)
+        names = os.read(self._report, _REPORT_BYTES) if poll.poll(_WAIT_SECONDS * 1000) else b""
+        return tuple(names.decode(errors="replace").split(",")) if names else ()
 
     def oom_limit(self) -> int | None:
         """Return the memory limit in bytes if the kernel killed a process for exceeding it, else None."""
@@ -143,11 +145,26 @@ class SandboxedProcess:
         self._release()
 
     def _release(self) -> None:
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-        if self._notifier is not None:
-            self._notifier.close()
+        for descriptor in (self._lifeline, self._report):
+            if descriptor is not None:
+                os.close(descriptor)
         self._group.remove()
+
+
+def applied_sandbox() -> AppliedSandbox:
+    """Return what this machine's backend applies to a process with the default policy.
+
+    Raises HarnessError as `detect_backend` does.
+    """
+    with tempfile.TemporaryDirectory(prefix="harness-trial-") as scratch:
+        folder = Path(scratch)
+        process = SandboxedProcess(
+            ["/bin/sh", "-c", ":"], SandboxPolicy(writable=(folder,)), cwd=folder, environment={}
+        )
+        try:
+            return process.wait_until_applied()
+        finally:
+            process.close()
 
 
 def _limit(most: int | None, by: str | None) -> Limit | None:

@@ -1,8 +1,7 @@
 """The seccomp filter as a BPF program.
 
-System calls that no attack needs are refused: by the notifier, so that they are counted, or with an error by the kernel
-if there is no notifier. Calls that common libraries try and can do without fail with an error and are not counted.
-Most calls of an administrator would fail without capabilities, which the launcher drops; they are listed to be counted.
+System calls that no attack needs fail with an error. Most calls of an administrator also fail without capabilities,
+which the launcher drops.
 
 Where files outside of the scratch directory are not read-only, no permission, owner, time or attribute of any file can
 be changed: landlock does not restrict that. Archives and copies set permissions and times, so these calls then succeed
@@ -14,63 +13,53 @@ import platform
 import struct
 from collections.abc import Sequence
 
-from harness.sandbox.refusals import Refusal
-
-_REFUSED: dict[Refusal, dict[str, tuple[int, int]]] = {
+_REFUSED: dict[str, tuple[int | None, int | None]] = {
     # name: number on x86_64, on aarch64 (asm/unistd_64.h, asm-generic/unistd.h)
-    Refusal.TRACING: {
-        "ptrace": (101, 117),
-        "process_vm_readv": (310, 270),
-        "process_vm_writev": (311, 271),
-        "pidfd_getfd": (438, 438),
-        "kcmp": (312, 272),
-    },
-    Refusal.NAMESPACES: {
-        "setns": (308, 268),
-        "mount": (165, 40),
-        "umount2": (166, 39),
-        "pivot_root": (155, 41),
-        "chroot": (161, 51),
-        "open_tree": (428, 428),
-        "move_mount": (429, 429),
-        "fsopen": (430, 430),
-        "fsconfig": (431, 431),
-        "fsmount": (432, 432),
-        "fspick": (433, 433),
-        "mount_setattr": (442, 442),
-    },
-    Refusal.CLOCK: {
-        "clock_settime": (227, 112),
-        "settimeofday": (164, 170),
-        "adjtimex": (159, 171),
-        "clock_adjtime": (305, 266),
-    },
-    Refusal.KERNEL: {
-        "bpf": (321, 280),
-        "perf_event_open": (298, 241),
-        "add_key": (248, 217),
-        "request_key": (249, 218),
-        "keyctl": (250, 219),
-        "io_uring_setup": (425, 425),
-        "userfaultfd": (323, 282),
-        "init_module": (175, 105),
-        "finit_module": (313, 273),
-        "delete_module": (176, 106),
-        "kexec_load": (246, 104),
-        "kexec_file_load": (320, 294),
-        "reboot": (169, 142),
-        "swapon": (167, 224),
-        "swapoff": (168, 225),
-        "quotactl": (179, 60),
-        "quotactl_fd": (443, 443),
-        "open_by_handle_at": (304, 265),
-        "fanotify_init": (300, 262),
-        "acct": (163, 89),
-        "syslog": (103, 116),
-        "vhangup": (153, 58),
-        "sethostname": (170, 161),
-        "setdomainname": (171, 162),
-    },
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "clock_settime": (227, 112),
+    "settimeofday": (164, 170),
+    "adjtimex": (159, 171),
+    "clock_adjtime": (305, 266),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "io_uring_setup": (425, 425),
+    "userfaultfd": (323, 282),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262),
+    "acct": (163, 89),
+    "syslog": (103, 116),
+    "vhangup": (153, 58),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
 }
 _WITHOUT_EFFECT: dict[str, tuple[int, int | None]] = {
     "chmod": (90, None),
@@ -107,12 +96,6 @@ _ATTRIBUTE_REQUESTS = (
     0x800C6613,  # FS_IOC_SET_ENCRYPTION_POLICY
 )
 _SOCKET, _SOCKETPAIR, _CLONE, _CLONE3, _UNSHARE = (41, 198), (53, 199), (56, 220), (435, 435), (272, 97)
-_REFUSED_BY_ARGUMENTS = {
-    _SOCKET: Refusal.NETWORK,
-    _SOCKETPAIR: Refusal.NETWORK,
-    _CLONE: Refusal.NAMESPACES,
-    _UNSHARE: Refusal.NAMESPACES,
-}
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. For clone, the bit of NEWTIME is part of a signal.
@@ -122,7 +105,7 @@ _SOCK_STREAM, _SOCK_SEQPACKET, _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 5
 # struct sock_filter (linux/filter.h) and struct seccomp_data (linux/seccomp.h).
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _AT_NUMBER, _AT_ARCHITECTURE, _AT_ARGUMENTS = 0, 4, 16
-_ALLOW, _NOTIFY, _FAIL = 0x7FFF0000, 0x7FC00000, 0x00050000
+_ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 
 Instruction = tuple[int, int, int, int]
 
@@ -132,21 +115,14 @@ def is_supported_machine() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
-def refusals_by_number() -> dict[int, Refusal]:
-    """Return the kind of refusal for each system call that the filter reports to the notifier."""
-    column, _ = _ARCHITECTURES[platform.machine()]
-    calls = [(numbers, refusal) for refusal, table in _REFUSED.items() for numbers in table.values()]
-    return {numbers[column]: refusal for numbers, refusal in [*calls, *_REFUSED_BY_ARGUMENTS.items()]}
-
-
-def filter_program(*, network: bool, notifies: bool, has_read_only_files: bool) -> bytes:
+def filter_program(*, network: bool, has_read_only_files: bool) -> bytes:
     """Return the filter as struct sock_filter[].
 
-    network: allow Internet sockets. notifies: refused calls go to the notifier; otherwise they fail in the kernel.
-    has_read_only_files: the files outside of the scratch directory are on read-only mounts.
+    network: allow Internet sockets. has_read_only_files: the files outside of the scratch directory are on
+    read-only mounts.
     """
     column, architecture = _ARCHITECTURES[platform.machine()]
-    refuse = (_RETURN, 0, 0, _NOTIFY if notifies else _FAIL | errno.EPERM)
+    refuse = (_RETURN, 0, 0, _FAIL | errno.EPERM)
     unknown, denied = (_RETURN, 0, 0, _FAIL | errno.ENOSYS), (_RETURN, 0, 0, _FAIL | errno.EACCES)
     allow = (_RETURN, 0, 0, _ALLOW)
     program: list[Instruction] = [
@@ -166,16 +142,14 @@ def filter_program(*, network: bool, notifies: bool, has_read_only_files: bool) 
     first_argument, second_argument, third_argument = ((_LOAD, 0, 0, _AT_ARGUMENTS + 8 * place) for place in range(3))
     families = (_AF_INET, _AF_INET6, _AF_NETLINK) if network else ()
     allowed = [step for family in families for step in ((_EQUAL, 0, 1, family), allow)]
-    # The C library asks the name service cache over AF_UNIX, and libraries list interfaces over AF_NETLINK.
-    uncounted = [step for family in (_AF_UNIX, _AF_NETLINK) for step in ((_EQUAL, 0, 1, family), denied)]
-    add(_SOCKET, [first_argument, *allowed, *uncounted, refuse])
+    add(_SOCKET, [first_argument, *allowed, denied])
     # Datagram sockets of a pair could still send to any address; connected ones cannot.
     add(
         _SOCKETPAIR,
         [
             first_argument,
             (_EQUAL, 1, 0, _AF_UNIX),
-            refuse,
+            denied,
             second_argument,
             (_AND, 0, 0, 0xF),
             (_EQUAL, 1, 0, _SOCK_STREAM),
@@ -188,9 +162,8 @@ def filter_program(*, network: bool, notifies: bool, has_read_only_files: bool) 
         add(call, [first_argument, (_ANY_BIT, 0, 1, flags), refuse, allow])
     # The flags of clone3 are in memory, which no filter can read. After ENOSYS, libraries fall back to clone.
     add(_CLONE3, [unknown])
-    for table in _REFUSED.values():
-        for call in table.values():
-            add(call, [refuse])
+    for numbers in _REFUSED.values():
+        add(numbers, [refuse])
     if not has_read_only_files:
         unsupported, success = (_RETURN, 0, 0, _FAIL | errno.EOPNOTSUPP), (_RETURN, 0, 0, _FAIL)
         for numbers in _WITHOUT_EFFECT.values():

@@ -15,6 +15,7 @@ from harness.core.rounds import Round
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import read_submission
 from harness.core.text import shorten
+from harness.core.untrusted_files import read_bounded_text
 from harness.submit.archive import unpack
 from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, run_script
 from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
@@ -24,7 +25,6 @@ from harness.submit.lock_file import read_pins
 from harness.submit.manifest import MODEL_NAMES, SUBMISSION, Manifest, TargetIdentity, manifest_faults, read_manifest
 from harness.submit.rerun import read_round_rules
 from harness.submit.team import load_team
-from harness.submit.untrusted_files import read_bounded_text
 from harness.submit.verdict import FindingLog
 from harness.submit.wheel import WHEEL, harness_wheel
 

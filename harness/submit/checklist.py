@@ -9,8 +9,9 @@ from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.inputs import files_in
 from harness.core.syntax import syntax_tree
-from harness.core.text import display_name, pluralize, shorten
+from harness.core.text import display_name, shorten
 from harness.core.times import format_duration
+from harness.core.untrusted_files import read_bounded_text
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
@@ -19,9 +20,7 @@ from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
-from harness.sandbox.refusals import Refusal
 from harness.submit.team import load_team
-from harness.submit.untrusted_files import read_bounded_text
 
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
 _MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute
@@ -57,7 +56,6 @@ def checklist(folder: RunFolder, *, team: Path | None, description: Path | None)
         _models(spec),
         _preprefixes(spec),
         _sandbox(folder),
-        _network(summary),
         _inputs(folder, spec),
         _team(team),
         _description(description),
@@ -168,14 +166,6 @@ def _sandbox(folder: RunFolder) -> Check:
         return Check("sandbox", True, f"the attack ran in a sandbox ({backends[-1]})")
     sentence = "the attack ran without a sandbox, so its file accesses are unknown" if backends else "no worker started"
     return Check("sandbox", False, sentence, "set up a sandbox as harness doctor describes, and run it again", True)
-
-
-def _network(summary: RunSummary) -> Check:
-    count = summary.refused.get(Refusal.NETWORK, 0)
-    if not count:
-        return Check("network", True, "the attack did not use the network")
-    sentence = f"the sandbox refused the attack {Refusal.NETWORK.words} ({pluralize(count, 'time')})"
-    return Check("network", False, sentence, "remove the network access: verification fails if code uses it", True)
 
 
 def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:

@@ -12,9 +12,9 @@ from harness.core.files import write_atomically
 from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.spec import SHIPPED_TARGETS, TargetRecord
 from harness.core.text import shorten
+from harness.core.untrusted_files import read_bounded_json
 from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.submit.manifest import BundleModel, Sha256, TargetIdentity
-from harness.submit.untrusted_files import read_bounded_json
 
 SPEC = "spec.json"
 ROUND = "round.toml"
@@ -23,13 +23,10 @@ _FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "sour
 
 
 class CodeTarget(TargetIdentity):
-    """The target or the reference model, and how it was loaded.
-
-    `shards` is that of `TargetConfig`; it is missing in earlier bundles.
-    """
+    """The target or the reference model, and how it was loaded: `device`, `shards`, `dtype` and `threads`."""
 
     device: str
-    shards: tuple[str, ...] = ()
+    shards: tuple[str, ...]
     dtype: str
     threads: int
 
@@ -48,7 +45,7 @@ class CodeSpec(BundleModel):
     """An attack with its settings, without when and where it ran.
 
     `paths` maps a path parameter to the hash of its content, which is stored in paths/PARAMETER. `budget` is in
-    seconds. `trains` is True if the attack receives training rows. `reference` is missing in earlier bundles.
+    seconds. `trains` is True if the attack receives training rows.
     """
 
     attack: AttackRecord
@@ -57,7 +54,7 @@ class CodeSpec(BundleModel):
     seed: int
     budget: float
     target: CodeTarget | None
-    reference: CodeTarget | None = None
+    reference: CodeTarget | None
     trains: bool
     versions: dict[str, str]
 

@@ -16,7 +16,6 @@ from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.deleted_files import deleted_bytes
 from harness.sandbox.environment import plain_environment
 from harness.sandbox.reaper import descendants_of
-from harness.sandbox.refusals import Refusal
 
 MAX_SCRATCH_BYTES, MAX_SCRATCH_FILES = 8 << 30, 500_000
 """Enough for an environment with torch, which has some 60,000 files."""
@@ -40,7 +39,6 @@ class StepResult:
     seconds: float
     ending: str
     is_out_of_time: bool
-    refusals: Mapping[Refusal, int]
     last_line: str
 
 
@@ -71,7 +69,7 @@ def run_step(
     try:
         kill_reason, is_out_of_time = _wait_for_end(process.popen, scratch, started + seconds)
         elapsed = seconds_since_boot() - started
-        refusals = process.refusals()
+        oom_limit = process.oom_limit()
     finally:
         # This ends every process that could write to the pipe.
         process.close()
@@ -80,7 +78,9 @@ def run_step(
         raise output.error
     code = process.popen.poll() if kill_reason is None else None
     ending = kill_reason or (f"exit code {code}" if code is None or code >= 0 else f"signal {-code}")
-    return StepResult(code, elapsed, ending, is_out_of_time, refusals, output.last_line)
+    if oom_limit is not None:
+        ending += f"; it used more than {oom_limit / 1e9:.1f} GB of memory, its limit"
+    return StepResult(code, elapsed, ending, is_out_of_time, output.last_line)
 
 
 def _wait_for_end(popen: "subprocess.Popen[bytes]", scratch: Path, deadline: float) -> tuple[str | None, bool]:

@@ -11,8 +11,8 @@ from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import ROUND_NAME
 from harness.core.text import shorten
+from harness.core.untrusted_files import read_bounded_json
 from harness.plugins.declarations import NAME
-from harness.submit.untrusted_files import read_bounded_json
 
 MANIFEST = "MANIFEST.json"
 SUBMISSION = "submission.csv"

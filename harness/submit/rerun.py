@@ -15,6 +15,7 @@ from harness.core.files import atomic_file, file_sha256, write_atomically
 from harness.core.rounds import Round, load_round
 from harness.core.submission import write_submission
 from harness.core.text import shorten
+from harness.core.untrusted_files import check_plain_files, read_bounded_text, read_bounded_toml
 from harness.jobs.attack.results import submission_with_scores
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
@@ -24,7 +25,6 @@ from harness.runs.summary import run_status
 from harness.submit.code_folder import TRAIN
 from harness.submit.code_spec import ROUND, SPEC, CodeSpec, to_toml
 from harness.submit.prefixes import read_archive, read_prefixes
-from harness.submit.untrusted_files import check_plain_files, read_bounded_text, read_bounded_toml
 
 SCORES = "scores.csv"
 _MAX_ROUND_BYTES = 1 << 20

@@ -31,14 +31,11 @@ _MAX_POINTS = 200
 class Queries:
     """The recorded work of the attack.
 
-    `engine_calls` counts calls of the engine inside batches, including discarded ones. `rows_at_once` is the smallest
-    and largest number of rows in one call, or None without calls. `repeated_batches` counts batches that started more
-    than once, `executions` how often the run was started or resumed.
+    `repeated_batches` counts batches that started more than once, `executions` how often the run was started or
+    resumed.
     """
 
     stages: tuple[StageWork, ...]
-    engine_calls: int
-    rows_at_once: tuple[int, int] | None
     repeated_batches: int
     executions: int
 
@@ -143,11 +140,8 @@ def run_facts(folder: RunFolder) -> RunFacts:
 
 
 def _queries(reader: RunReader) -> Queries:
-    calls = [rows for by_batch in reader.engine_calls().values() for rows in by_batch]
     return Queries(
         stages=tuple(reader.stages()),
-        engine_calls=len(calls),
-        rows_at_once=(min(calls), max(calls)) if calls else None,
         repeated_batches=len(reader.repeated_batches()),
         executions=sum(name == "execution" for _, _, name, _ in reader.events()),
     )

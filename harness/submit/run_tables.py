@@ -164,16 +164,10 @@ def query_summary(facts: RunFacts) -> str:
     received = f"The attack received {spec.examples:,} prefixes of {pluralize(spec.round.prefix_length, 'token')}."
     if not spec.attack.uses_target:
         return f"{received} It does not use a target, and none was loaded."
-    if queries.rows_at_once is None:
-        return f"{received} The record contains no call of the target's engine inside a batch."
-    least, most = queries.rows_at_once
-    rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    engine = "the target's engine" if spec.reference is None else "the engine of the target or the reference model"
     repeated = f" {queries.repeated_batches:,} batches started more than once." if queries.repeated_batches else ""
     return (
-        f"{received} Its batches made {pluralize(queries.engine_calls, 'call')} of {engine} with up to "
-        f"{rows} rows at once.{repeated} A draw is one suffix for one prefix in one trial. The record does not say "
-        "whether a call sampled, searched or computed likelihoods; see the copy of the attack's source."
+        f"{received}{repeated} A draw is one suffix for one prefix in one trial. The record does not say how the "
+        "attack called the target; see the copy of the attack's source."
     )
 
 

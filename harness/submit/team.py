@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.core.untrusted_files import first_fault, read_bounded_toml
 from harness.submit.manifest import BundleModel
-from harness.submit.untrusted_files import first_fault, read_bounded_toml
 
 _MAX_BYTES = 1 << 16
 _Line = Annotated[

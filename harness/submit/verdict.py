@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Never
+from typing import Any, Never
 
-from pydantic import AliasChoices, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
@@ -105,10 +105,10 @@ class Verdict:
     agreement: Agreement | None = None
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     produced_sha256: str | None = None
-    elapsed_s: Annotated[float | None, Field(validation_alias=AliasChoices("elapsed_s", "seconds"))] = None
+    elapsed_s: float | None = None
     budget_machine: str | None = None
     official_per_s: float | None = None
-    budget_s: Annotated[float | None, Field(validation_alias=AliasChoices("budget_s", "budget"))] = None
+    budget_s: float | None = None
     sandbox: str | None = None
     code_changes: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, Any] = field(default_factory=dict)

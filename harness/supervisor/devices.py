@@ -14,6 +14,7 @@ from typing import IO
 
 from harness.core import paths
 from harness.core.files import try_lock
+from harness.core.gpus import query_gpus
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,9 @@ def matching_devices(requested: str) -> list[Device]:
 
 def visible_gpus() -> list[Device]:
     """Return the visible GPUs in CUDA's order; none if there is no NVIDIA driver."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
-        models = [pynvml.nvmlDeviceGetName(handle) for handle in handles]
-    except pynvml.NVMLError:
-        return []
-    chosen = visible_indices(os.environ.get("CUDA_VISIBLE_DEVICES"), uuids)
-    return [Device(f"cuda:{number}", uuids[index], models[index]) for number, index in enumerate(chosen)]
+    gpus = query_gpus(lambda nvml, gpu: (str(nvml.nvmlDeviceGetUUID(gpu)), str(nvml.nvmlDeviceGetName(gpu))))
+    chosen = visible_indices(os.environ.get("CUDA_VISIBLE_DEVICES"), [uuid for uuid, _ in gpus])
+    return [Device(f"cuda:{number}", *gpus[index]) for number, index in enumerate(chosen)]
 
 
 def visible_indices(variable: str | None, uuids: list[str]) -> list[int]:

@@ -3,9 +3,8 @@
 import contextlib
 import os
 import selectors
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from harness.core.files import is_larger_than, remove_tree
@@ -21,7 +20,6 @@ from harness.runs.store import RunStore
 from harness.sandbox import SandboxPolicy, detect_backend, reaper
 from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.deleted_files import deleted_bytes
-from harness.sandbox.refusals import Refusal, describe_refusals
 from harness.supervisor.deadline import Deadline
 from harness.supervisor.devices import Device, worker_environment
 from harness.supervisor.intake import IntakeError, WorkerEnd
@@ -65,7 +63,6 @@ class Execution:
         self._reserve = reserve
         self._workers = workers
         with RunReader(job.folder.store) as reader:
-            self._refused_before = Counter(reader.last_event("refused") or {})
             done = reader.done_keys()
         self._intake = job.intake(store)
         self._state = SharedState(job.folder.shared, job.write_state)
@@ -77,7 +74,6 @@ class Execution:
         self._stop_at: float | None = None
         self._finish_at = 0.0
         self._finish_was_asked = False
-        self._refused = Counter[Refusal]()
 
     def run(self, stop_is_asked: Callable[[], bool]) -> Ending:
         """Start the workers, follow them to their end, kill what is left of them, and return how they ended.
@@ -103,22 +99,18 @@ class Execution:
                 ending = Ending(Status.CRASHED, DISK_FULL)
             finally:
                 is_clean = self._kill()
-                refused = self._refusals()
                 for slot in self._slots:
                     slot.process.close()
-                self._close_ledger(refused)
+                self._close_ledger()
         if not is_clean:
             reason = f"a process of the {self._job.noun} could not be killed; it is stuck in the kernel."
             return Ending(Status.CRASHED, reason)
-        if self._refused and ending.status is not Status.FINISHED:
-            return replace(ending, reason=f"{ending.reason} The sandbox refused it {describe_refusals(self._refused)}.")
         return ending
 
-    def _close_ledger(self, refused: Counter[Refusal]) -> None:
-        """Write what was refused and spent, into the reserved space if the disk is full."""
+    def _close_ledger(self) -> None:
+        """Write the spent seconds, into the reserved space if the disk is full."""
         self._reserve.release_for_results()
         with self._store.transaction():
-            self._note_refusals(refused)
             self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
 
     def _begin(self) -> None:
@@ -342,26 +334,14 @@ class Execution:
         self._telemetry_due = at + _TELEMETRY_SECONDS
         processes = reaper.descendants_of(os.getpid())
         sample = self._telemetry.sample(processes[:_MAX_SAMPLED_PROCESSES])
-        refused = self._refusals()
         with self._store.transaction():
             self._store.add_telemetry(sample)
-            if refused.keys() != self._refused.keys():
-                # The first refusal is recorded soon and the count at the end, so that repetitions fill no record.
-                self._note_refusals(refused)
         scratch = self._folder.scratch
         named_bytes = MAX_SCRATCH_BYTES - deleted_bytes(processes, scratch.stat().st_dev)
         if is_larger_than(scratch, named_bytes, most_files=_MAX_SCRATCH_FILES):
             limit = f"{MAX_SCRATCH_BYTES >> 30} GiB or {_MAX_SCRATCH_FILES:,} files"
             return Ending(Status.CRASHED, f"the {self._job.noun} wrote more than {limit} into its scratch directory.")
         return None
-
-    def _refusals(self) -> Counter[Refusal]:
-        return sum((slot.refusals() for slot in self._slots), Counter())
-
-    def _note_refusals(self, refused: Counter[Refusal]) -> None:
-        if refused != self._refused:
-            self._refused = refused
-            self._store.add_event("refused", **(self._refused_before + refused))
 
 
 def _exited(worker: WorkerProcess, noun: str) -> Ending:

@@ -90,7 +90,6 @@ class Intake:
             "begin": self._begin,
             "done": self._done,
             "step": self._step,
-            "engine": self._engine,
             "event": self._event,
         }
 
@@ -149,16 +148,6 @@ class Intake:
     def _step(self, frame: Frame) -> None:
         share = min(1.0, _positive(frame.fields["share"]))
         self._store.set_step(*self.attempt_of(frame), share, shorten(str(frame.fields["step"]), MAX_NAME))
-
-    def _engine(self, frame: Frame) -> None:
-        batch, attempt = self.attempt_of(frame)
-        self._store.add_engine_call(
-            batch,
-            attempt,
-            _count(frame.fields["call"]),
-            _count(frame.fields["rows"]),
-            is_reference=frame.fields["is_reference"] is True,
-        )
 
     def _event(self, frame: Frame) -> None:
         name = frame.fields["name"]

@@ -1,11 +1,9 @@
 """The place of one worker in an execution: its process, which may be started twice, and what it has sent."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.core.frames import FrameReader
-from harness.sandbox.refusals import Refusal
 from harness.supervisor.devices import Device
 from harness.supervisor.intake import WorkerEnd
 from harness.supervisor.worker_process import WorkerProcess
@@ -29,14 +27,8 @@ class WorkerSlot:
     silent_since: float | None = None
     is_over: bool = False
     deaths: int = 0
-    _refused_before: Counter[Refusal] = field(default_factory=Counter)
-
-    def refusals(self) -> Counter[Refusal]:
-        """Return how often the sandbox refused each operation to the slot's processes."""
-        return self._refused_before + Counter(self.process.process.refusals())
 
     def replace(self, process: WorkerProcess) -> None:
         """Go on with a new process after the death of the old one, which the caller has killed."""
-        self._refused_before = self.refusals()
         self.process.close()
         self.process, self.frames, self.silent_since = process, FrameReader(), None

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +11,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.core.times import parse_duration
+from harness.core.untrusted_files import first_fault, read_bounded_toml
 
 MAX_RUNS = 100_000
 _MAX_FILE_BYTES = 1 << 20
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
 _WORDS = {
-    "extra_forbidden": "unknown field",
-    "missing": "is missing",
     "tuple_type": "expected a list in brackets",
     "string_pattern_mismatch": "use at most 40 letters, digits, -, _ and ., a letter or digit first",
 }
@@ -101,24 +99,12 @@ def read_sweep_file(path: Path) -> SweepFile:
 
     Rounds and targets that are paths are relative to the directory of the file.
     """
-    if path.is_dir():
-        raise HarnessError(f"{path} is a directory. Name a sweep file.")
-    try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            raise HarnessError(f"{path}: larger than {_MAX_FILE_BYTES:,} bytes, so not a sweep file.")
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise HarnessError(f"{path}: no such file.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
+    fields = read_bounded_toml(path, limit=_MAX_FILE_BYTES)
     fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]+|^[._-]+", "-", path.stem).lstrip("-")[:40] or "sweep")
     try:
         found = SweepFile.model_validate(fields)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        words = _WORDS.get(fault["type"], fault["msg"].removeprefix("Value error, "))
-        raise HarnessError(f"{path}: {where}: {words}.") from None
+        raise HarnessError(f"{path}: {first_fault(error, _WORDS)}.") from None
     for field in ("attacks", "rounds", "targets", "seeds"):
         _require_distinct(path, field, getattr(found, field))
     for attack, params in found.params.items():

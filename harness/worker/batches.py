@@ -1,4 +1,4 @@
-"""The batches of a running job: what is announced, begun and done, and the rows at once of the engine's calls."""
+"""The batches of a running job: what is announced, begun and done."""
 
 import hashlib
 import time
@@ -23,7 +23,7 @@ _SLOW_BYTES = 100_000_000
 
 
 class BatchLog:
-    """Reports the progress of batches, and records the engine's calls (`harness.engine.target.CallRecord`)."""
+    """Reports the progress of batches, also within one (`harness.engine.target.CallProgress`)."""
 
     def __init__(self, channel: Channel, request: JobRequest) -> None:
         self._channel = channel
@@ -31,7 +31,6 @@ class BatchLog:
         self._measured: dict[str, int] = {}
         self._begun_at: dict[str, float] = {}
         self._done = frozenset(request.done)
-        self._engine_rows = request.engine_rows
         self._stages: set[str] = set()
         self._announced: dict[str, float] = {}
         self._open: list[str] = []
@@ -115,17 +114,9 @@ class BatchLog:
             self._channel.send("event", name="batch_size", loop=loop, size=size)
         self._channel.send("done", key=key)
 
-    def rows_for_next_call(self) -> int | None:
-        """Return the rows at once of the engine's next call in an earlier attempt at the batch, or None."""
-        rows = self._engine_rows.get(self.key, [])
-        call = self._calls.get(self.key, 0)
-        return rows[call] if call < len(rows) else None
-
-    def record_call(self, rows_at_once: int, *, is_reference: bool = False) -> None:
+    def record_call(self) -> None:
         """Record that an engine call of the open batch has ended."""
-        call = self._calls[self.key] = self._calls.get(self.key, 0) + 1
-        if self._open:
-            self._channel.send("engine", key=self.key, call=call - 1, rows=rows_at_once, is_reference=is_reference)
+        self._calls[self.key] = self._calls.get(self.key, 0) + 1
 
     def record_step(self, share: float, step: str) -> None:
         """Report how much of the open batch is done, if its last report is a second old.
@@ -139,25 +130,6 @@ class BatchLog:
         call = self._calls.get(self.key, 0)
         self._share = max(self._share, (call + share) / max(self._usual_calls, call + 1))
         self._channel.send("step", key=self.key, share=self._share, step=step)
-
-
-class ReferenceCalls:
-    """Records the engine's calls of the reference model, in one sequence with those of the target."""
-
-    def __init__(self, log: BatchLog) -> None:
-        self._log = log
-
-    def rows_for_next_call(self) -> int | None:
-        """Return the rows at once of the next call, as `BatchLog` does."""
-        return self._log.rows_for_next_call()
-
-    def record_call(self, rows_at_once: int) -> None:
-        """Record that a call of the reference model has ended."""
-        self._log.record_call(rows_at_once, is_reference=True)
-
-    def record_step(self, share: float, step: str) -> None:
-        """Report how much of the open batch is done, as `BatchLog` does."""
-        self._log.record_step(share, step)
 
 
 def is_slow(model: TargetConfig) -> bool:

@@ -129,7 +129,7 @@ def _own_and_official(target: Target, rows: Tokens, answers: Tokens) -> dict[str
         f"search {WIDTH}": lambda turn: len(target.search(rows, WIDTH)),
         # One batch, whose rate is that of many.
         "official": lambda turn: len(official_suffixes(model, rows[:BATCH], length=length)[0]),
-        "score": lambda turn: len(target.score(rows, answers).entropy),
+        "score": lambda turn: len(target.score(rows, answers).margin),
         "official second pass": second_pass,
     }
 

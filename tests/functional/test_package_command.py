@@ -126,7 +126,6 @@ def test_run_sh_without_arguments_prints_its_usage(draws: Packed, tmp_path: Path
         [
             ("draws", (*FAST, "--limit", "9"), 0, "partial", "--limit left out 55 of 64 examples"),
             ("misbehaving", ("--set", "action=raises"), 1, "ended", "the run crashed"),
-            ("networking", (), 0, "network", "the sandbox refused the attack a network socket"),
         ]
     ),
 )

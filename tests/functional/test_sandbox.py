@@ -1,4 +1,4 @@
-"""Attacks that try to break out of the sandbox: refusals, their reports, and what is still allowed."""
+"""Attacks that try to break out of the sandbox: refusals, the record, and what is still allowed."""
 
 import json
 import os
@@ -13,12 +13,10 @@ import pytest
 
 from harness.core import paths
 from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader
 from harness.sandbox import SandboxedProcess, SandboxPolicy, detect_backend
 from harness.sandbox.backends import BACKENDS, backend_named
 from harness.sandbox.environment import plain_environment
 from harness.sandbox.launching import is_available
-from harness.sandbox.refusals import Refusal
 from tests.functional.machine import PLUGINS, ROOT, Machine, last_event, processes_that_name, wait_until
 
 READING = (
@@ -30,7 +28,6 @@ CHANGING = ("write_outside", "write_source", "write_sysctl", "clock", "mount", "
 OTHER_PROCESSES = ("kill_victim", "kill_all", "ptrace", "process_vm_readv")
 PRIVILEGES = ("other_architecture", "setuid", "capabilities", "quota")
 LIMITS = ("big_file", "many_files")
-COUNTED = {"network", "tracing", "clock", "namespaces", "kernel"}
 
 
 class Outside:
@@ -82,7 +79,7 @@ def _has_recorded_sandbox(machine: Machine, summary: dict[str, Any]) -> bool:
     event = last_event(RunFolder(Path(summary["directory"])), "worker")
     applied = summary["in_force"]["applied"]
     assert event is not None and event["in_force"] == summary["in_force"]
-    assert ("seccomp with a listener" in applied) is (backend != "none")
+    assert ("seccomp" in applied) is (backend != "none")
     has_rules = backend_named(backend).launcher_setup(SandboxPolicy()).file_rules is not None
     assert any(name.startswith("landlock ") for name in applied) is has_rules
     return summary["sandbox"] == summary["in_force"]["backend"] == backend
@@ -98,11 +95,9 @@ def test_every_attempt_to_break_out_is_refused_and_recorded(sandboxed_machine: M
     assert (paths.PACKAGE / "__init__.py").read_bytes() == source
     folders = (outside.folder, "/tmp", "/usr", "/etc", "/dev", "/")
     assert not any(Path(folder, "breakout").exists() for folder in folders)
-    assert set(summary["refused"]) >= COUNTED
     assert summary["status"] == "finished" and summary["network"] == "none"
     assert _has_recorded_sandbox(sandboxed_machine, summary)
     shown = sandboxed_machine.run("show", summary["id"]).stdout
-    assert "a network socket (" in shown and "a change of the clock (once)" in shown
     assert "4.0 GiB per file (RLIMIT_FSIZE)" in shown
 
 
@@ -116,17 +111,6 @@ def test_the_attempts_succeed_without_a_sandbox(unsandboxed_machine: Machine, ou
     assert refused == {*LIMITS, "unix_datagram"}
     assert outside.victim.wait(60) != 0
     assert _has_recorded_sandbox(unsandboxed_machine, summary)
-
-
-@pytest.mark.slow
-def test_a_crash_after_a_refusal_names_both(machine: Machine, outside: Outside) -> None:
-    if not detect_backend().is_sandbox:
-        pytest.skip("no sandbox backend works on this machine.")
-    summary, _ = _attack(machine, outside, "sockets_without_end", "no_such_action", code=1)
-    assert summary["status"] == "crashed" and summary["refused"] == {"network": 3000}
-    assert summary["reason"].endswith(". The sandbox refused it a network socket (3,000 times).")
-    with RunReader(RunFolder(Path(summary["directory"])).store) as reader:
-        assert [name for _, _, name, _ in reader.events()].count("refused") <= 2
 
 
 @pytest.fixture(params=[backend.name for backend in BACKENDS])
@@ -161,8 +145,6 @@ def test_a_fork_bomb_is_limited_and_killed(backend: str, tmp_path: Path) -> None
         process.close()
         pytest.skip("nothing on this machine limits the number of processes of this user.")
     process.popen.wait(240)  # the shell gives up when it cannot fork
-    # Only a control group counts what it refused.
-    assert Refusal.PROCESSES in process.refusals() or limit.by == "RLIMIT_NPROC"
     process.close()
     wait_until(lambda: not processes_that_name(mark))
 
@@ -242,7 +224,7 @@ def test_landlock_works_without_namespaces(machine: Machine) -> None:
     answers = f"answers={machine.folder / 'answer-64.npy'}"
     settings = ("--set", f"actions={json.dumps(actions)}", "--set", answers, "--set", "victim=1")
     out, log = _run_inside(machine, "landlock", "breakout", *settings)
-    # The outer sandbox refuses namespaces, and has the only listener that the kernel allows.
+    # The outer sandbox refuses namespaces.
     assert '"applied": ["landlock ' in out and '"seccomp"]' in out
     assert [line for line in log.splitlines() if ": refused" not in line] == []
     assert log.count(": refused") == len(actions)
@@ -286,38 +268,23 @@ def test_the_deepest_path_decides_and_hidden_paths_stay_hidden(sandboxed: str, t
     assert "<shown again>" not in out
 
 
-def test_an_attack_that_declares_network_access_does_not_start(machine: Machine) -> None:
-    folder = machine.folder / "asking"
-    folder.mkdir()
-    source = (PLUGINS / "disk_filling.py").read_text()
-    (folder / "disk_filling.py").write_text(source.replace("uses_target", 'network = "endpoint"\n    uses_target', 1))
-    options = ("--attacks", str(folder), "--round", str(machine.folder / "round.toml"))
-    refused = machine.run("run", "disk_filling", *options, code=1)
-    assert "declares network = 'endpoint', but an attack has no network access" in refused.stderr
-
-
 @pytest.mark.slow
 def test_the_demo_target_gives_the_same_submission_under_each_backend(machine: Machine) -> None:
     submissions = set()
     for backend in [backend.name for backend in BACKENDS if is_available(backend)]:
         options = ("--round", "demo", "--target", "demo-tiny", "--limit", "4", "--set", "trials=1", "--device", "cpu")
         summary = Machine(machine.folder, {"HARNESS_SANDBOX": backend}).json("run", "baseline", *options)
-        assert (summary["status"], summary["sandbox"], summary["refused"]) == ("finished", backend, {})
+        assert (summary["status"], summary["sandbox"]) == ("finished", backend)
         submissions.add(Path(summary["submission"]).read_bytes())
     assert len(submissions) == 1
 
 
-def test_doctor_tests_each_guarantee(machine_per_backend: Machine) -> None:
-    report = machine_per_backend.json("doctor")["findings"]
-    guarantees = {name.strip(): finding["value"] for name, finding in report.items() if name.startswith("  ")}
-    assert len(guarantees) == 15
-    absent = {name for name, value in guarantees.items() if value == "not guaranteed here"}
-    if machine_per_backend.environment["HARNESS_SANDBOX"] == "none":
-        assert {"answers unreadable", "writes only to scratch", "no network"} <= absent
-        assert guarantees["no process left running"] == "by the reaper"
-    elif os.getuid() == 0:
-        assert not absent - {"memory limited", "processes limited"}
-    assert guarantees["size of a file limited"] == "by RLIMIT_FSIZE"
+def test_doctor_prints_the_sandbox_in_force(machine_per_backend: Machine) -> None:
+    findings = machine_per_backend.json("doctor")["findings"]
+    backend = machine_per_backend.environment["HARNESS_SANDBOX"]
+    assert findings["sandbox"]["value"].startswith(f"{backend}: ")
+    assert ("seccomp" in findings["in force"]["value"]) is (backend != "none")
+    assert "4.0 GiB per file (RLIMIT_FSIZE)" in findings["in force"]["value"]
 
 
 def test_doctor_fails_if_something_needed_is_missing(machine: Machine) -> None:

@@ -143,11 +143,14 @@ def test_the_budget_comes_from_the_round_of_the_organizers(bundler: Bundler, dra
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_caught", first_is_fast(["true", "false"]))
-def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Bundler, is_caught: str) -> None:
+def test_verification_denies_the_network(each_sandbox: Bundler, is_caught: str) -> None:
     unsandboxed = Bundler(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.bundles)
     packed = unsandboxed.package("networking", "--set", f"is_caught={is_caught}", accept=("sandbox",))
-    name, sentence = reason(each_sandbox.verify(packed.zip, code=1))
-    assert name == "network" and sentence.startswith("the sandbox refused the code a network socket (1 ")
+    if is_caught == "true":
+        # The attack continues without the socket, and its result does not depend on it.
+        assert each_sandbox.verify(packed.zip)["outcome"] == "reproduced"
+    else:
+        assert "PermissionError" in reason(each_sandbox.verify(packed.zip, code=1))[1]
 
 
 @pytest.mark.parametrize(

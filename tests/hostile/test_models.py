@@ -13,7 +13,7 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import remove_tree
 from harness.core.inputs import cached_files, content_sha256, files_in
-from harness.corpora.documents import files_in as documents_below
+from harness.corpora.documents import visible_files
 from harness.demo import SIZES
 from harness.engine.resolving import resolve_target
 from tests.functional.machine import Machine, write_tiny_demo
@@ -122,10 +122,10 @@ def test_a_corpus_contains_no_files_of_other_directories(tmp_path: Path) -> None
     folder.mkdir()
     (folder / "a.txt").write_text("text")
     (folder / "b.txt").symlink_to("a.txt")
-    assert list(documents_below(folder)) == [folder / "a.txt", folder / "b.txt"]
+    assert list(visible_files(folder)) == [folder / "a.txt", folder / "b.txt"]
     (folder / "c.txt").symlink_to("/etc/hostname")
     with pytest.raises(HarnessError, match=r"c\.txt is a link that leaves its directory"):
-        list(documents_below(folder))
+        list(visible_files(folder))
 
 
 def test_a_path_is_hashed_with_its_own_files_only(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ from harness.worker.batches import (
     LONGEST_NAME,
     OUTSIDE_ANY_BATCH,
     BatchLog,
-    ReferenceCalls,
     derive_seed,
     is_slow,
     is_valid_name,
@@ -88,11 +87,11 @@ class AttackContext:
             if config is None:
                 raise HarnessError("the attack reads context.target, but its class says uses_target = False.")
             self._target = self._load(config, "target")
-            self._target.calls = self._log
+            self._target.progress = self._log
             self._rows_at_load = self._target.rows_at_once
             if number := int(self._target.runner.has_bos(self.prefixes).sum()):
                 self._warn(first_token_sentence(number, len(self.prefixes), self._target.bos_token))
-            self._report_loaded("target", self._target, config)
+            self._channel.send("event", name="target", **self._target.record)
         return self._target
 
     @property
@@ -107,8 +106,8 @@ class AttackContext:
                 self._reference = self._load(config, "reference")
             except HarnessError as error:
                 raise HarnessError(f"reference model: {error}") from error
-            self._reference.calls = ReferenceCalls(self._log)
-            self._report_loaded("reference", self._reference, config)
+            self._reference.progress = self._log
+            self._channel.send("event", name="reference", **self._reference.record)
         return self._reference
 
     def _load(self, config: ModelRequest, role: str) -> "Target":
@@ -135,12 +134,6 @@ class AttackContext:
 
     def _warn(self, sentence: str) -> None:
         self._channel.send("event", name="warning", sentence=sanitize(sentence))
-
-    def _report_loaded(self, name: str, model: "Target", config: ModelRequest) -> None:
-        """Report the rows at once of the first load, and continue with those of the last call."""
-        self._channel.send("event", name=name, **model.record)
-        if config.latest_rows is not None:
-            model.rows_at_once = config.latest_rows
 
     @property
     def train(self) -> Training:
@@ -198,7 +191,7 @@ class AttackContext:
                     return
                 self._log.begin(key, weight=float(len(ids) * trials_in_pass))
                 try:
-                    yield Batch(ids, prefixes[ids], trials_in_pass, seed, stage)
+                    yield Batch(ids, prefixes[ids], trials_in_pass, seed)
                 except GeneratorExit:
                     self._log.abandon(key)
                     raise

@@ -16,8 +16,7 @@ class RecordedOptions:
     """The options of a run, by the name of the option; None where the run used the default.
 
     attacks: the directory of the attack, if it still exists. round: a name or a file. params: the text of every
-    parameter, as `--set` takes it. changed: the names of the parameters that were not the attack's defaults; empty for
-    records of earlier versions.
+    parameter, as `--set` takes it. changed: the names of the parameters that were not the attack's defaults.
     """
 
     attack: str

@@ -46,15 +46,10 @@ def plan_attack(
 
     `parent` is the id of a tuning or the name of a group. `batch_sizes` are those of the run that this one repeats.
 
-    Raises HarnessError if the attack declares network access, if a file of the round is absent or does not fit, if the
+    Raises HarnessError if a file of the round is absent or does not fit, if the
     round has no examples, if a path parameter is absent, or if a
     path parameter or a model contains the round's answers or a link that leaves its directory.
     """
-    if attack.network != "none":
-        raise HarnessError(
-            f"{attack.path}: declares network = {attack.network!r}, but an attack has no network access. "
-            "Remove the declaration."
-        )
     for file in (round_.prefix_file, round_.train_prefix_file, round_.train_suffix_file):
         if file is not None and not file.exists():
             raise HarnessError(f"{file}: no such file. harness data status says how to get the files of a round.")

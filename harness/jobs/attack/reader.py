@@ -8,11 +8,12 @@ import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints, token_dtype
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses
+from harness.core.rows import Kind
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
-from harness.runs.stored_tables import column_from
+from harness.runs.stored_tables import column_from, select_list
 
 _ROWS_PER_READ = 50_000
 
@@ -60,8 +61,10 @@ class GuessReader(RunReader):
 
     def committed(self) -> CommittedGuesses:
         """Return the valid guesses; those of a batch that is not done become void when the run is resumed."""
-        columns = self.select_list("guess", GUESSES)
-        statement = f"SELECT {columns}, batch IN (SELECT batch FROM done) FROM guess {LAST_ATTEMPTS} ORDER BY seq"  # noqa: S608
+        statement = (
+            f"SELECT {select_list(GUESSES)}, batch IN (SELECT batch FROM done) "  # noqa: S608
+            f"FROM guess {LAST_ATTEMPTS} ORDER BY seq"
+        )
         parts, done = [], [np.empty(0, np.bool_)]
         with as_harness_error(self.path):
             cursor = self._db.execute(statement)
@@ -82,8 +85,7 @@ class GuessReader(RunReader):
         """Return at most `limit` guesses (-1: all) after sequence number `after`, of one `example` if given."""
         order = "DESC" if newest_first else "ASC"
         condition, values = ("", [after]) if example is None else (" AND example = ?", [after, example])
-        selected = self.select_list("guess", GUESSES)
-        statement = f"SELECT seq, at, batch, attempt, {selected} FROM guess WHERE seq > ?{condition}"  # noqa: S608
+        statement = f"SELECT seq, at, batch, attempt, {select_list(GUESSES)} FROM guess WHERE seq > ?{condition}"  # noqa: S608
         rows = self.query(f"{statement} ORDER BY seq {order} LIMIT ?", *values, limit)
         with as_harness_error(self.path):
             seq, at, batch, attempt, *cells = zip(*rows, strict=True) if rows else ((),) * (4 + len(GUESSES.columns))
@@ -102,14 +104,16 @@ class GuessReader(RunReader):
             return None
         with as_harness_error(self.path):
             rows = self.query("SELECT example, suffix FROM final WHERE generation = ? ORDER BY seq", last["generation"])
-            return self._join([self._guesses_from(list(zip(*rows, strict=True)))] if rows else [])
+            ids, cells = zip(*rows, strict=True) if rows else ((), ())
+            suffixes = column_from(Kind.TOKENS, cells, tokens=self._dtype, length=self._suffix_length)
+            return Guesses(ids, suffixes, np.zeros(len(ids)))
 
     def _guesses_from(self, cells: list[Any]) -> Guesses:
-        """Return the guesses with these cells, in the order of `GUESSES`; the last columns may be missing."""
+        """Return the guesses with these cells, in the order of `GUESSES`."""
         return Guesses.from_columns(
             {
                 column.name: column_from(column.kind, values, tokens=self._dtype, length=self._suffix_length)
-                for column, values in zip(GUESSES.columns, cells, strict=False)
+                for column, values in zip(GUESSES.columns, cells, strict=True)
             }
         )
 

@@ -21,12 +21,10 @@ _PREFIXES, _TRAINING, _KEPT, _GUESSES = "prefixes.npy", "training.npz", "kept.np
 class ModelRequest(TargetConfig):
     """A model of an attack, the target or the reference, and how to load it.
 
-    rows_at_once: what the engine chose when the model was first loaded. latest_rows: what its last call used, which is
-    less if memory ran out. Both None before.
+    rows_at_once: what the engine chose when the model was first loaded, None before.
     """
 
     rows_at_once: int | None
-    latest_rows: int | None
 
 
 class AttackRequest(JobRequest):

@@ -21,29 +21,29 @@ class AttackRecord(Record):
     reference: str
     control: bool
     uses_target: bool
-    reference_model: str = ""
+    reference_model: str
     guesses_per_example: int
-    requires: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
+    requires: tuple[str, ...]
+    models: tuple[str, ...]
 
 
 class AttackSpec(JobSpec):
     """One attack on one round.
 
     `data_sha256` maps each existing file of the round to its SHA-256. The first `examples` of `round_examples` are
-    attacked (fewer with --limit). `changed` names the parameters that were not the attack's defaults; it is empty in
-    records of earlier versions. `reference` is the reference model; records of earlier versions lack it.
+    attacked (fewer with --limit). `changed` names the parameters that were not the attack's defaults.
+    `reference` is the reference model.
     """
 
     kind: Literal["attack"] = "attack"
     attack: AttackRecord
-    changed: tuple[str, ...] = ()
+    changed: tuple[str, ...]
     examples: int
     round_examples: int
     round: Round
     data_sha256: dict[str, str]
     target: TargetRecord | None
-    reference: TargetRecord | None = None
+    reference: TargetRecord | None
 
     @property
     def targets(self) -> tuple[TargetRecord, ...]:

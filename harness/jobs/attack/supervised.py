@@ -106,7 +106,6 @@ class Job(BaseJob[AttackSpec]):
             finish_at=finish_at,
             done=reader.done_keys(),
             batch_sizes=spec.batch_sizes | reader.batch_sizes(),
-            engine_rows=reader.engine_calls(),
         )
 
     def record_score(self, store: RunStore, *, at: float, spent: float, is_last: bool = False) -> None:
@@ -180,7 +179,7 @@ class GuessIntake(Intake):
         self._store.add_kept(name_in(frame, "name"), np.frombuffer(content.tobytes(), dtype).reshape(shape))
 
     def _final(self, frame: Frame) -> None:
-        order = self._checked(Guesses.from_columns(frame.columns))
+        order = self._checked(Guesses(frame.columns["example"], frame.columns["suffix"], np.zeros(frame.rows)))
         self._store.add_final(order.ids, order.suffixes)
         self._live.set_final(order)
         self.has_changed = True
@@ -199,12 +198,11 @@ class GuessIntake(Intake):
 def _model_request(
     role: Literal["target", "reference"], model: TargetRecord | None, reader: RunReader, devices: Sequence[Device]
 ) -> ModelRequest | None:
-    """Return how the worker loads a model, with the rows at once of earlier executions."""
+    """Return how the worker loads a model, with the rows at once of the first execution."""
     if model is None:
         return None
     loaded = reader.last_event(f"worker_{role}")
     return ModelRequest(
         **target_config(model, devices).model_dump(),
         rows_at_once=None if loaded is None else int(loaded["rows_at_once"]),
-        latest_rows=reader.latest_rows(is_reference=role == "reference"),
     )

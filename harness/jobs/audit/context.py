@@ -53,7 +53,7 @@ class WorkerAuditContext(AuditContext):
             target = load_target(
                 config.path, device=config.device, dtype=config.dtype, threads=config.threads, warn=self.warn
             )
-            target.calls = self._log
+            target.progress = self._log
             self._channel.send("event", name="target", **target.record)
             self._loaded = (number, target)
         return self._loaded[1]
@@ -75,7 +75,7 @@ class WorkerAuditContext(AuditContext):
             numbers = np.arange(part.start, part.stop)
             self._log.begin(key, len(numbers) * weight)
             try:
-                yield AuditBatch(numbers, derive_seed(self.seed, stage, 0), stage)
+                yield AuditBatch(numbers, derive_seed(self.seed, stage, 0))
             except GeneratorExit:
                 self._log.abandon(key)
                 raise

@@ -10,7 +10,7 @@ from harness.core.rows import Table
 from harness.core.text import format_number
 from harness.runs.errors import as_harness_error
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
-from harness.runs.stored_tables import column_from
+from harness.runs.stored_tables import column_from, select_list
 
 
 class AuditFigure(NamedTuple):
@@ -48,7 +48,7 @@ class AuditReader(RunReader):
         name = f"audit_{table.name}"
         done = "AND batch IN (SELECT batch FROM done) " if only_done else ""
         rows = self.query(
-            f"SELECT seq, at, {self.select_list(name, table)} FROM {name} {LAST_ATTEMPTS} "  # noqa: S608
+            f"SELECT seq, at, {select_list(table)} FROM {name} {LAST_ATTEMPTS} "  # noqa: S608
             f"WHERE seq > ? {done}ORDER BY seq",
             after,
         )

@@ -67,7 +67,6 @@ class Job(BaseJob[AuditSpec]):
             finish_at=finish_at,
             done=reader.done_keys(),
             batch_sizes=self.spec.batch_sizes | reader.batch_sizes(),
-            engine_rows=reader.engine_calls(),
         )
 
 

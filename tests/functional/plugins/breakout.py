@@ -196,11 +196,3 @@ class Breakout(Attack[BreakoutParams]):
         held = []
         while True:
             held.append(b"\1" * (64 << 20))
-
-    def _sockets_without_end(self) -> None:
-        for _ in range(3000):
-            try:
-                socket.socket()
-            except OSError:
-                continue
-        raise OSError

@@ -68,7 +68,7 @@ class SmallContext:
         rows = self.prefixes if over is None else over.prefixes
         for first in range(0, len(rows), size):
             ids = np.arange(first, min(first + size, len(rows)))
-            yield Batch(ids, rows[ids], trials, self.seed, stage)
+            yield Batch(ids, rows[ids], trials, self.seed)
 
     def keep(self, name: str, array: np.ndarray) -> None:
         self.kept_arrays[name] = np.asarray(array).copy()

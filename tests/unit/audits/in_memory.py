@@ -117,7 +117,7 @@ class InMemory(AuditContext):
             if self._batches is not None and len(self._done) >= self._batches:
                 raise Killed
             self._open = key
-            yield AuditBatch(np.arange(first, stop), self.seed, stage)
+            yield AuditBatch(np.arange(first, stop), self.seed)
             self._open = None
             self._done.add(key)
 

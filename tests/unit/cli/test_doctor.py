@@ -1,32 +1,33 @@
 """`harness doctor` takes its advice about the sandbox from the backends."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.cli import doctor
+from harness.sandbox.applied import AppliedSandbox, Limit
 from harness.sandbox.backends import BACKENDS, backend_named
-from harness.sandbox.guarantees import Guarantee
+from harness.sandbox.control_group import ADVICE
 
-STRONGEST = BACKENDS[0].advice
+LIMIT = Limit(4096, "cgroup v2")
+APPLIED = AppliedSandbox("x", ("seccomp",), LIMIT, LIMIT, LIMIT, LIMIT, ())
 
 
 @pytest.mark.parametrize(
-    ("backend", "expected"),
+    ("backend", "memory", "expected"),
     [
-        ("bwrap", [None, None, "use control groups.", None]),
-        ("landlock", [None, STRONGEST, "use control groups.", None]),
-        ("none", [STRONGEST, None, None, None]),
+        ("bwrap", LIMIT, [None, None]),
+        ("bwrap", None, [None, ADVICE]),
+        ("landlock", None, [None, ADVICE]),
+        ("none", None, [BACKENDS[0].advice, None]),
     ],
 )
-def test_a_missing_guarantee_has_the_advice_that_helps(
-    backend: str, expected: list[str | None], monkeypatch: pytest.MonkeyPatch
+def test_the_advice_is_that_of_what_is_missing(
+    backend: str, memory: Limit | None, expected: list[str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checked = [
-        Guarantee("no signals", "", ""),
-        Guarantee("memory limited", "", "use control groups."),
-        Guarantee("no network", "seccomp", ""),
-    ]
-    monkeypatch.setattr(doctor, "check_guarantees", lambda: checked)
+    applied = replace(APPLIED, memory=memory)
+    monkeypatch.setattr(doctor, "applied_sandbox", lambda: applied)
     monkeypatch.setattr(doctor, "detect_backend", lambda: backend_named(backend))
-    found = [finding for finding in doctor.findings() if finding.name == "sandbox" or finding.name[:2] == "  "]
-    assert [finding.advice for finding in found] == expected
-    assert [finding.value for finding in found[1:]] == ["not guaranteed here", "not guaranteed here", "by seccomp"]
+    named = {finding.name: finding for finding in doctor.findings()}
+    assert [named["sandbox"].advice, named["in force"].advice] == expected
+    assert named["in force"].value == applied.summary

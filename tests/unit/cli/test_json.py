@@ -112,7 +112,7 @@ def test_the_objects_of_attacks_and_tunings(harness: CommandLine, home: Path) ->
     check(shown, "`harness attacks show`")
     listed = harness("attacks", "--json").json
     check(listed, "`harness attacks`")
-    assert set(listed["attacks"][0]) == set(list(documented("`harness attacks show`"))[:14])
+    assert set(listed["attacks"][0]) == set(list(documented("`harness attacks show`"))[:13])
     check(harness("attacks", "new", "mine", "--json").json, "`harness attacks new`")
     check(harness("run", "lookup", "--dry-run", "--json").json, "`harness run --dry-run`")
     make_tuning(attack="sampling")

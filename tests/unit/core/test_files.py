@@ -38,6 +38,19 @@ def test_a_failed_replacement_keeps_the_old_file_and_leaves_nothing_else(tmp_pat
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["file"]
 
 
+def test_an_interrupt_while_a_file_is_created_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = os.open
+
+    def interrupted(path: str, *arguments: int) -> int:
+        os.close(create(path, *arguments))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt), atomic_file(tmp_path / "file"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
 def test_sizes_are_summed_without_following_links(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_bytes(b"x" * 100_000)

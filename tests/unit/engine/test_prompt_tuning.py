@@ -1,10 +1,14 @@
 """Soft prompts: losses, training, and resumed training."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.processors import TemplateProcessing
 
 from harness.core.errors import HarnessError
 from harness.core.training import Schedule, Training
@@ -12,6 +16,7 @@ from harness.engine import prompt_tuning
 from harness.engine.loading import load_target
 from harness.engine.prompt_tuning import PromptTuning, suffix_losses
 from harness.engine.target import Target
+from tests.unit.engine.conftest import load_on
 from tests.unit.engine.reference import examples_of_a_prompt
 
 LENGTH = 6
@@ -31,6 +36,24 @@ def test_training_losses_equal_those_of_score(target: Target, training: Training
     prompt = torch.tensor(tuning.prompt, dtype=torch.float32, device=target.device)
     losses = suffix_losses(target, prompt, training.prefixes[:5], training.suffixes[:5])
     scored = target.score(training.prefixes[:5], training.suffixes[:5], tuning.view)
+    assert np.allclose(-losses.detach().cpu().numpy(), scored.token_logprobs, atol=1e-4)
+
+
+def test_rows_that_begin_with_the_first_token_have_it_once_in_training(
+    device: torch.device, folders: dict[str, Path], tmp_path: Path, training: Training
+) -> None:
+    folder = Path(shutil.copytree(folders["neo"], tmp_path / "model"))
+    tokenizer = Tokenizer(WordLevel({"[B]": 5, "[E]": 6}, unk_token="[E]"))
+    tokenizer.post_processor = TemplateProcessing(single="[B] $A", special_tokens=[("[B]", 5)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    target = load_on(device, folder)
+    assert target.bos_token == 5
+    prefixes = training.prefixes[:6].copy()
+    prefixes[:, 0] = [5, 1, 2, 5, 3, 5]
+    tuning = PromptTuning(target, 3, Schedule(0.1))
+    prompt = torch.tensor(tuning.prompt, dtype=torch.float32, device=target.device)
+    losses = suffix_losses(target, prompt, prefixes, training.suffixes[:6])
+    scored = target.score(prefixes, training.suffixes[:6], tuning.view)
     assert np.allclose(-losses.detach().cpu().numpy(), scored.token_logprobs, atol=1e-4)
 
 

@@ -254,30 +254,27 @@ def test_out_of_memory_restarts_the_call_with_half_the_rows(neo, prefixes, fail_
     _assert_same(found, wanted)
 
 
-def test_a_call_record_sets_and_receives_the_rows(neo, prefixes, monkeypatch):
-    class Record:
+def test_calls_and_steps_are_reported(neo, prefixes, monkeypatch):
+    class Progress:
         def __init__(self) -> None:
-            self.recorded = [8, None]
-            self.received: list[int] = []
+            self.calls = 0
             self.steps: list[tuple[float, str]] = []
 
-        def rows_for_next_call(self) -> int | None:
-            return self.recorded.pop(0)
-
-        def record_call(self, rows_at_once: int) -> None:
-            self.received.append(rows_at_once)
+        def record_call(self) -> None:
+            self.calls += 1
 
         def record_step(self, share: float, step: str) -> None:
             self.steps.append((share, step))
 
-    monkeypatch.setattr(neo, "calls", Record())
+    monkeypatch.setattr(neo, "progress", Progress())
+    neo.rows_at_once = 8
     neo.sample(prefixes, length=2)
     # Two of nine prefixes are equal.
-    assert neo.calls.steps[-1] == (1.0, "8 prefixes, token 2 of 2")
+    assert neo.progress.steps[-1] == (1.0, "8 prefixes, token 2 of 2")
     neo.rows_at_once = 4
     neo.score(prefixes, prefixes)
-    assert neo.calls.received == [8, 4]
-    assert neo.calls.steps[-1] == (1.0, "sequence 9 of 9")
+    assert neo.progress.calls == 2
+    assert neo.progress.steps[-1] == (1.0, "sequence 9 of 9")
 
 
 @pytest.mark.parametrize("method", ["sample", "search"])

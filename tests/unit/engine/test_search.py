@@ -21,7 +21,6 @@ POLICIES = [
 def _assert_same(found: SearchResult, wanted: SearchResult) -> None:
     assert (found.row == wanted.row).all() and (found.suffixes == wanted.suffixes).all()
     assert np.allclose(found.policy_logprob, wanted.policy_logprob, atol=1e-4)
-    assert np.allclose(found.certificate, wanted.certificate, atol=1e-4)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
@@ -30,19 +29,19 @@ def test_a_wide_search_finds_the_likeliest_suffixes(target, prefixes, policy):
     best = np.sort(exact.reshape(-1))[::-1]
     found = target.search(prefixes[:1], width=61, policy=policy, length=2)
     assert np.allclose(np.exp(found.policy_logprob), exact[tuple(found.suffixes.T)], atol=1e-5)
-    is_certain = found.policy_logprob > found.certificate[0] + 1e-4
-    assert is_certain.sum() >= 3
-    assert np.allclose(np.exp(found.policy_logprob)[is_certain], best[: is_certain.sum()], atol=1e-5)
+    assert len(found) >= 3
+    assert np.allclose(np.exp(found.policy_logprob), best[: len(found)], atol=1e-5)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("width", [1, 2, 5])
-def test_no_missing_suffix_is_likelier_than_the_certificate(target, prefixes, policy, width):
+def test_a_narrow_search_extends_the_likeliest_first_tokens(target, prefixes, policy, width):
     exact = exact_probabilities(target, prefixes[0], policy, length=2)
     found = target.search(prefixes[:1], width=width, policy=policy, length=2)
     assert 1 <= len(found) <= width
-    exact[tuple(found.suffixes.T)] = 0
-    assert exact.max() <= np.exp(found.certificate[0]) * (1 + 1e-4) + 1e-12
+    followed = np.argsort(-exact.sum(1), kind="stable")[:width]
+    best = np.sort(exact[followed].reshape(-1))[::-1]
+    assert np.allclose(np.exp(found.policy_logprob), best[: len(found)], atol=1e-5)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
@@ -53,7 +52,6 @@ def test_a_least_probability_finds_every_suffix_above_it(target, prefixes, polic
         found = target.search(prefixes[row : row + 1], policy=policy, least=least, length=2)
         wanted = {tuple(suffix) for suffix in np.argwhere(exact >= least).tolist()}
         assert {tuple(suffix) for suffix in found.suffixes.tolist()} == wanted
-        assert found.certificate[0] < np.log(least)
 
 
 def test_the_default_order_is_the_models_probability(target, prefixes):
@@ -73,11 +71,10 @@ def test_a_width_of_one_is_greedy(target, prefixes):
     assert (found.suffixes == greedy.suffixes).all() and (found.row == np.arange(9)).all()
 
 
-def test_a_wider_search_has_a_lower_certificate(neo, prefixes):
+def test_a_wider_search_finds_likelier_suffixes(neo, prefixes):
     narrow, wide = (neo.search(prefixes, width=width, length=8) for width in (2, 30))
     best = [np.array([found.policy_logprob[found.row == row][0] for row in range(9)]) for found in (narrow, wide)]
     assert best[1].mean() > best[0].mean()
-    assert (wide.certificate < narrow.certificate).all()
 
 
 def test_suffixes_of_exactly_the_least_probability_are_found(device, folders, prefixes):
@@ -102,12 +99,11 @@ def test_rows_at_once_and_grouping_change_no_result(target, prefixes, bounds):
 def test_a_policy_that_allows_one_token_leaves_one_suffix(neo, prefixes):
     found = neo.search(prefixes, width=8, policy=Policy(top_k=1), length=5)
     assert (found.row == np.arange(9)).all() and (found.policy_logprob == 0).all()
-    assert np.isneginf(found.certificate).all()
 
 
 def test_prefixes_without_a_likely_suffix_have_none(neo, prefixes):
     found = neo.search(prefixes, least=0.999, length=6)
-    assert len(found) == 0 and found.suffixes.shape == (0, 6) and np.isfinite(found.certificate).all()
+    assert len(found) == 0 and found.suffixes.shape == (0, 6)
 
 
 def test_no_prefixes_give_no_results(neo):

@@ -23,7 +23,6 @@ def test_rows_after_a_loop_that_was_left_belong_to_no_batch(tmp_path: Path) -> N
         tables=(table("t", x=Kind.INTEGER),),
         done=[],
         batch_sizes={},
-        engine_rows={},
     )
     channel = SimpleNamespace(send=lambda name, *_, **__: sent.append(name), finish_is_asked=False)
     context = WorkerAuditContext(cast(Any, request), tmp_path, cast(Any, channel))

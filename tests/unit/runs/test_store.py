@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
 from harness.jobs.attack.reader import GuessReader
 from harness.runs.disk import DiskFull
-from harness.runs.reader import RunReader, StageWork
+from harness.runs.reader import RunReader
 from harness.runs.store import SCHEMA_VERSION, RunStore
 
 TABLES = {"guess": GUESSES}
@@ -48,65 +48,6 @@ def add_guesses(store: RunStore, key: str, ids: list[int], score: float, *, done
             store.end_batch(batch, attempt)
 
 
-def test_a_column_missing_in_an_older_store_has_its_default(path: Path) -> None:
-    older = GUESSES.model_copy(update={"columns": GUESSES.columns[:2]})
-    store = RunStore(path, {"guess": older})
-    with store.transaction():
-        batch, attempt = store.begin_batch("a", 1.0)
-        columns = {"example": np.array([1]), "suffix": np.array([[5, 6, 7]], np.uint16)}
-        store.add_rows(batch, attempt, "guess", columns)
-        store.end_batch(batch, attempt)
-    store.close()
-    with guess_reader(path) as reader:
-        assert reader.guesses().score.tolist() == [0.0]
-        assert reader.arrivals().guesses.score.tolist() == [0.0]
-    store = open_store(path)
-    add_guesses(store, "b", [2], 0.5, done=True)
-    store.close()
-    with guess_reader(path) as reader:
-        assert reader.guesses().ids.tolist() == [1, 2]
-        assert reader.guesses().score.tolist() == [0.0, 0.5]
-
-
-def test_the_plan_of_an_older_store_has_no_announced_stages(path: Path) -> None:
-    open_store(path).close()
-    with sqlite3.connect(path) as db:
-        db.execute("DROP TABLE plan")
-        db.execute("CREATE TABLE plan (seq INTEGER PRIMARY KEY, stage TEXT NOT NULL UNIQUE, weight REAL NOT NULL)")
-        db.execute("INSERT INTO plan (stage, weight) VALUES ('guess', 16)")
-    db.close()
-    older = StageWork("guess", 16.0, 0.0, 0)
-    with RunReader(path) as reader:
-        assert reader.stages() == [older]
-    store = open_store(path)
-    with store.transaction():
-        store.add_plan("train", 4.0, draw_weight=2.0, is_announced=True)
-    with RunReader(path) as reader:
-        assert reader.stages() == [older, StageWork("train", 4.0, 0.0, 0, draw_weight=2.0, is_announced=True)]
-    store.close()
-
-
-def test_the_engine_calls_of_an_older_store_are_those_of_the_target(path: Path) -> None:
-    open_store(path).close()
-    with sqlite3.connect(path) as db:
-        db.execute("ALTER TABLE engine DROP COLUMN is_reference")
-        db.execute("INSERT INTO batch (batch, key, weight) VALUES (0, 'a', 1)")
-        db.execute("INSERT INTO attempt (batch, attempt, at) VALUES (0, 1, 0)")
-        db.execute("INSERT INTO engine (batch, attempt, call, rows) VALUES (0, 1, 0, 64)")
-    db.close()
-    with RunReader(path) as reader:
-        assert reader.engine_calls() == {"a": [64]}
-    store = open_store(path)
-    with RunReader(path) as reader:
-        assert (reader.latest_rows(), reader.latest_rows(is_reference=True)) == (64, None)
-    with store.transaction():
-        store.add_engine_call(0, 1, 1, 16, is_reference=True)
-    with RunReader(path) as reader:
-        assert (reader.latest_rows(), reader.latest_rows(is_reference=True)) == (64, 16)
-        assert reader.engine_calls() == {"a": [64, 16]}
-    store.close()
-
-
 def test_only_the_last_attempt_of_a_batch_is_valid(path: Path) -> None:
     store = open_store(path)
     add_guesses(store, "a", [1, 2], 0.5, done=True)
@@ -123,17 +64,6 @@ def test_only_the_last_attempt_of_a_batch_is_valid(path: Path) -> None:
         assert reader.draws_done() == 1.0
         arrivals = reader.arrivals()
         assert arrivals.guesses.ids[arrivals.valid_rows(reader.repeated_batches())].tolist() == [1, 2, 4]
-
-
-def test_only_engine_calls_of_the_last_attempt_are_repeated(path: Path) -> None:
-    store = open_store(path)
-    for rows in ([8, 4, 2], [16]):
-        with store.transaction():
-            batch, attempt = store.begin_batch("a", 1.0)
-            for call, count in enumerate(rows):
-                store.add_engine_call(batch, attempt, call, count)
-    with RunReader(path) as reader:
-        assert reader.engine_calls() == {"a": [16]}
 
 
 def test_a_kept_array_replaces_the_previous_one(path: Path) -> None:

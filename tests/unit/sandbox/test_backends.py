@@ -84,5 +84,5 @@ def test_the_launcher_filters_system_calls_in_every_sandbox(name: str) -> None:
         file.seek(0)
         config = marshal.load(file)
     assert config["processes"] == 7
-    assert bool(config["filters"]) is backend.is_sandbox
+    assert bool(config["filter"]) is backend.is_sandbox
     assert config["file_rules"] == backend.launcher_setup(policy).file_rules

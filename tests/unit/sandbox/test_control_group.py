@@ -45,8 +45,7 @@ def test_version_2_limits_what_it_delegates_and_version_1_the_rest(
     for directory in tmp_path.glob("*/harness-*"):
         (directory / "memory.events").write_text("oom 3\noom_kill 2\n")
         (directory / "memory.oom_control").write_text("under_oom 0\noom_kill 2\n")
-        (directory / "pids.events").write_text("max 5\n")
-    assert (group.memory_kills(), group.refused_forks()) == (2, 5)
+    assert group.memory_kills() == 2
 
 
 def test_a_machine_without_control_groups_has_no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,4 +53,4 @@ def test_a_machine_without_control_groups_has_no_limits(monkeypatch: pytest.Monk
     group = ControlGroup(memory=4096, processes=7)
     assert group.version_by_controller == {}
     assert group.enter_command(["true"]) == ["true"]
-    assert (group.memory_kills(), group.refused_forks(), group.kill()) == (0, 0, True)
+    assert (group.memory_kills(), group.kill()) == (0, True)

@@ -6,20 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import HarnessError
-from harness.jobs.attack.spec import AttackSpec
-from harness.plugins.declarations import declaration_in
 from harness.sandbox.applied import AppliedSandbox, Limit
 from harness.sandbox.environment import plain_environment
-from harness.sandbox.refusals import Refusal, describe_refusals
-from harness.sandbox.seccomp import filter_program, refusals_by_number
-
-ATTACK = """
-from harness import Attack, Params
-class A(Attack[Params]):
-    name = "a"
-    network = {!r}
-"""
+from harness.sandbox.seccomp import filter_program
 
 
 def test_the_environment_contains_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,15 +19,6 @@ def test_the_environment_contains_no_secret(tmp_path: Path, monkeypatch: pytest.
     assert not set(environment) & set(secrets)
     assert environment["CUDA_VISIBLE_DEVICES"] == environment["OMP_NUM_THREADS"] == "value"
     assert environment["HOME"] == environment["TMPDIR"] == str(tmp_path)
-
-
-def test_refusals_are_described_in_one_clause() -> None:
-    assert describe_refusals({}) == ""
-    assert describe_refusals({Refusal.NETWORK: 3}) == "a network socket (3 times)"
-    several = {Refusal.KERNEL: 1200, Refusal.NETWORK: 1, Refusal.CLOCK: 2}
-    assert describe_refusals(several) == (
-        "a network socket (once), a change of the clock (twice) and a privileged system call (1,200 times)"
-    )
 
 
 def test_an_applied_sandbox_is_read_from_its_record() -> None:
@@ -54,21 +34,10 @@ def test_an_applied_sandbox_is_read_from_its_record() -> None:
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_the_filter_jumps_only_forward_inside_itself(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)
-    for network, notifies, has_read_only_files in itertools.product((False, True), repeat=3):
-        program = filter_program(network=network, notifies=notifies, has_read_only_files=has_read_only_files)
+    for network, has_read_only_files in itertools.product((False, True), repeat=2):
+        program = filter_program(network=network, has_read_only_files=has_read_only_files)
         steps = [program[at : at + 8] for at in range(0, len(program), 8)]
         assert len(program) % 8 == 0 and len(steps) < 4096
         jumps = [(at, step) for at, step in enumerate(steps) if step[0] in (0x15, 0x35, 0x45)]
         assert all(at + 1 + max(step[2], step[3]) < len(steps) for at, step in jumps)
         assert steps[-1][0] == 0x06
-    assert Refusal.NETWORK in refusals_by_number().values()
-
-
-def test_an_attack_declares_no_network_or_an_endpoint() -> None:
-    assert declaration_in(ATTACK.format("endpoint").encode()).network == "endpoint"
-    with pytest.raises(HarnessError, match="`network` must be 'none' or 'endpoint', not 'internet'"):
-        declaration_in(ATTACK.format("internet").encode())
-
-
-def test_an_old_spec_without_a_network_has_none() -> None:
-    assert AttackSpec.model_fields["network"].default == "none"

@@ -30,7 +30,6 @@ def ended_run(
     with recorded.store.transaction():
         recorded.store.add_plan("guess", 2.0 * examples)
         recorded.store.end_batch(*batch)
-        recorded.store.add_engine_call(*batch, 0, 64)
         is_blind = run.attack_spec().round.is_blind
         recorded.store.add_point(
             spent=1.5,

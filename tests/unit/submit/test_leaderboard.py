@@ -43,13 +43,17 @@ SPEC = {
         "reference": "",
         "control": False,
         "uses_target": False,
+        "reference_model": "",
         "guesses_per_example": 1,
+        "requires": [],
+        "models": [],
     },
     "params": {},
     "paths": {},
     "seed": 0,
     "budget": 60.0,
     "target": None,
+    "reference": None,
     "trains": False,
     "versions": {},
 }
@@ -128,10 +132,9 @@ def test_times_are_relative_to_the_leader_on_equal_hardware(tmp_path: Path) -> N
     assert entries["other.zip"].time_of_leader is None and entries["other.zip"].hardware == "this, 2 cores, H200"
 
 
-@pytest.mark.parametrize("key", ["elapsed_s", "seconds"], ids=["a new verdict", "a verdict of an earlier version"])
-def test_verified_time_and_hardware_replace_the_team_s(tmp_path: Path, key: str) -> None:
+def test_verified_time_and_hardware_replace_the_team_s(tmp_path: Path) -> None:
     bundle = _bundle(tmp_path, "one", 3, seconds=10)
-    verdict = {"outcome": "reproduced", "sentence": "x", key: 99.0, "hardware": HERE | {"processor": "judge's"}}
+    verdict = {"outcome": "reproduced", "sentence": "x", "elapsed_s": 99.0, "hardware": HERE | {"processor": "judge's"}}
     sha256 = hashlib.sha256(bundle.read_bytes()).hexdigest()
     (tmp_path / "one.verdict.json").write_text(json.dumps(VERDICT | verdict | {"bundle_sha256": sha256}))
     (entry,) = _ranked([bundle])
@@ -140,7 +143,7 @@ def test_verified_time_and_hardware_replace_the_team_s(tmp_path: Path, key: str)
 
 def _write_verdict(bundle: Path, outcome: str, produced: int | None = None) -> None:
     """Write a verdict, and optionally a produced submission that solves `produced` examples."""
-    verdict: dict[str, Any] = {"outcome": outcome, "sentence": "a reason", "seconds": 1.0, "hardware": HERE}
+    verdict: dict[str, Any] = {"outcome": outcome, "sentence": "a reason", "elapsed_s": 1.0, "hardware": HERE}
     verdict["bundle_sha256"] = hashlib.sha256(bundle.read_bytes()).hexdigest()
     if produced is not None:
         suffixes = ANSWERS.copy()

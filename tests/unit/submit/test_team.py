@@ -43,10 +43,10 @@ def test_a_team_without_a_name_is_named_by_its_members(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "members: Field required"),
+        ("", "members: is missing"),
         ("members = []", "members: Tuple should have at least 1 item"),
         ('members = "A"', "members: Input should be a valid tuple"),
-        ("[[members]]\n", r"members\.0\.name: Field required"),
+        ("[[members]]\n", r"members\.0\.name: is missing"),
         ('[[members]]\nname = ""', r"members\.0\.name: String should have at least 1 character"),
         ('[[members]]\nname = "   "', r"members\.0\.name: String should have at least 1 character"),
         ("[[members]]\nname = 5", r"members\.0\.name: Input should be a valid string"),
@@ -54,8 +54,8 @@ def test_a_team_without_a_name_is_named_by_its_members(tmp_path: Path) -> None:
         (f'[[members]]\nname = "{"x" * 201}"', r"members\.0\.name: String should have at most 200 characters"),
         ('[[members]]\nname = "A"\nemail = "nowhere"', r"members\.0\.email: String should match"),
         ('[[members]]\nname = "A"\nemail = "a@b c"', r"members\.0\.email: String should match"),
-        ('[[members]]\nname = "A"\nage = 5', r"members\.0\.age: Extra inputs are not permitted"),
-        ('nmae = "x"\n[[members]]\nname = "A"', "nmae: Extra inputs are not permitted"),
+        ('[[members]]\nname = "A"\nage = 5', r"members\.0\.age: unknown field"),
+        ('nmae = "x"\n[[members]]\nname = "A"', "nmae: unknown field"),
         ('name = ""\n[[members]]\nname = "A"', "name: String should have at least 1 character"),
         ("[[members]]\nname = 'A'\n" * 101, "members: "),
         ("not toml", "not a TOML file"),

@@ -11,7 +11,6 @@ from harness.jobs.attack.request import AttackRequest
 from harness.jobs.attack.supervised import Job
 from harness.runs.disk import Reserve
 from harness.runs.reader import RunReader
-from harness.sandbox.refusals import Refusal
 from harness.supervisor import execution
 from harness.supervisor.execution import Execution
 from harness.supervisor.ledger import Budget
@@ -43,9 +42,6 @@ class FakeWorker:
     def kill(self) -> bool:
         self.calls.append("kill")
         return True
-
-    def refusals(self) -> dict[Refusal, int]:
-        return {}
 
     def close(self) -> None:
         self.calls.append("close")

@@ -38,7 +38,6 @@ def summary_of(id_: str, **fields: Any) -> RunSummary:
         "device": "cpu",
         "sandbox": None,
         "in_force": None,
-        "refused": {},
         "network": "none",
         "note": "",
         "tags": (),

@@ -26,7 +26,7 @@ class Sent:
         return [fields for name, fields in self.frames if name == table]
 
     def log(self, **sizes: int) -> BatchLog:
-        request = JobRequest(kind="attack", params={}, seed=0, done=[], engine_rows={}, batch_sizes=sizes)
+        request = JobRequest(kind="attack", params={}, seed=0, done=[], batch_sizes=sizes)
         return BatchLog(self, request)  # type: ignore[arg-type]
 
 
@@ -82,7 +82,7 @@ def test_steps_are_reported_once_a_second_and_never_go_back(sent: Sent) -> None:
             for share in (0.25, 0.5, 1.0):
                 sent.now += 0.6
                 log.record_step(share, f"{share}")
-            log.record_call(8)
+            log.record_call()
         log.end(key)
     shares = {
         key: [one["share"] for one in sent.fields("step") if one["key"] == key] for key in ("guess/0/0", "guess/0/8")

@@ -1,9 +1,9 @@
-"""Read small files that a stranger may have written: regular files only, and never more bytes than expected."""
+"""Read small files that a person wrote: regular files only, and never more bytes than expected."""
 
 import json
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
+_WORDS = {"extra_forbidden": "unknown field", "missing": "is missing"}
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -89,8 +90,12 @@ def _check_names(pairs: Sequence[tuple[str, Any]]) -> None:
         names.add(name)
 
 
-def first_fault(error: ValidationError) -> str:
-    """Return the first field that failed validation and the reason, as `field: reason`."""
+def first_fault(error: ValidationError, words: Mapping[str, str] | None = None) -> str:
+    """Return the first field that failed validation and the reason, as `field: reason`.
+
+    words: the reasons for other types of pydantic's errors than `_WORDS` has.
+    """
     fault = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in fault["loc"])
-    return f"{shorten(field)}: {shorten(fault['msg'], 120)}"
+    reason = {**_WORDS, **(words or {})}.get(fault["type"]) or fault["msg"].removeprefix("Value error, ")
+    return f"{shorten(field) + ': ' if field else ''}{shorten(reason.rstrip('.'), 200)}"
