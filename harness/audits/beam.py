@@ -73,8 +73,9 @@ class Continuations(NamedTuple):
 
     def part(self, rows: Ints) -> "Continuations":
         """Return some of the continuations."""
-        columns = (column[rows] for column in self[:-1])
-        return Continuations(*columns, self.distances.part(rows))  # type: ignore[arg-type]
+        return Continuations(
+            self.parent[rows], self.token[rows], self.owner[rows], self.logprob[rows], self.distances.part(rows)
+        )
 
     def joined(self, before: PartialSuffixes) -> PartialSuffixes:
         """Return the partial suffixes that they make of those `before`."""

@@ -49,7 +49,7 @@ def test_an_audit_is_exported_to_mlflow_and_redacted_afterwards(machine: Machine
         run = client.get_run(printed["mlflow_run"])
     assert run.data.params["audit"] == "leakage" and run.data.params["target"] == "demo-tiny"
     assert run.data.metrics["sequences"] == findings["sequences"]
-    assert 10 < len(run.data.metrics) < 100
+    assert len(run.data.metrics) > len(findings["measures"])
     rate = run.data.metrics["demo-tiny_50_tokens_top_k_mean_ESP"]
     (expected,) = (
         row["value"] for row in findings["measures"] if (row["measure"], row["case"]) == ("mean_esp", "top-k 10")

@@ -36,7 +36,7 @@ RUN_CHARACTERS = Measure(
     "longest_run_characters", "longest run, characters", "the longest run of equal characters", unit=Unit.NUMBER
 )
 SIMILARITY = Measure(
-    "edit_similarity", "edit similarity", "1 - d / length of the longer text, d: edit distance in words"
+    "edit_similarity", "edit similarity", "1 - d / words of the longer text, where d is the edit distance in words"
 )
 RUN_P = Measure(
     "longest_run_p_value",
