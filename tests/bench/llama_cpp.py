@@ -114,11 +114,13 @@ def _print(audit: str, served: dict[str, Any], local: dict[str, Any]) -> None:
             print(f"  {scheme}: mean ESP {rate:.4f} through the server, {locally[scheme]:.4f} locally")
         return
     print(f"book: {served['measured_windows']} of {served['windows']} windows")
-    one, other = (each["models"][0]["mean_probability"]["value"] for each in (served, local))
-    print(f"  mean probability {one:.3e} through the server, {other:.3e} locally")
-    for threshold, found in served["models"][0]["coverage"].items():
-        other = local["models"][0]["coverage"][threshold]["value"]
-        print(f"  coverage at {threshold}: {found['value']:.4f} through the server, {other:.4f} locally")
+    by_server, locally = (
+        {(row["measure"], row["at"]): row["value"] for row in each["measures"]} for each in (served, local)
+    )
+    for (measure, at), value in by_server.items():
+        if measure in ("mean_probability", "coverage"):
+            threshold = "" if at is None else f" at {at:g}"
+            print(f"  {measure}{threshold}: {value:.3e} through the server, {locally[measure, at]:.3e} locally")
 
 
 def _leakage(model: Path) -> tuple[str, ...]:
