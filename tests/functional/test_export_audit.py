@@ -50,11 +50,12 @@ def test_an_audit_is_exported_to_mlflow_and_redacted_afterwards(machine: Machine
     assert run.data.params["audit"] == "leakage" and run.data.params["target"] == "demo-tiny"
     assert run.data.metrics["sequences"] == findings["sequences"]
     assert len(run.data.metrics) > len(findings["measures"])
-    rate = run.data.metrics["demo-tiny_50_tokens_top_k_mean_ESP"]
     (expected,) = (
-        row["value"] for row in findings["measures"] if (row["measure"], row["case"]) == ("mean_esp", "top-k 10")
+        row["value"]
+        for row in findings["measures"]
+        if (row["measure"], row["case"], row["side"]) == ("mean_esp", "top-k 10", "prefixes of 50 tokens")
     )
-    assert rate == pytest.approx(expected)
+    assert run.data.metrics["mean_esp.top-k_10.prefixes_of_50_tokens.demo-tiny"] == pytest.approx(expected)
     artifacts = Path(run.info.artifact_uri) / "audit"
     assert {"README.md", "croissant.json", "findings.json", "index.html"} <= {path.name for path in artifacts.iterdir()}
     with (artifacts / "tables" / "matches.csv").open(encoding="utf-8", newline="") as file:
