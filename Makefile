@@ -78,8 +78,8 @@ lint: $(VENV)/.installed-dev
 test-all: $(VENV)/.installed-dev
 	$(PYTEST) -m "not long"
 
-test-long: $(VENV)/.installed-dev ## run the tests that `make check` leaves out: all tutorials, benchmarks, further inputs of slow tests
-	$(PYTEST) -m long
+test-long: $(VENV)/.installed-dev ## run the tests that `make check` leaves out: all tutorials, further inputs of slow tests and of properties
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "long or hypothesis"
 
 reference: $(VENV)/.installed-dev ## write the pages of docs/reference/ that come from the code
 	@$(BIN)/python -m tests.reference

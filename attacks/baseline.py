@@ -9,8 +9,7 @@ compared; `corrected` uses the suffix's own tokens.
 from collections.abc import Iterator
 from typing import Literal
 
-from harness import Attack, Context, Field, Guesses, Params, Policy
-from harness.rankers import mean_loss, official_loss
+from harness import Attack, Context, Field, Guesses, Params, Policy, mean_loss, official_loss
 
 
 class BaselineParams(Params):

@@ -11,12 +11,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import Attack, Context, Field, Guesses, HarnessError, Params, Policy
-from harness.core.arrays import Floats, Ints
-from harness.core.examples import folds_by_cluster
-from harness.core.training import Schedule, Training
-from harness.engine.prompt_training import PromptPlan, announce_training, trained_prompt
-from harness.rankers import mean_loss
+from harness import (
+    Attack,
+    Context,
+    Field,
+    Floats,
+    Guesses,
+    HarnessError,
+    Ints,
+    Params,
+    Policy,
+    PromptPlan,
+    Schedule,
+    Training,
+    announce_training,
+    folds_by_cluster,
+    mean_loss,
+    trained_prompt,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor

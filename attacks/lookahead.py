@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import Attack, Context, Field, Guesses, Params
-from harness.core.arrays import Tokens
-from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
+from harness import RANKER_HELP, Attack, Context, Field, Guesses, Params, Ranker, Tokens
 
 if TYPE_CHECKING:
-    from harness.engine.walk import Walk
+    from harness import Walk
 
 
 class LookaheadParams(Params):
@@ -30,10 +28,9 @@ class Lookahead(Attack[LookaheadParams]):
     reference = "Yu et al., Bag of Tricks for Training Data Extraction from Language Models, ICML 2023"
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        reference = reference_for(self.params.ranker, context)
         for batch in context.batches():
             suffixes = context.target.walk(batch.prefixes, self.decode, branches=self.params.candidates)
-            score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes, reference=reference)
+            score = context.rank(batch.prefixes, suffixes, self.params.ranker)
             yield Guesses(batch.ids, suffixes, score)
 
     def decode(self, walk: "Walk") -> Tokens:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness import Attack, Context, Guesses, Params
-from harness.core.stitch import stitched
+from harness import Attack, Context, Guesses, Params, stitched
 
 
 class Lookup(Attack[Params]):

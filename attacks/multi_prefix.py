@@ -9,9 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness import Attack, Context, Field, Guesses, Params, PrefixView
-from harness.core.arrays import Tokens
-from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
+from harness import RANKER_HELP, Attack, Context, Field, Guesses, Params, PrefixView, Ranker, Tokens
 
 
 class MultiPrefixParams(Params):
@@ -29,11 +27,10 @@ class MultiPrefix(Attack[MultiPrefixParams]):
     reference = "Tiwari & Suh, Sequence-Level Leakage Risk of Training Data in Large Language Models, 2024"
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        reference = reference_for(self.params.ranker, context)
         views = views_of(self.params.lengths, context.prefixes.shape[1])
         for batch in context.batches():
             row, suffixes = pool([self._search(context, batch.prefixes, view) for view in views])
-            score = ranked(self.params.ranker, context.target, batch.prefixes[row], suffixes, reference=reference)
+            score = context.rank(batch.prefixes[row], suffixes, self.params.ranker)
             yield Guesses(batch.ids[row], suffixes, score)
 
     def _search(self, context: Context, prefixes: Tokens, view: PrefixView) -> tuple[Tokens, Tokens]:

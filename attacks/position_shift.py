@@ -10,9 +10,20 @@ from typing import Literal
 
 import numpy as np
 
-from harness import Attack, Batch, Context, Field, Guesses, Params, Policy, PrefixView
-from harness.core.arrays import Ints, Tokens
-from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
+from harness import (
+    RANKER_HELP,
+    Attack,
+    Batch,
+    Context,
+    Field,
+    Guesses,
+    Ints,
+    Params,
+    Policy,
+    PrefixView,
+    Ranker,
+    Tokens,
+)
 
 
 class PositionShiftParams(Params):
@@ -27,14 +38,13 @@ class PositionShift(Attack[PositionShiftParams]):
     reference = "Yu et al., Bag of Tricks for Training Data Extraction from Language Models, ICML 2023"
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        reference = reference_for(self.params.ranker, context)
         views = [PrefixView(shift=number * self.params.step) for number in range(self.params.shifts)]
         for batch in context.batches(size=128):
             if self.params.combine == "average":
                 suffixes = context.target.viewed(views).sample(batch.prefixes, Policy(top_k=1)).suffixes
             else:
                 suffixes = self._chosen(context, batch, views)
-            score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes, reference=reference)
+            score = context.rank(batch.prefixes, suffixes, self.params.ranker)
             yield Guesses(batch.ids, suffixes, score)
 
     def _chosen(self, context: Context, batch: Batch, views: list[PrefixView]) -> Tokens:

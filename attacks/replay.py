@@ -15,9 +15,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Attack, Context, Field, Guesses, HarnessError, Params
-from harness.core.arrays import Floats, Tokens, mapped_array
-from harness.core.submission_reader import SubmissionRules, read_submission
+from harness import (
+    Attack,
+    Context,
+    Field,
+    Floats,
+    Guesses,
+    HarnessError,
+    Params,
+    SubmissionRules,
+    Tokens,
+    mapped_array,
+    read_submission,
+)
 
 _ANY_NUMBER = (
     1 << 32

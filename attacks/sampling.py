@@ -6,8 +6,7 @@ prefix, the attack submits the one with the best score of the chosen ranker.
 
 from collections.abc import Iterator
 
-from harness import Attack, Context, Field, Guesses, Params, Policy
-from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
+from harness import RANKER_HELP, Attack, Context, Field, Guesses, Params, Policy, Ranker
 
 
 class SamplingParams(Params):
@@ -27,17 +26,14 @@ class Sampling(Attack[SamplingParams]):
     reference = "Yu et al., Bag of Tricks for Training Data Extraction from Language Models, ICML 2023"
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        reference = reference_for(self.params.ranker, context)
         policy = Policy(**self.params.model_dump(exclude={"trials", "ranker"}))
         for batch in context.batches(trials=self.params.trials):
             drawn = context.target.sample(batch.prefixes, policy, trials=batch.trials, seed=batch.seed)
-            score = ranked(
-                self.params.ranker,
-                context.target,
+            score = context.rank(
                 batch.prefixes[drawn.row],
                 drawn.suffixes,
+                self.params.ranker,
                 token_logprobs=drawn.token_logprobs,
                 last_prefix_logprob=drawn.last_prefix_logprob[drawn.row],
-                reference=reference,
             )
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, score)

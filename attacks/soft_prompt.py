@@ -6,10 +6,21 @@ example gets a guess without a prompt, ranked below all others, so that a run th
 
 from collections.abc import Iterator
 
-from harness import Attack, Context, Field, Guesses, Params, Policy, PrefixView
-from harness.core.training import Schedule
-from harness.engine.prompt_training import PromptPlan, announce_training, trained_prompt
-from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
+from harness import (
+    RANKER_HELP,
+    Attack,
+    Context,
+    Field,
+    Guesses,
+    Params,
+    Policy,
+    PrefixView,
+    PromptPlan,
+    Ranker,
+    Schedule,
+    announce_training,
+    trained_prompt,
+)
 
 BELOW_ALL_OTHERS = 1e6
 
@@ -50,8 +61,7 @@ class SoftPrompt(Attack[SoftPromptParams]):
         self, context: Context, view: PrefixView, *, stage: str, lowered: float = 0.0
     ) -> Iterator[Guesses]:
         """Yield the greedy suffix of each example in a view, ranked by its score under the target without a prompt."""
-        reference = reference_for(self.params.ranker, context)
         for batch in context.batches(stage=stage, size=128):
             suffixes = context.target.viewed([view]).sample(batch.prefixes, Policy(top_k=1)).suffixes
-            score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes, reference=reference)
+            score = context.rank(batch.prefixes, suffixes, self.params.ranker)
             yield Guesses(batch.ids, suffixes, score - lowered)

@@ -12,16 +12,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import Attack, Context, Field, Guesses, HarnessError, Params
-from harness.core.arrays import Bools, Floats, Ints, Tokens, place_among_equals
-from harness.core.examples import folds_by_cluster
-from harness.core.training import Training
-from harness.rankers import compressed_bytes
+from harness import (
+    Attack,
+    Bools,
+    Context,
+    Field,
+    Floats,
+    Guesses,
+    HarnessError,
+    Ints,
+    Params,
+    Tokens,
+    Training,
+    compressed_bytes,
+    folds_by_cluster,
+    place_among_equals,
+)
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    from harness.engine.target import Target
+    from harness import Target
+
 
 TIE = 1e-9
 SEGMENTS = 5  # The mean log-probability of a suffix is a feature for the whole and for each segment.

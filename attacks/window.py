@@ -10,8 +10,19 @@ other vocabularies have another token there. No training suffix of the SaTML 202
 from collections.abc import Iterator
 from typing import Literal
 
-from harness import Attack, Combination, Context, Field, Guesses, HarnessError, Params, Policy, PrefixView
-from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
+from harness import (
+    RANKER_HELP,
+    Attack,
+    Combination,
+    Context,
+    Field,
+    Guesses,
+    HarnessError,
+    Params,
+    Policy,
+    PrefixView,
+    Ranker,
+)
 
 
 class WindowParams(Params):
@@ -28,7 +39,6 @@ class Window(Attack[WindowParams]):
 
     def run(self, context: Context) -> Iterator[Guesses]:
         params = self.params
-        reference = reference_for(params.ranker, context)
         prefix_length = context.prefixes.shape[1]
         if (params.windows - 1) * params.stride > prefix_length - 2:
             raise HarnessError(
@@ -41,7 +51,5 @@ class Window(Attack[WindowParams]):
         for batch in context.batches(size=128):
             shown = context.target.viewed(views, Combination(params.combine))
             drawn = shown.sample(batch.prefixes, Policy(top_k=1))
-            score = ranked(
-                params.ranker, context.target, batch.prefixes[drawn.row], drawn.suffixes, reference=reference
-            )
+            score = context.rank(batch.prefixes[drawn.row], drawn.suffixes, params.ranker)
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, score)

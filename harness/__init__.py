@@ -4,45 +4,89 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harness.core.arrays import Bools as Bools
+    from harness.core.arrays import Floats as Floats
+    from harness.core.arrays import Ints as Ints
+    from harness.core.arrays import Tokens as Tokens
+    from harness.core.arrays import mapped_array as mapped_array
+    from harness.core.arrays import place_among_equals as place_among_equals
     from harness.core.attack import Attack as Attack
     from harness.core.attack import Batch as Batch
     from harness.core.attack import Context as Context
     from harness.core.attack import Field as Field
     from harness.core.attack import Params as Params
     from harness.core.errors import HarnessError as HarnessError
+    from harness.core.examples import folds_by_cluster as folds_by_cluster
     from harness.core.guesses import Guesses as Guesses
     from harness.core.policy import Policy as Policy
+    from harness.core.stitch import stitched as stitched
+    from harness.core.submission_reader import SubmissionRules as SubmissionRules
+    from harness.core.submission_reader import read_submission as read_submission
+    from harness.core.training import Schedule as Schedule
+    from harness.core.training import Training as Training
     from harness.core.view import Combination as Combination
     from harness.core.view import PrefixView as PrefixView
-    from harness.notebook.comparisons import Comparison as Comparison
-    from harness.notebook.comparisons import compare as compare
+    from harness.engine.prompt_training import PromptPlan as PromptPlan
+    from harness.engine.prompt_training import announce_training as announce_training
+    from harness.engine.prompt_training import trained_prompt as trained_prompt
+    from harness.engine.target import Target as Target
+    from harness.engine.walk import Walk as Walk
     from harness.notebook.runs import Run as Run
     from harness.notebook.runs import RunList as RunList
     from harness.notebook.runs import list_runs as list_runs
     from harness.notebook.runs import open_run as open_run
     from harness.notebook.scores import Score as Score
     from harness.notebook.scores import score as score
+    from harness.notebook.starting import Comparison as Comparison
+    from harness.notebook.starting import compare as compare
     from harness.notebook.starting import run as run
+    from harness.rankers import RANKER_HELP as RANKER_HELP
+    from harness.rankers import Ranker as Ranker
+    from harness.rankers import compressed_bytes as compressed_bytes
+    from harness.rankers import mean_loss as mean_loss
+    from harness.rankers import official_loss as official_loss
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "announce_training": "harness.engine.prompt_training",
     "Attack": "harness.core.attack",
     "Batch": "harness.core.attack",
+    "Bools": "harness.core.arrays",
     "Combination": "harness.core.view",
+    "compressed_bytes": "harness.rankers",
     "Context": "harness.core.attack",
     "Field": "harness.core.attack",
+    "Floats": "harness.core.arrays",
+    "folds_by_cluster": "harness.core.examples",
     "Guesses": "harness.core.guesses",
     "HarnessError": "harness.core.errors",
+    "Ints": "harness.core.arrays",
+    "mapped_array": "harness.core.arrays",
+    "mean_loss": "harness.rankers",
+    "official_loss": "harness.rankers",
     "Params": "harness.core.attack",
+    "place_among_equals": "harness.core.arrays",
     "Policy": "harness.core.policy",
     "PrefixView": "harness.core.view",
+    "PromptPlan": "harness.engine.prompt_training",
+    "Ranker": "harness.rankers",
+    "RANKER_HELP": "harness.rankers",
+    "read_submission": "harness.core.submission_reader",
+    "Schedule": "harness.core.training",
+    "stitched": "harness.core.stitch",
+    "SubmissionRules": "harness.core.submission_reader",
+    "Target": "harness.engine.target",
+    "Tokens": "harness.core.arrays",
+    "trained_prompt": "harness.engine.prompt_training",
+    "Training": "harness.core.training",
+    "Walk": "harness.engine.walk",
     # For notebooks and scripts. No name may be that of a module in this package, which would replace it when imported.
-    "Comparison": "harness.notebook.comparisons",
+    "Comparison": "harness.notebook.starting",
     "Run": "harness.notebook.runs",
     "RunList": "harness.notebook.runs",
     "Score": "harness.notebook.scores",
-    "compare": "harness.notebook.comparisons",
+    "compare": "harness.notebook.starting",
     "list_runs": "harness.notebook.runs",
     "open_run": "harness.notebook.runs",
     "run": "harness.notebook.starting",

@@ -21,7 +21,6 @@ from harness.core.tokenizers import load_tokenizer
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from harness.core.attack import Context
     from harness.engine.target import Target
 
 Ranker = Literal[
@@ -50,11 +49,6 @@ _LEAST_LOSS = 1e-12
 """The least mean loss that another loss is divided by, in nats."""
 
 
-def reference_for(ranker: Ranker, context: "Context") -> "Target | None":
-    """Return the reference model if the ranker needs it, else None. Raises HarnessError if the run has none."""
-    return context.reference if ranker == "reference_ratio" else None
-
-
 def ranked(
     ranker: Ranker,
     target: "Target",
@@ -68,8 +62,8 @@ def ranked(
     """Return the scores of suffixes [rows, length] after prefixes [rows, prefix length] by one of the rankers, [rows].
 
     token_logprobs [rows, length] and last_prefix_logprob [rows], under the model, save a forward pass if decoding has
-    computed them and the ranker needs neither margins nor ranks. reference: what `reference_for` returns. Raises
-    HarnessError if the ranker needs a reference model or the tokenizer of the target, and there is none.
+    computed them and the ranker needs neither margins nor ranks. reference: the model that reference_ratio divides by.
+    Raises HarnessError if the ranker needs a reference model or the tokenizer of the target, and there is none.
     """
     margin = rank = None
     if token_logprobs is None or last_prefix_logprob is None or ranker in _SCORED_AGAIN:
@@ -92,7 +86,7 @@ def ranked(
         return loss_per_byte(token_logprobs, decoded(suffixes, target.tokenizer_file))
     if ranker == "reference_ratio":
         if reference is None:
-            raise HarnessError("the ranker reference_ratio needs a reference model. Pass it to ranked() as reference.")
+            raise HarnessError("the ranker reference_ratio needs a reference model. Name one with --reference MODEL.")
         return relative_loss(token_logprobs, reference.score(prefixes, suffixes).token_logprobs)
     assert margin is not None and rank is not None
     return greedy_share(rank, token_logprobs) if ranker == "greedy_share" else confident_loss(token_logprobs, margin)

@@ -23,8 +23,11 @@ with contextlib.suppress(ImportError):
     from hypothesis import HealthCheck, settings
 
     # A busy machine may take long for any example.
-    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("any machine")
+    on_any_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("quick", on_any_machine, max_examples=30, derandomize=True)
+    settings.register_profile("thorough", on_any_machine, max_examples=200)
+    # `make test-long` sets the variable, so that each of its runs tries new examples.
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_configure() -> None:

@@ -8,59 +8,34 @@
 It shows what code does to a GPU and not how fast it is. Its numbers are those of the CPU's kernels.
 """
 
-import linecache
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from pathlib import Path
 from types import SimpleNamespace, TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import torch
 
-from tests import fake_gpu_events, fake_gpu_tensors
+from tests import fake_gpu_events
 from tests.fake_gpu_events import Kind, synchronize, unfinished_copies
 from tests.fake_gpu_tensors import DeviceMode, DispatchMode, GpuTensor
 
-__all__ = ["FakeGpu", "GpuTensor", "Kind", "Place"]
-_OWN_FILES = {__file__, fake_gpu_events.__file__, fake_gpu_tensors.__file__}
+__all__ = ["FakeGpu", "GpuTensor", "Kind"]
 _open: list["FakeGpu"] = []
-
-
-class Place(NamedTuple):
-    """A line of code outside installed packages."""
-
-    file: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        source = linecache.getline(self.file, self.line).strip()
-        return f"{'/'.join(Path(self.file).parts[-3:])}:{self.line} {self.function}: {source}"
 
 
 class FakeGpu:
     """A context in which device "cuda" exists, and the counters of its work. Contexts may be nested.
 
     devices: the number of GPUs, "cuda:0", "cuda:1", …, which do not mix either; their work is counted together.
-    capability: the compute capability that each reports. memory: its size in bytes, all of it free. record_kernels:
-    record the calling line of each kernel too, which is slow.
+    capability: the compute capability that each reports. memory: its size in bytes, all of it free.
     """
 
-    def __init__(
-        self,
-        devices: int = 1,
-        *,
-        capability: tuple[int, int] = (9, 0),
-        memory: int = 16 << 30,
-        record_kernels: bool = False,
-    ) -> None:
+    def __init__(self, devices: int = 1, *, capability: tuple[int, int] = (9, 0), memory: int = 16 << 30) -> None:
         self.devices = devices
         self.capability = capability
         self.memory = memory
-        self._recorded = set(Kind) - (set() if record_kernels else {Kind.KERNEL})
         self._exits = ExitStack()
         self.reset()
 
@@ -68,7 +43,6 @@ class FakeGpu:
         """Set all counters to 0."""
         self.counts: Counter[Kind] = Counter()
         self.operations: dict[Kind, Counter[str]] = {kind: Counter() for kind in Kind}
-        self.places: dict[Kind, Counter[Place]] = {kind: Counter() for kind in Kind}
 
     @property
     def kernels(self) -> int:
@@ -95,18 +69,13 @@ class FakeGpu:
         """The number of copies from one GPU to another, for which the host does not wait."""
         return self.counts[Kind.PEER_COPY]
 
-    def report(self, kinds: tuple[Kind, ...] = (Kind.SYNCHRONIZATION, Kind.UPLOAD)) -> str:
-        """Return the counters and, for each of `kinds`, the lines that caused its events, most frequent first."""
-        lines = [", ".join(f"{kind.value}: {self.counts[kind]}" for kind in Kind)]
-        for kind in kinds:
-            lines += [f"{count:6} {kind.value:16} {place}" for place, count in self.places[kind].most_common()]
-        return "\n".join(lines)
+    def report(self) -> str:
+        """Return the counters and the operations that they counted, most frequent first."""
+        return "\n".join(f"{kind.value}: {self.counts[kind]} {self.operations[kind].most_common()}" for kind in Kind)
 
     def _observe(self, kind: Kind, operation: str) -> None:
         self.counts[kind] += 1
         self.operations[kind][operation] += 1
-        if kind in self._recorded:
-            self.places[kind][_calling_place()] += 1
 
     def __enter__(self) -> "FakeGpu":
         _open.append(self)
@@ -135,17 +104,6 @@ def _observing(observer: Any) -> Iterator[None]:
         yield
     finally:
         fake_gpu_events.observers.remove(observer)
-
-
-def _calling_place() -> Place:
-    """Return the innermost line outside installed packages."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        file = frame.f_code.co_filename
-        if file not in _OWN_FILES and "site-packages" not in file and "<frozen" not in file:
-            break
-        frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 class _Event:

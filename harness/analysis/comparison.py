@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from harness.analysis.common_clock import CommonClock, Lead, common_clock, counts_until, leads
 from harness.analysis.contrast import Contrast, contrast
+from harness.analysis.leads import Lead, counts_until, leads
 from harness.analysis.parts import AttackedParts, Part, attacked_parts
 from harness.analysis.replay import BUDGET_SHARES, TimedRecall, evenly_spaced, recall_history
 from harness.core.arrays import Tokens
-from harness.core.calibration import BudgetMachine, TimeScale
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
 from harness.core.rounds import FILE_FIELDS
@@ -21,14 +20,13 @@ from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import submission_of
 from harness.jobs.attack.spec import AttackSpec
-from harness.runs.calibration import time_scale
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 
 _MAX_POINTS = 200
-_NOT_RULES = {"source", "title", "budget", "budget_machine", "target", "revision", *FILE_FIELDS}
+_NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
 _REPORTED_BY_WORKER = ("device", "device_name", "blocks", "dtype", "threads", "rows_at_once")
 
 
@@ -48,8 +46,7 @@ class Trajectory(NamedTuple):
 class ComparedRun:
     """One run of a comparison.
 
-    elapsed_s, budget_s: in wall seconds, or in standard seconds of `budget_machine`. scale: converts them.
-    counts_until: the spent time until which the recall is known. suffixes_per_s: draws of finished batches per wall
+    counts_until: the spent time until which the recall is known. suffixes_per_s: draws of finished batches per
     second, None if no time has elapsed. unreachable: the trajectory on the examples whose answers the training rows do
     not contain, None if there is no such part. submission: the judged rows of its submission. settings: the value of
     each setting by name.
@@ -61,8 +58,6 @@ class ComparedRun:
     status: Status
     elapsed_s: float
     budget_s: float
-    budget_machine: BudgetMachine | None
-    scale: TimeScale
     counts_until: float
     guesses: int
     suffixes_per_s: float | None
@@ -76,19 +71,9 @@ class ComparedRun:
         """Return the name of the attack, marked if it is a control."""
         return display_name(self.attack, is_control=self.is_control)
 
-    def history_on(self, clock: CommonClock, trajectory: Trajectory) -> list[tuple[float, float]]:
-        """Return pairs of a time on the clock and the recall there, ascending."""
-        return [(clock.time(self.scale, spent), recall) for spent, recall in trajectory.recall_over_time]
-
-    def recall_at_shares_on(self, clock: CommonClock) -> tuple[float | None, ...]:
-        """Return the recall after each of BUDGET_SHARES of the clock's budget, None if it is not known."""
-        history, counts = self.history_on(clock, self.whole), clock.time(self.scale, self.counts_until)
-        return tuple(recall_after(share * clock.budget, history, counts) for share in BUDGET_SHARES)
-
-    def as_json(self, clock: CommonClock) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object, with curves of at most 200 points."""
         whole, part = self.whole, self.unreachable
-        standard = None if clock.machine is None else self.scale.standard(self.elapsed_s, clock.machine)
         return {
             "id": self.id,
             "attack": self.attack,
@@ -96,19 +81,13 @@ class ComparedRun:
             "status": str(self.status),
             "elapsed_s": self.elapsed_s,
             "budget_s": self.budget_s,
-            "budget_machine": None if self.budget_machine is None else self.budget_machine.model_dump(),
-            "wall_s": self.scale.wall(self.elapsed_s),
-            "standard_s": standard,
-            "recall_at_standard_budget": None if standard is None else _shares_as_json(self.recall_at_shares_on(clock)),
             "guesses": self.guesses,
             "suffixes_per_s": self.suffixes_per_s,
             "score": _score_as_json(whole.score),
             "unreachable_score": None if part is None else _score_as_json(part.score),
-            "recall_over_time": _history_as_json(whole.recall_over_time, self.scale, clock),
+            "recall_over_time": _history_as_json(whole.recall_over_time),
             "recall_at_budget": _shares_as_json(whole.recall_at_shares),
-            "unreachable_over_time": None
-            if part is None
-            else _history_as_json(part.recall_over_time, self.scale, clock),
+            "unreachable_over_time": None if part is None else _history_as_json(part.recall_over_time),
             "unreachable_at_budget": None if part is None else _shares_as_json(part.recall_at_shares),
         }
 
@@ -119,8 +98,8 @@ class Comparison:
 
     unreachable: the examples whose answers the training rows do not contain; `no_unreachable_because` says why it is
     None. contrast, unreachable_contrast: the first run compared with the second, None unless there are exactly two
-    runs. clock: the time axis that the runs share. leads: who leads when on it, on all examples. differing: by name,
-    each setting that is not the same for all runs, with the value of each run or None.
+    runs. budget_s: the largest budget of the runs. leads: who leads when until then, on all examples. differing: by
+    name, each setting that is not the same for all runs, with the value of each run or None.
     """
 
     round: str
@@ -130,7 +109,7 @@ class Comparison:
     runs: tuple[ComparedRun, ...]
     contrast: Contrast | None
     unreachable_contrast: Contrast | None
-    clock: CommonClock
+    budget_s: float
     leads: tuple[Lead, ...]
     differing: dict[str, tuple[Any, ...]]
 
@@ -144,8 +123,8 @@ class Comparison:
             "unreachable_examples": None if part is None else len(part),
             "unreachable_error_cap": None if part is None else part.cap,
             "no_unreachable_because": self.no_unreachable_because or None,
-            "runs": [run.as_json(self.clock) for run in self.runs],
-            "clock": self.clock.as_json(),
+            "runs": [run.as_json() for run in self.runs],
+            "budget_s": self.budget_s,
             "leads": [self._lead_as_json(lead) for lead in self.leads],
             "contrast": None if pair is None else pair.as_json(),
             "unreachable_contrast": None if pair_on_part is None else pair_on_part.as_json(),
@@ -173,9 +152,8 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     with as_harness_error(f"round {rules.name}"):
         parts = attacked_parts(specs[0])
     runs = [_compare_run(folder, spec, answers, parts) for folder, spec in zip(folders, specs, strict=True)]
-    clock = common_clock(specs, [run.scale for run in runs])
-    histories = [evenly_spaced(run.history_on(clock, run.whole), _MAX_POINTS) for run in runs]
-    counts = [clock.time(run.scale, run.counts_until) for run in runs]
+    budget = max(run.budget_s for run in runs)
+    histories = [evenly_spaced(run.whole.recall_over_time, _MAX_POINTS) for run in runs]
     return Comparison(
         round=rules.name,
         whole=parts.whole,
@@ -184,8 +162,8 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
         runs=tuple(runs),
         contrast=_contrast_of_pair(runs, parts.whole),
         unreachable_contrast=_contrast_of_pair(runs, parts.unreachable),
-        clock=clock,
-        leads=tuple(leads(histories, counts, until=clock.budget)),
+        budget_s=budget,
+        leads=tuple(leads(histories, [run.counts_until for run in runs], until=budget)),
         differing=_differing([run.settings for run in runs]),
     )
 
@@ -243,7 +221,6 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         submission = submission_of(spec, reader)
         ledger, done = reader.last_ledger(), reader.draws_done()
-        scale = time_scale(reader, spec.budget_machine)
         elapsed = 0.0 if ledger is None else ledger.spent
         judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
 
@@ -264,11 +241,9 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
             status=status,
             elapsed_s=round(elapsed, 3),
             budget_s=spec.budget,
-            budget_machine=spec.budget_machine,
-            scale=scale,
             counts_until=counts_until(status, elapsed=elapsed, budget=spec.budget),
             guesses=reader.row_count("guess"),
-            suffixes_per_s=done / scale.wall(elapsed) if elapsed else None,
+            suffixes_per_s=done / elapsed if elapsed else None,
             whole=trajectory(parts.whole),
             unreachable=None if parts.unreachable is None else trajectory(parts.unreachable),
             submission=judged,
@@ -276,17 +251,8 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
         )
 
 
-def _history_as_json(
-    history: Sequence[TimedRecall], scale: TimeScale, clock: CommonClock
-) -> list[dict[str, float | None]]:
-    return [
-        {
-            **point._asdict(),
-            "wall_s": scale.wall(point.spent),
-            "standard_s": None if clock.machine is None else scale.standard(point.spent, clock.machine),
-        }
-        for point in evenly_spaced(history, _MAX_POINTS)
-    ]
+def _history_as_json(history: Sequence[TimedRecall]) -> list[dict[str, float]]:
+    return [point._asdict() for point in evenly_spaced(history, _MAX_POINTS)]
 
 
 def _shares_as_json(recalls: Sequence[float | None]) -> list[dict[str, float | None]]:
@@ -319,8 +285,7 @@ def _settings(spec: AttackSpec, reported: Mapping[str, dict[str, Any] | None]) -
         "hardware": spec.hardware,
     }
     named = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
-    machine = None if spec.budget_machine is None else spec.budget_machine.name
-    return {"seed": spec.seed, "budget_s": spec.budget, "budget_machine": machine} | named
+    return {"seed": spec.seed, "budget_s": spec.budget} | named
 
 
 def _model_settings(model: TargetRecord | None, reported: dict[str, Any] | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 Cells contain text from records and files unchanged. The caller sanitizes them before printing.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
@@ -75,41 +74,11 @@ def recall_over_budget_heading(comparison: Comparison) -> str:
     return heading if part is None else f"{heading}, and Recall@{part.cap} on the {len(part):,} unreachable examples"
 
 
-def standard_time_heading(comparison: Comparison) -> str:
-    """Return the heading of `recall_over_standard_budget`, or why there is no such table."""
-    clock = comparison.clock
-    if clock.machine is None:
-        return f"not compared in standard seconds: the machine of {', '.join(clock.uncalibrated)} was not calibrated"
-    budget = f"{format_duration(clock.budget)} of {clock.machine.title}"
-    return f"Recall@{comparison.whole.cap} after a share of a budget of {budget}"
-
-
-def recall_over_standard_budget(comparison: Comparison) -> Table:
-    """Return a header row and one row per run: its wall clock, its standard time, and its recall after BUDGET_SHARES of
-    the common budget. Return [] if the runs have no common standard time.
-    """
-    clock = comparison.clock
-    if clock.machine is None:
-        return []
-    shares = [f"{100 * share:g} %" for share in BUDGET_SHARES]
-    header = ("run", "wall clock", f"standard time of {clock.machine.name}", *shares)
-    rows = [
-        (
-            run.id,
-            _seconds(run.scale.wall(run.elapsed_s)),
-            _seconds(clock.time(run.scale, run.elapsed_s)),
-            *_shown_recalls(run, run.recall_at_shares_on(clock)),
-        )
-        for run in comparison.runs
-    ]
-    return [header, *rows]
-
-
 def leads_heading(comparison: Comparison) -> str:
     """Return the heading of `who_leads`."""
     left_out = len(comparison.leads) - _MAX_LEADS
     only = f", the {_MAX_LEADS} longest spans of {len(comparison.leads)}" if left_out > 0 else ""
-    return f"Who leads when, by {comparison.clock.title} until {format_duration(comparison.clock.budget)}{only}"
+    return f"Who leads when, by wall clock until {format_duration(comparison.budget_s)}{only}"
 
 
 def who_leads(comparison: Comparison) -> Table:
@@ -139,8 +108,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _time(run: ComparedRun) -> str:
-    unit = "" if run.budget_machine is None else f" {run.budget_machine.name}"
-    return f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}{unit}"
+    return f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}"
 
 
 def differing_settings(comparison: Comparison) -> Table:
@@ -177,12 +145,8 @@ def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
 
 
 def _recalls(run: ComparedRun, trajectory: Trajectory) -> list[str]:
-    return _shown_recalls(run, trajectory.recall_at_shares)
-
-
-def _shown_recalls(run: ComparedRun, recalls: Iterable[float | None]) -> list[str]:
-    """Return the recalls as text. Those of a run without a guess say nothing."""
-    return [format_score(recall if run.guesses else None) for recall in recalls]
+    """Return the recalls after BUDGET_SHARES as text. Those of a run without a guess say nothing."""
+    return [format_score(recall if run.guesses else None) for recall in trajectory.recall_at_shares]
 
 
 def _score_header(part: Part) -> tuple[str, str]:

@@ -43,7 +43,6 @@ PANELS = {
         "score": ("score:score", "Score a submission against the answers."),
         "validate": ("score:validate", "Check a submission against the rules of a round."),
         "compare": ("compare:compare", "Compare two or more runs of one round."),
-        "occurrences": ("occurrences:occurrences", "Find which generations a corpus contains word for word."),
         "report": ("report:report", "Write an HTML page about one or several runs."),
     },
     "Submissions": {
@@ -55,7 +54,7 @@ PANELS = {
     "Audits": {"audit": ("audit:app", "Measure what a model has memorized.")},
     "Data and set-up": {
         "rounds": ("rounds:app", "List rounds, show the rules of one, or make one."),
-        "data": ("data:app", "Fetch, build and inspect data sets."),
+        "data": ("data:app", "Fetch and inspect data sets."),
         "doctor": ("doctor:doctor", "Check this machine and print its set-up."),
         "bench": ("bench:bench", "Measure the sampling and search speed of this machine."),
     },

@@ -18,8 +18,8 @@ from harness.jobs.audit.spec import AuditSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
+from harness.submit.audit_page import format_column, is_numeric_column, named_figures
 from harness.submit.audit_redaction import redact_findings
-from harness.submit.audit_tables import format_column, is_numeric_column, named_figures
 
 if TYPE_CHECKING:
     from harness.submit.audit_page import AuditHeader

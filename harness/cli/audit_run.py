@@ -19,7 +19,6 @@ from harness.jobs.audit.planning import plan_audit
 from harness.runs.folder import new_run_id
 from harness.runs.launch import start_job
 from harness.runs.summary import run_summary
-from harness.supervisor.calibrations import planned_calibrations
 
 Targets = Annotated[list[str] | None, typer.Option("--target", help="Hub id or directory of a model; repeatable.")]
 Round = Annotated[str | None, round_option("Round whose answers are known.")]
@@ -86,7 +85,6 @@ def run_audit(
                 seed=options.seed,
                 shares_device=options.share_device,
                 folder=run.inputs,
-                calibrations=planned_calibrations(models),
             ),
         )
         if options.detach:

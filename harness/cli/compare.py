@@ -39,11 +39,11 @@ def _draw(comparison: Comparison, path: Path) -> None:
     from harness.figures.curves import PlottedRun, write_comparison
 
     def plotted(run: ComparedRun, on: Trajectory) -> PlottedRun:
-        return PlottedRun(sanitize(run.id), on.score, run.history_on(comparison.clock, on))
+        return PlottedRun(sanitize(run.id), on.score, on.recall_over_time)
 
     runs = [plotted(run, run.whole) for run in comparison.runs]
     unreachable = [plotted(run, run.unreachable) for run in comparison.runs if run.unreachable is not None]
-    write_comparison(runs, unreachable, path, title=f"round {comparison.round}", clock=comparison.clock.title)
+    write_comparison(runs, unreachable, path, title=f"round {comparison.round}")
 
 
 def _sections(comparison: Comparison) -> list[str]:
@@ -52,9 +52,6 @@ def _sections(comparison: Comparison) -> list[str]:
         _section(f"round {comparison.round}, {len(comparison.whole):,} examples", tables.scores_and_pace(comparison)),
         _section(tables.unreachable_heading(comparison), tables.scores_on_unreachable(comparison)),
         _section(tables.recall_over_budget_heading(comparison), tables.recall_over_budget(comparison)),
-    ]
-    sections += [
-        _section(tables.standard_time_heading(comparison), tables.recall_over_standard_budget(comparison)),
         _section(tables.leads_heading(comparison), tables.who_leads(comparison)),
     ]
     for where, contrast in tables.contrasts(comparison):

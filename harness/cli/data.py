@@ -1,7 +1,7 @@
-"""`harness data`: fetch public files, check a round's files, build arrays from The Pile, measure overlap."""
+"""`harness data`: fetch public files, check a round's files, measure overlap."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -17,12 +17,11 @@ from harness.core.errors import HarnessError, unknown_name
 from harness.core.overlap import overlap
 from harness.core.paths import data_home
 from harness.core.rounds import load_round, shipped_rounds
-from harness.data.catalog import FOLDER, SATML, SPLITS, PublicFile
+from harness.data.catalog import FOLDER, SATML, PublicFile
 from harness.data.fetch import Arrival, FetchProgress, Outcome, fetch_files
-from harness.data.pointers import read_pointers
 from harness.data.status import RoundStatus, round_status
 
-app = CommandLine(name="data", help="Fetch, build and inspect data sets.", no_args_is_help=True)
+app = CommandLine(name="data", help="Fetch and inspect data sets.", no_args_is_help=True)
 
 DataSetArgument = Annotated[str, typer.Argument(metavar="DATA_SET", help="satml, the SaTML 2023 challenge.")]
 
@@ -144,40 +143,6 @@ def _print_status(status: RoundStatus) -> None:
         print(f"  to fetch what is missing: {command}")
     if status.missing and not status.commands:
         print("  no command fetches what is missing: copy the files to the paths above")
-
-
-@app.command("build")
-def build_arrays(
-    data_set: DataSetArgument,
-    pile: Annotated[
-        Path, typer.Option("--pile", metavar="DIR", help="Unpacked training files of The Pile: 00.jsonl to 29.jsonl.")
-    ],
-    split: Annotated[Literal["train", "val"], typer.Option("--split", help="Rows to build.")],
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option("--tokenizer", metavar="FILE", help="GPT-2's tokenizer.json.  [default: the cached one]"),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Build the arrays of a split from The Pile.
-
-    They are written only if they have the official MD5.
-    """
-    from harness.data.pile import cut_rows, load_tokenizer, write_split
-
-    folder, chosen = _folder_of(data_set), SPLITS[split]
-    if not pile.is_dir():
-        raise HarnessError(f"{pile}: no such directory. --pile names one with 00.jsonl to 29.jsonl.")
-    places = read_pointers(folder / chosen.pointer_file)
-    encoder = load_tokenizer(tokenizer)
-    with ProgressBars("items") as bars:
-        rows = cut_rows(pile, places, encoder, lambda done: bars.update(f"{split} rows", done, len(places)))
-    paths = write_split(chosen, rows, folder)
-    if json:
-        print_json({"data_set": data_set, "split": str(split), "paths": [str(path) for path in paths]})
-    else:
-        for path in paths:
-            print(path)
 
 
 @app.command("overlap")

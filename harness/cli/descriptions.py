@@ -8,10 +8,9 @@ from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.records import noun_of_parent
-from harness.core.calibration import duration_in
 from harness.core.spec import JobSpec
 from harness.core.text import format_number, format_score
-from harness.core.times import date_and_time
+from harness.core.times import date_and_time, format_duration
 from harness.jobs.attack.record import loaded_model
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameters import settings_from
@@ -49,7 +48,6 @@ def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
         "round_examples": spec.round_examples,
         "error_cap": spec.error_cap,
         "budget_s": spec.budget,
-        "budget_machine": None if spec.budget_machine is None else spec.budget_machine.model_dump(),
         "spec": recorded,
     }
 
@@ -57,9 +55,7 @@ def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
 def describe_plan(spec: AttackSpec) -> str:
     """Return what `run --dry-run` prints: lines of a name and a value, as in `show`."""
     rows = [("run", spec.id), *_input_rows(RunFolder.of(spec.id), spec)]
-    return _lines(
-        [*rows, ("budget", duration_in(spec.budget, spec.budget_machine)), ("error cap", f"{spec.error_cap:,}")]
-    )
+    return _lines([*rows, ("budget", format_duration(spec.budget)), ("error cap", f"{spec.error_cap:,}")])
 
 
 def describe(folder: RunFolder) -> str:

@@ -2,24 +2,21 @@
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.options import Force, Json, Redact, Run, check_output_file, write_output
-from harness.cli.output import print_json, say
-from harness.core.errors import UsageError
+from harness.cli.output import print_json
+from harness.core.errors import HarnessError, UsageError
 from harness.core.submission import write_submission
-from harness.jobs.attack.results import every_guess, submission_now
-from harness.jobs.audit.reader import AuditReader
+from harness.jobs.attack.results import every_guess, scorecard_of, submission_now
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.summary import run_status
-
-if TYPE_CHECKING:
-    from harness.submit.mlflow_record import MlflowRecord
 
 _EXPERIMENT = "harness"
 
@@ -45,8 +42,8 @@ def export(
 ) -> None:
     """Write a run to a file, or log it to MLflow.
 
-    The file is the submission, or all guesses. --mlflow logs a run or an audit: its parameters, figures and files. A
-    second export of the same run updates the same MLflow run.
+    The file is the submission, or all guesses. --mlflow logs a run or an audit as a new MLflow run: its parameters,
+    figures and files.
     """
     if mlflow is not None:
         if not mlflow.strip():
@@ -91,52 +88,33 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
 
 
 def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, json: bool) -> None:
-    from harness.submit.mlflow_export import log_to_mlflow, require_mlflow, shown_uri
-    from harness.submit.mlflow_record import attack_record, require_ended, write_run_artifacts
+    from harness.cli.audit_findings import audit_header, findings_of
+    from harness.submit.audit_export import write_audit
+    from harness.submit.audit_redaction import redact_findings
+    from harness.submit.mlflow_export import log_to_mlflow, measured_figures, require_mlflow
+    from harness.submit.report import report_page
     from harness.submit.run_facts import run_facts
 
     folder = run_folder(name)
     require_mlflow()
-    require_ended(folder.id, run_status(folder))
+    if not (status := run_status(folder)).is_over:
+        raise HarnessError(f"{folder.id} is {status.words}. Wait for its end with `harness watch {folder.id}`.")
+    curve: Sequence[tuple[float, float]] = ()
     with tempfile.TemporaryDirectory() as temporary:
         artifacts = Path(temporary)
         if isinstance(folder.spec(), AuditSpec):
-            record = _write_audit(folder, artifacts, redact=redact)
+            findings = redact_findings(findings_of(folder)) if redact else findings_of(folder)
+            write_audit(artifacts / "audit", findings, audit_header(folder))
+            figures = {**findings.figures, **measured_figures(findings.measures)}
         else:
             facts = run_facts(folder)
-            record = attack_record(facts, is_redacted=redact)
-            write_run_artifacts(facts, artifacts, redact=redact)
-        files = sorted(path.relative_to(artifacts).as_posix() for path in artifacts.rglob("*") if path.is_file())
-        logged = log_to_mlflow(uri, experiment, record, artifacts)
-    say(f"{'logged' if logged.is_new else 'updated'} the MLflow run of {folder.id} in the experiment {experiment}")
+            (artifacts / "report.html").write_text(report_page([folder], redact=redact), encoding="utf-8")
+            if not redact:
+                write_submission(artifacts / "submission.csv", facts.submission.ids, facts.submission.suffixes)
+            figures = scorecard_of(facts.spec, facts.submission) | {"any_of_n": facts.any_guess_correct}
+            curve = () if facts.score is None else facts.curve
+        logged = log_to_mlflow(uri, experiment, folder, figures, curve, artifacts)
     if json:
-        print_json(
-            {
-                "run": folder.id,
-                "tracking_uri": shown_uri(uri),
-                "experiment": experiment,
-                "experiment_id": logged.experiment_id,
-                "mlflow_run": logged.id,
-                "is_new": logged.is_new,
-                "params": len(record.params),
-                "metrics": len(record.metrics),
-                "artifacts": files,
-            }
-        )
+        print_json({"run": folder.id, "experiment": experiment, "mlflow_run": logged})
     else:
-        print(logged.url or logged.id)
-
-
-def _write_audit(folder: RunFolder, artifacts: Path, *, redact: bool) -> "MlflowRecord":
-    """Write the files of an audit to `artifacts`, and return its record."""
-    from harness.cli.audit_findings import audit_header, findings_of
-    from harness.submit.audit_export import write_audit
-    from harness.submit.audit_redaction import redact_findings
-    from harness.submit.mlflow_record import AUDIT_FOLDER, audit_record
-
-    findings, header = findings_of(folder), audit_header(folder)
-    if redact:
-        findings = redact_findings(findings)
-    write_audit(artifacts / AUDIT_FOLDER, findings, header)
-    with AuditReader(folder.store) as reader:
-        return audit_record(folder, header, findings, reader.newest_figures())
+        print(logged)

@@ -13,9 +13,9 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.core.text import format_interval, format_number, format_score
 from harness.submit.bundle_checks import bundle_sha256
-from harness.submit.judging import load_judging_data
 from harness.submit.leaderboard import Entry, leaderboard_csv
 from harness.submit.leaderboard import leaderboard as ranked
+from harness.submit.rerun import load_judging_data
 from harness.submit.verdict import load_verdict, unexpected
 
 _MAX_CELL = 40
@@ -84,18 +84,7 @@ def leaderboard(
 
 
 def _print(entries: list[Entry]) -> None:
-    header = (
-        "",
-        "team",
-        "attack",
-        "recall",
-        "− leader",
-        "time",
-        "standard time",
-        "at 1/10/100 %",
-        "verified",
-        "measured on",
-    )
+    header = ("", "team", "attack", "recall", "− leader", "time", "verified", "measured on")
     rows = [_row(entry) for entry in entries if entry.team]
     if rows:
         print(
@@ -118,7 +107,5 @@ def _row(entry: Entry) -> tuple[str, ...]:
     if entry.elapsed_s is not None:
         time = f"{format_number(entry.elapsed_s)} s"
         time += "" if entry.time_of_leader is None else f", × {format_number(entry.time_of_leader)}"
-    standard = "" if entry.standard_s is None else f"{format_number(entry.standard_s)} s of {entry.standard_machine}"
-    early = " ".join(format_score(recall_then) for _, recall_then in entry.recall_at_budget)
     place = "–" if entry.place is None else str(entry.place)
-    return (place, entry.team, entry.attack, recall, difference, time, standard, early, entry.verified, entry.hardware)
+    return (place, entry.team, entry.attack, recall, difference, time, entry.verified, entry.hardware)

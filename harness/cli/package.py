@@ -27,8 +27,8 @@ from harness.core.rounds import load_round
 from harness.runs.folder import run_folder
 from harness.submit.bundle import Bundle, code_bundle, submission_bundle
 from harness.submit.checklist import Check, checklist, refusal
-from harness.submit.code_spec import write_blind_round
-from harness.submit.default_paths import DESCRIPTION, TEAM, bundle_path, default_file
+from harness.submit.code_folder import write_blind_round
+from harness.submit.manifest import DESCRIPTION, TEAM, bundle_path, default_file
 
 app = CommandLine(
     name="package",

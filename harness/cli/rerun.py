@@ -18,10 +18,9 @@ from harness.jobs.attack.planning import plan_attack, start_attack
 from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.summary import run_status
-from harness.submit.code_spec import CodeTarget, read_code_spec
+from harness.submit.code_folder import CodeTarget, read_code_spec
 from harness.submit.manifest import MODEL_NAMES
 from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
-from harness.supervisor.calibrations import planned_calibrations
 
 
 def rerun(
@@ -85,10 +84,6 @@ def rerun(
             seed=spec.seed,
             limit=None,
             batch_sizes=sizes,
-            calibrations=planned_calibrations(
-                [model for model in (target_here, reference_here) if model is not None],
-                machine=prepared.round.budget_machine,
-            ),
         )
         folder = start_attack(run, prepared.attack)
         say(f"run {folder.id} · Ctrl-C leaves it running")

@@ -30,7 +30,6 @@ from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams, validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
-from harness.supervisor.calibrations import planned_calibrations
 from harness.supervisor.devices import visible_gpus
 
 TARGET_OPTIONS = ("target", "revision", "reference", "device", "dtype", "threads")
@@ -77,7 +76,7 @@ def resolve_run(
 
     `devices` is the value of `--devices`. With `shards_target`, the run has one worker, and each of its models is split
     over these devices. With `uses_preset`, the values of the round's preset for the attack replace the attack's
-    defaults. `runs_here` is false for a plan that is packaged or sent to a cluster: it needs no calibration.
+    defaults. `runs_here` is false for a plan that is packaged or sent to a cluster: it needs no torch.
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
     attack = attack_named(attack_name, options.attacks)
@@ -99,12 +98,6 @@ def resolve_run(
     if workers and cluster_of(workers[0]) is not None:
         # Each worker has the threads, and the device that its node gives it.
         compute, shares_device = replace(compute, device="cpu", threads=compute.threads or 1), True
-        if round_.budget_machine is not None:
-            raise typer.BadParameter(
-                f"round {round_.name} has a budget in {round_.budget_machine.unit}, and the devices of the nodes are "
-                "unknown. Use --devices.",
-                param_hint="--shards",
-            )
         if not attack.uses_target:
             compute = DeviceOptions()
     elif attack.uses_target and workers:
@@ -138,11 +131,6 @@ def resolve_run(
         devices=workers,
         shares_device=shares_device,
         parent=parent,
-        calibrations=planned_calibrations(
-            [model for model in (record, reference) if model is not None],
-            workers,
-            round_.budget_machine if runs_here else None,
-        ),
     )
     preset = round_.presets.get(attack.name, {})
     unused = {name: value for name, value in preset.items() if params.params.get(name) != value}

@@ -10,7 +10,6 @@ from harness.cli.rounds_make import make_round
 from harness.cli.typer_classes import CommandLine
 from harness.core.examples import error_cap_of
 from harness.core.rounds import load_round, preset_text, shipped_rounds
-from harness.core.text import format_number
 from harness.core.times import format_duration
 from harness.data.status import RoundStatus, round_status
 
@@ -27,7 +26,6 @@ _RULES = (
     "error_cap",
     "row_cap",
     "budget_s",
-    "budget_machine",
     "target",
     "revision",
 )
@@ -132,8 +130,6 @@ def _rules(status: RoundStatus) -> dict[str, Any]:
 
 
 def _rule_text(rule: str, value: Any) -> str:
-    if rule == "budget_machine":
-        return f"{value['name']}, {format_number(value['official_per_s'])} suffixes/s: {value['source']}"
     if rule == "budget_s":
         return format_duration(value)
     if rule in ("answer_rows", "train_rows"):

@@ -30,9 +30,9 @@ from harness.core.paths import expand_home
 from harness.core.times import format_duration
 
 if TYPE_CHECKING:
-    from harness.corpora.extractable import ContextFinder
     from harness.corpora.making import Rules
     from harness.corpora.opening import Corpus, OpenedCorpus
+    from harness.corpora.sequences import ContextFinder
     from harness.engine.resolving import ResolvedTarget
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -203,7 +203,7 @@ def _context_finder(
     """
     from harness.core.policy import Policy
     from harness.core.rounds import Round
-    from harness.corpora.extractable import ContextFinder, contexts_for
+    from harness.corpora.sequences import ContextFinder, contexts_for
     from harness.engine.loading import load_target
     from harness.engine.resolving import (
         CONTEXT_KEYS,

@@ -108,8 +108,7 @@ def _row(summary: RunSummary) -> tuple[str, ...]:
 
 
 def _time(summary: RunSummary) -> str:
-    unit = "" if summary.budget_machine is None else f" {summary.budget_machine.name}"
-    return f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}{unit}"
+    return f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}"
 
 
 @app.command()

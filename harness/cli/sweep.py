@@ -1,6 +1,5 @@
 """`harness sweep`: many runs from one file, on this machine or on a Ray cluster."""
 
-import functools
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,25 +15,22 @@ from harness.cli.resolving import ResolvedRun, resolve_run
 from harness.cli.sweep_show import list_, show
 from harness.cli.typer_classes import CommandLine, GroupWithDefault, is_given
 from harness.cli.watching import EXIT_INCOMPLETE
-from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import try_lock
 from harness.core.times import format_duration
-from harness.engine.resolving import weight_count
 from harness.plugins.discovery import attack_named
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from harness.runs.summary_text import failure_text, score_text
 from harness.sweeps.baseline import setting_named
-from harness.sweeps.estimates import estimate, finished_runs
+from harness.sweeps.estimates import estimated_seconds, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
 from harness.sweeps.record import SWEEPS, Sweep, begin_sweep, progress_of, sweep_named
 from harness.sweeps.running import Ended, PlannedRun, SweepState, follow_sweep
 
 _SECONDS_BETWEEN_LINES = 30.0
 _SHOWN_ACTIVE = 4
-_SOURCES = {"runs": "earlier runs", "calibration": "calibrated rate"}
 
 app = CommandLine(name="sweep", group=GroupWithDefault, help="Run many runs from one file, and compare them.")
 
@@ -224,34 +220,32 @@ def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, slots: int, js
 
     `slots` is the number of runs that are computed at the same time.
     """
-    past, weights = finished_runs(), functools.cache(weight_count)
-    estimates = [estimate(one.spec, past, weights) for one in resolved]
-    known = [one.seconds for one in estimates if one is not None]
-    budgets = [one.spec.budget for one, found in zip(resolved, estimates, strict=True) if found is None]
+    past = finished_runs()
+    estimates = [estimated_seconds(plan.spec, past) for plan in resolved]
+    known = [seconds for seconds in estimates if seconds is not None]
+    budgets = [plan.spec.budget for plan, seconds in zip(resolved, estimates, strict=True) if seconds is None]
     if json:
         runs = [
             {
                 **one.model_dump(exclude={"run"}),
                 "setting": one.setting,
                 "budget_s": plan.spec.budget,
-                "estimate_s": None if found is None else found.seconds,
-                "estimate_from": None if found is None else found.source,
+                "estimate_s": seconds,
             }
-            for one, plan, found in zip(sweep.runs, resolved, estimates, strict=True)
+            for one, plan, seconds in zip(sweep.runs, resolved, estimates, strict=True)
         ]
         print_json({"runs": runs, "estimated_s": sum(known), "unestimated_budget_s": sum(budgets), "slots": slots})
         return
-    rows = [("setting", "round", "target", "runs", "estimate of each", "from", "budget of each")]
+    rows = [("setting", "round", "target", "runs", "estimate of each", "budget of each")]
     groups: dict[tuple[str, str, str], list[int]] = {}
     for place, one in enumerate(sweep.runs):
         target = resolved[place].spec.target_name or "–"
         groups.setdefault((one.setting, resolved[place].spec.round.name, target), []).append(place)
     for (setting, round_, target), places in groups.items():
-        found, spec = estimates[places[0]], resolved[places[0]].spec
-        shown = "unknown" if found is None else f"about {duration_in(found.seconds, spec.budget_machine)}"
-        source = "–" if found is None else _SOURCES[found.source]
-        budget = duration_in(spec.budget, spec.budget_machine)
-        rows.append((sanitize(setting), round_, sanitize(target), str(len(places)), shown, source, budget))
+        seconds = estimates[places[0]]
+        shown = "unknown" if seconds is None else f"about {format_duration(seconds)}"
+        budget = format_duration(resolved[places[0]].spec.budget)
+        rows.append((sanitize(setting), round_, sanitize(target), str(len(places)), shown, budget))
     print(align_columns(rows))
     at_once = max(1, min(slots, len(sweep.runs)))
     order = "one after the other" if at_once == 1 else f"{at_once} at a time"

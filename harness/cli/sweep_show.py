@@ -75,7 +75,7 @@ def print_sweep(sweep: Sweep, *, baseline: str | None = None, report: Path | Non
     """Print what a sweep has found so far, and write the page about it to `report`."""
     results = sweep_results(sweep, baseline=baseline)
     if report is not None:
-        from harness.submit.sweep_report import sweep_page
+        from harness.submit.report import sweep_page
 
         write_output(report, sweep_page(results))
     if json:

@@ -15,23 +15,18 @@ import typer
 from harness.cli.options import Json, VerifyOptions, budget_seconds, make_directory, round_option, write_output
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
-from harness.cli.resolving import chosen_device, usable_device
-from harness.core.calibration import BudgetMachine, official_rate
+from harness.cli.resolving import usable_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import temporary_folder
 from harness.core.rounds import Round, load_round
 from harness.core.spec import SHIPPED_TARGETS
 from harness.core.times import format_duration
 from harness.engine.resolving import resolve_target
-from harness.runs.machine import usable_cores
 from harness.submit.bundle_checks import LocalTarget
-from harness.submit.code_spec import CodeSpec
 from harness.submit.environment import InstallOptions
 from harness.submit.manifest import MODEL_NAMES, TargetIdentity
 from harness.submit.verdict import Verdict, produced_path, verdict_path
 from harness.submit.verification import OrganizerInputs, RunSettings, Verification
-from harness.supervisor.calibrations import calibrations_on, charge_speed
-from harness.supervisor.devices import matching_devices
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -129,7 +124,6 @@ def verified(
         prefixes=prefixes,
         answers=answers,
         budget=None if options.budget is None else budget_seconds(options.budget),
-        find_rate=lambda spec, machine: _official_rate(spec, machine, device),
     )
     install = InstallOptions(options.own_environment, options.wheels, options.allow_network_install)
     beside = bundle if out is None else out / bundle.name
@@ -155,19 +149,6 @@ def _work_folder(asked: Path | None) -> contextlib.AbstractContextManager[Path]:
     # The code may leave a program in it that runs as the owner whoever starts it, so nobody else may enter.
     asked.chmod(0o700)
     return contextlib.nullcontext(asked.resolve())
-
-
-def _official_rate(spec: CodeSpec, machine: BudgetMachine | None, device: str | None) -> float | None:
-    """Return the calibrated rate of the device that the bundle's code will run on, None if it is not calibrated.
-
-    Raises HarnessError if the budget is in standard seconds of `machine` and the device is not calibrated.
-    """
-    model = spec.target
-    name = "cpu" if model is None else chosen_device(device or model.device)
-    devices, threads = matching_devices(name)[:1], usable_cores() if model is None else model.threads
-    calibrations = calibrations_on(devices, threads)
-    charge_speed(calibrations, machine, devices, threads)
-    return official_rate(calibrations)
 
 
 def _found_target(named: TargetIdentity, asked: str | None, round_: Round | None) -> LocalTarget:

@@ -18,15 +18,13 @@ from harness.cluster.content import ContentStore
 from harness.cluster.shipment import CHUNK_BYTES, Shipment, bound_to_node
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.files import file_sha256, write_atomically
+from harness.core.files import file_sha256
 from harness.jobs.attack.spec import AttackSpec
-from harness.runs.calibration import calibration_file
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.launch import resume_run, start_job
 from harness.runs.machine import hardware, versions
 from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
-from harness.supervisor.calibrations import planned_calibrations
 from harness.sweeps.record import COUNTED
 
 Message = tuple[str, Any]
@@ -44,13 +42,8 @@ _MOST_RESUMES = 2
 
 def use_node_home() -> Path:
     """Make this process use the store of the node, a directory beside the runs of its user, and return it."""
-    own = paths.state_home()
-    home = Path(os.environ.setdefault("HARNESS_NODE_HOME", str(own / "node")))
+    home = Path(os.environ.setdefault("HARNESS_NODE_HOME", str(paths.state_home() / "node")))
     os.environ["HARNESS_HOME"] = str(home)
-    with contextlib.suppress(FileNotFoundError):
-        calibrations = (own / calibration_file().name).read_bytes()
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(calibration_file(), calibrations)
     return home
 
 
@@ -136,13 +129,8 @@ def _prepare(
         for name, files in shipment.paths.items()
     }
     bound = bound_to_node(shipment.spec, targets=targets, paths=located, device=device)
-    return bound.model_copy(
-        update={
-            "versions": versions(),
-            "hardware": {**hardware(), "node": socket.gethostname()},
-            "calibrations": planned_calibrations(bound.targets, machine=bound.budget_machine),
-        }
-    )
+    of_node = {"versions": versions(), "hardware": {**hardware(), "node": socket.gethostname()}}
+    return bound.model_copy(update=of_node)
 
 
 def _record(folder: RunFolder) -> Iterator[Message]:

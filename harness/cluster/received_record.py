@@ -112,7 +112,6 @@ class ReceivedRecord:
                 "reference": on_node(planned.reference, used.reference),
                 "versions": used.versions,
                 "hardware": used.hardware,
-                "calibrations": used.calibrations,
                 "shares_device": used.shares_device,
             }
         )

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, get
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.core.arrays import Ints, Tokens
+from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.guesses import Guesses
 from harness.core.training import Training
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
+    from harness.rankers import Ranker
 
 __all__ = ["Attack", "Batch", "Context", "Field", "Params"]
 
@@ -91,6 +92,22 @@ class Context(Protocol):
     @property
     def train(self) -> Training:
         """The training examples of the round. Raises HarnessError if it has none."""
+
+    def rank(
+        self,
+        prefixes: Tokens,
+        suffixes: Tokens,
+        ranker: "Ranker",
+        *,
+        token_logprobs: Floats | None = None,
+        last_prefix_logprob: Floats | None = None,
+    ) -> Floats:
+        """Return the scores of suffixes [rows, length] after prefixes [rows, prefix length] by a ranker, [rows].
+
+        token_logprobs [rows, length] and last_prefix_logprob [rows], under the target, save a forward pass if decoding
+        has computed them and the ranker needs neither margins nor ranks. Raises HarnessError if the ranker needs a
+        reference model or the tokenizer of the target, and there is none.
+        """
 
     def announce(self, stage: str, trials: int = 1, *, over: Training | None = None, weight: float = 1.0) -> None:
         """Announce a stage, so that progress and ETA include it before it begins.

@@ -12,7 +12,6 @@ DISTRIBUTION = "extraction-harness"
 EXTRAS = {
     "torch": ("torch", "transformers", "safetensors"),
     "tune": ("optuna",),
-    "infini-gram": ("infini_gram",),
     "ray": ("ray",),
     "mlflow": ("mlflow",),
 }

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
 from harness.core import paths
-from harness.core.calibration import BudgetMachine, machine_named
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.text import shorten
 from harness.core.times import parse_duration
@@ -113,12 +112,7 @@ class Round(BaseModel):
     error_cap: int = Field(100, ge=1, description="Wrong rows at which scoring stops.")
     row_cap: int = Field(100_000, ge=1, description="Rows that a submission may have.")
     budget: Seconds = Field(
-        86400.0, description="Time that a run may take, such as `10m` or `24h`; a number is in seconds."
-    )
-    budget_machine: BudgetMachine | None = Field(
-        None,
-        description="Machine in whose standard seconds the budget is: `p100`, or the output of "
-        "`harness bench --calibrate --json`. Wall clock by default.",
+        86400.0, description="Wall clock that a run may take, such as `10m` or `24h`; a number is in seconds."
     )
     target: str = Field(description="Model under attack: hub id, directory, `demo` or one of its sizes.")
     revision: str = Field("main", description="Revision of a target on the hub.")
@@ -221,11 +215,6 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     for field in FILE_FIELDS:
         if (value := fields.get(field)) and isinstance(value, str):
             fields[field] = _located(value, path.parent)
-    if isinstance(machine := fields.get("budget_machine"), str) and machine:
-        try:
-            fields["budget_machine"] = machine_named(machine, path.parent)
-        except HarnessError as error:
-            raise HarnessError(f"{path}: budget_machine: {error}") from None
     if isinstance(target := fields.get("target"), str) and target.startswith(("./", "../", "/", "~")):
         fields["target"] = str((path.parent / paths.expand_home(target)).resolve())
     base = fields.pop("base", None)

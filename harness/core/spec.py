@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from harness.core.calibration import BudgetMachine, Calibration
 from harness.core.paths import model_name
 from harness.core.rows import Table
 
@@ -94,13 +93,13 @@ class TargetRecord(TargetConfig):
 class JobSpec(Record, ABC):
     """The fields that the specs of all kinds of job share.
 
-    `parent` is the id of the run's tuning or sweep, or the name of its group. `budget` is in wall seconds, or in
-    standard seconds of `budget_machine`; `created_at` is in seconds since the epoch. `network` is what the job
-    declared, and what the sandbox allows. `paths` are the files and directories that the user named.
+    `parent` is the id of the run's tuning or sweep, or the name of its group. `budget` is in seconds of
+    wall clock; `created_at` is in seconds since the epoch. `network` is what the job declared, and what the sandbox
+    allows. `paths` are the files and directories that the user named.
     `shares_device` is true if the run starts without waiting for the lock of its device. `devices` has the device
     of each worker of a run with several; it is empty for a run with one worker, which uses the devices of its
     targets. `batch_sizes` are measured sizes of batches of another run, which this one takes over: those of a bundle's
-    run, by loop. `calibrations` has the measured speed of each distinct device; it is empty if one is not calibrated.
+    run, by loop.
     """
 
     id: str
@@ -117,12 +116,6 @@ class JobSpec(Record, ABC):
     versions: dict[str, str]
     hardware: dict[str, Any]
     batch_sizes: dict[str, int] = {}
-    calibrations: tuple[Calibration, ...] = ()
-
-    @property
-    def budget_machine(self) -> BudgetMachine | None:
-        """The machine in whose standard seconds the budget is, None for wall seconds."""
-        return None
 
     @property
     @abstractmethod

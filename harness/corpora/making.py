@@ -1,22 +1,159 @@
-"""Draw the examples of a round from a token stream, until there are enough of them.
+"""Draw the examples of a round from a token stream: not trivial, and no split gives another one away.
 
 The definition follows the makers of the SaTML 2023 challenge (Carlini et al., "A Benchmark for Training Data Extraction
 Attacks on Language Models"): the prefix of an example has one continuation in the corpus, and its suffix is not
 trivial.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from harness.core.arrays import Ints
-from harness.core.clusters import WINDOW
-from harness.corpora.filters import Filters, trivial_sequences
+from harness.core.arrays import Bools, Floats, Ints, Tokens
+from harness.core.clusters import WINDOW, cluster_ids
+from harness.core.windows import window_hashes
 from harness.corpora.sequences import Prefixes, Sequences, draw_prefixes
-from harness.corpora.splits import assign_splits, stratum_of, without_overlaps
 from harness.corpora.token_stream import TokenStream, blocks
+
+_SHORTEST_COPY = 8  # tokens
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Limits for suffixes.
+
+    max_token_share: the largest share that one token may have. min_entropy_share: of the distribution of the tokens of
+    a suffix, relative to that of different tokens, which is 5.6 bits for 50. copied_share: the part of a suffix that
+    may not occur earlier in the sequence. It has at least 8 tokens, because shorter parts recur by chance, or is the
+    whole suffix.
+    """
+
+    max_token_share: float = 0.5
+    min_entropy_share: float = 0.5
+    copied_share: float = 0.5
+
+    def copied_tokens(self, suffix_length: int) -> int:
+        """Return how many tokens of a suffix may not occur earlier in the sequence."""
+        return min(suffix_length, max(_SHORTEST_COPY, math.ceil(self.copied_share * suffix_length)))
+
+
+def trivial_sequences(tokens: Tokens, prefix_length: int, filters: Filters) -> dict[str, Bools]:
+    """Return which of the sequences [rows, tokens] each filter removes, [rows] by its name.
+
+    A sequence that several filters would remove counts for the first one only. A suffix of one token is never trivial.
+    """
+    suffixes = tokens[:, prefix_length:]
+    length = suffixes.shape[1]
+    share, entropy = token_statistics(suffixes)
+    removed = np.full(len(tokens), length < 2)
+    found: dict[str, Bools] = {}
+    for name, is_trivial in (
+        ("repeated token", share > filters.max_token_share),
+        ("low entropy", entropy < filters.min_entropy_share * math.log2(length)),
+        ("copied from the prefix", copies_itself(tokens, prefix_length, filters.copied_tokens(length))),
+    ):
+        found[name] = is_trivial & ~removed
+        removed |= is_trivial
+    return found
+
+
+def token_statistics(suffixes: Tokens) -> tuple[Floats, Floats]:
+    """Return the share of the commonest token of each suffix, and the entropy of its tokens in bits, [rows] each."""
+    rows, length = suffixes.shape
+    ordered = np.sort(suffixes, axis=1)
+    opens = np.concatenate([np.ones((rows, 1), np.bool_), ordered[:, 1:] != ordered[:, :-1]], axis=1)
+    run = np.cumsum(opens.ravel()) - 1
+    counts = np.bincount(run, minlength=0)
+    row_of_run = np.repeat(np.arange(rows), opens.sum(axis=1))
+    share = counts / length
+    entropy = np.bincount(row_of_run, weights=-share * np.log2(share), minlength=rows)
+    largest = np.zeros(rows)
+    np.maximum.at(largest, row_of_run, share)
+    return largest, np.asarray(entropy, np.float64)
+
+
+def copies_itself(tokens: Tokens, prefix_length: int, length: int) -> Bools:
+    """Return for each sequence whether `length` tokens inside its suffix also occur earlier in the sequence, [rows].
+
+    The earlier occurrence begins in the prefix and may run into the suffix, as in text that repeats itself.
+    """
+    found = np.zeros(len(tokens), np.bool_)
+    if tokens.shape[1] - prefix_length < length:
+        return found
+    hashes = window_hashes(tokens, length)
+    windows = sliding_window_view(tokens, length, axis=1)
+    # Equal hashes decide which pairs are compared.
+    for late in range(prefix_length, hashes.shape[1]):
+        row, early = np.nonzero(hashes[:, :prefix_length] == hashes[:, late, None])
+        equal = (windows[row, early] == windows[row, late]).all(axis=1)
+        found[row[equal]] = True
+    return found
+
+
+def without_overlaps(positions: Ints, length: int) -> Ints:
+    """Return the numbers of the sequences that overlap no earlier one in the stream, in their order.
+
+    positions: [sequences], where each begins. length: the number of tokens of each.
+    """
+    taken: dict[int, int] = {}
+    kept = []
+    for number, position in enumerate(positions.tolist()):
+        place = position // length
+        # Two sequences in one block overlap. Those in neighboring blocks may.
+        near = (taken.get(place + step) for step in (-1, 0, 1))
+        if all(other is None or abs(other - position) >= length for other in near):
+            taken[place] = position
+            kept.append(number)
+    return np.array(kept, np.int64)
+
+
+def stratum_of(copies: Ints, strata: Sequence[int]) -> Ints:
+    """Return the stratum of each number of copies, [sequences]; -1 if it is below the first.
+
+    strata: the least number of copies of each stratum, ascending.
+    """
+    return np.searchsorted(np.array(strata), copies, side="right") - 1
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The sequences of each split.
+
+    splits: their numbers, by name. clusters: [sequences], of all sequences. lacking: the strata of which a split has
+    too few.
+    """
+
+    splits: Mapping[str, Ints]
+    clusters: Ints
+    lacking: frozenset[int]
+
+
+def assign_splits(tokens: Tokens, stratum: Ints, strata: int, sizes: Mapping[str, int], window: int) -> Assignment:
+    """Assign sequences to splits, so that those that share `window` tokens are in one split.
+
+    tokens: [sequences, tokens]. stratum: [sequences], of `strata`; each split has the same number of sequences from
+    each stratum, and one more from the first strata if the number is not divisible. sizes: the wanted number by name.
+    An unused cluster goes to the split that lacks the largest part of its size.
+    """
+    clusters = cluster_ids([tokens], window)
+    room = {name: [(size + strata - 1 - layer) // strata for layer in range(strata)] for name, size in sizes.items()}
+    found: dict[str, list[int]] = {name: [] for name in sizes}
+    split_of_cluster: dict[int, str] = {}
+    for number, (cluster, layer) in enumerate(zip(clusters.tolist(), stratum.tolist(), strict=True)):
+        split = split_of_cluster.get(cluster)
+        if split is None:
+            _, split = max((room[name][layer] / size, name) for name, size in sizes.items())
+        if room[split][layer] > 0:
+            split_of_cluster[cluster] = split
+            room[split][layer] -= 1
+            found[split].append(number)
+    lacking = frozenset(layer for layers in room.values() for layer, count in enumerate(layers) if count)
+    return Assignment({name: np.array(numbers, np.int64) for name, numbers in found.items()}, clusters, lacking)
+
 
 TRAINING, ATTACKED = "train", ("val", "test")
 _DRAWN_PER_EXAMPLE, _GROWTH = 4, 4

@@ -13,8 +13,7 @@ import numpy as np
 from harness.core.arrays import Tokens, token_dtype
 from harness.core.files import file_sha256, write_export
 from harness.core.spreadsheets import write_rows
-from harness.corpora.filters import Filters
-from harness.corpora.making import ATTACKED, TRAINING, Examples, Rules
+from harness.corpora.making import ATTACKED, TRAINING, Examples, Filters, Rules
 from harness.corpora.sequences import Sequences
 from harness.corpora.token_stream import TokenStream
 

@@ -8,8 +8,6 @@ from enum import StrEnum
 
 FOLDER = "satml"
 """Name of the data set's directory inside the data directory."""
-SEQUENCE_LENGTH = 200
-VOCABULARY = 50257
 
 
 class Base(StrEnum):
@@ -51,19 +49,13 @@ class Split:
         """Return the names of the pre-prefix, prefix and suffix files."""
         return (f"{self.name}_preprefix.npy", f"{self.name}_prefix.npy", f"{self.name}_suffix.npy")
 
-    @property
-    def pointer_file(self) -> str:
-        """Return the name of the file with pointers of the rows into The Pile."""
-        return f"{self.name}_dataset.csv"
 
-
-# The test pointers and suffixes were never published, so that split cannot be built, only checked by their owners.
+# The test suffixes were never published, so their owners alone can check that split.
 SPLITS = {
     "train": Split("train", 15_000, "6d85d7f2b48e34e6f96541a546a699bf"),
     "val": Split("val", 1_000, "318d6f3d68dfd3497956a79678067c62"),
     "test": Split("test", 1_000, "ddcc8318f0cf1f857a6adcb18e6726b8"),
 }
-BUILDABLE = ("train", "val")
 
 
 _PUBLISHED = {

@@ -12,7 +12,7 @@ from harness.core.arrays import mapped_array, token_rows
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes
 from harness.core.rounds import FILE_FIELDS, Round
-from harness.data.catalog import BUILDABLE, FOLDER, SATML, SPLITS, Split
+from harness.data.catalog import FOLDER, SATML, SPLITS, Split
 
 FETCH_COMMAND = "harness data fetch satml"
 
@@ -158,12 +158,8 @@ def joined_md5(paths: list[Path]) -> str:
 
 
 def _commands(files: tuple[FileStatus, ...]) -> tuple[str, ...]:
-    """Return the commands that get the missing files: the download first, then those that cut files from The Pile."""
+    """Return the command that fetches the missing files that are public, if there are any."""
     missing = {
         file.path.name for file in files if file.state is not FileState.PRESENT and file.path.parent.name == FOLDER
     }
-    commands = [FETCH_COMMAND] if missing & {file.name for file in SATML} else []
-    for name in BUILDABLE:
-        if missing & set(SPLITS[name].file_names):
-            commands.append(f"harness data build satml --pile DIR --split {name}")
-    return tuple(commands)
+    return (FETCH_COMMAND,) if missing & {file.name for file in SATML} else ()

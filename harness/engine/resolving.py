@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -202,20 +201,6 @@ def _existing_shards(path: Path) -> list[Path]:
         fault = f"names {shorten(wrong[0])}, which is not a file beside it" if wrong else "names no weight files"
         raise HarnessError(f"{path / _INDEX} {fault}. Download the folder again.")
     return [path / shard for shard in shards]
-
-
-def weight_count(path: Path) -> int:
-    """Return the number of weights in the *.safetensors of a folder. Raises HarnessError if there are none."""
-    from safetensors import SafetensorError, safe_open
-
-    count = 0
-    for file in weight_files(path):
-        try:
-            with safe_open(file, framework="np") as weights:
-                count += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
-        except SafetensorError:
-            raise HarnessError(f"not a safetensors file: {file}. Download it again.") from None
-    return count
 
 
 def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:

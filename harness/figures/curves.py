@@ -1,4 +1,4 @@
-"""Plot recall vs. errors and recall over time: on given axes, as SVG text for a document, or in a file."""
+"""Curves of recall vs. errors and over time, and forest plots: as SVG text for a document, or in a file."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,14 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from harness.core import files
 from harness.core.errors import HarnessError
 from harness.core.scoring import Score
 from harness.core.text import format_interval, format_score
 from harness.figures.palette import COLOURS, REFERENCE, line_style
-from harness.figures.sheet import format_log_ticks, sheet
+from harness.figures.sheet import WIDE, Drawing, draw_placeholder, drawable_text, format_log_ticks, sheet
 
 FORMATS = (".svg", ".png")
 _POINTS = 480
@@ -52,12 +53,10 @@ def write_recall_curve(score: Score, path: Path, *, title: str) -> None:
         _write(recall_figure(score, title=title), path)
 
 
-def write_comparison(
-    runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], path: Path, *, title: str, clock: str
-) -> None:
+def write_comparison(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], path: Path, *, title: str) -> None:
     """Write the figure of `comparison_figure` to `path`, under the conditions of `write_recall_curve`."""
     with matplotlib.style.context(_REPRODUCIBLE):
-        _write(comparison_figure(runs, unreachable, title=title, clock=clock), path)
+        _write(comparison_figure(runs, unreachable, title=title), path)
 
 
 def recall_panel(
@@ -78,14 +77,13 @@ def history_panel(
     label: str,
     size: tuple[float, float],
     styles: Mapping[str, int] | None = None,
-    clock: str = "",
 ) -> str:
     """Draw a value over time for each labelled history, as SVG text.
 
-    `size` and `styles` are as in `recall_panel`, `clock` as in `draw_in_time`.
+    `size` and `styles` are as in `recall_panel`.
     """
     with sheet(*size) as (axes, svg):
-        draw_in_time(axes, histories, label=label, styles=styles, clock=clock)
+        draw_in_time(axes, histories, label=label, styles=styles)
     return svg.getvalue()
 
 
@@ -98,13 +96,11 @@ def recall_figure(score: Score, *, title: str) -> Figure:
     return figure
 
 
-def comparison_figure(
-    runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], *, title: str, clock: str
-) -> Figure:
+def comparison_figure(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], *, title: str) -> Figure:
     """Return the figure: recall vs. errors and over time, of `runs` on all examples.
 
-    `unreachable` are the runs on the examples that are unreachable from training rows, empty if there are none. `clock`
-    says what the time is: wall clock, or standard time of a machine. Many runs share one legend below the panels.
+    `unreachable` are the runs on the examples that are unreachable from training rows, empty if there are none. Many
+    runs share one legend below the panels.
     """
     rows = [("all examples", runs)]
     if unreachable:
@@ -116,7 +112,7 @@ def comparison_figure(
         draw_recall(by_errors, [(f"{run.name}: {_recall_at_cap(run.score)}", run.score) for run in drawn])
         by_errors.set_title(where, fontsize=10)
         histories = [(run.name, run.recall_over_time) for run in drawn]
-        draw_in_time(in_time, histories, label=f"Recall@{drawn[0].score.cap}", clock=clock)
+        draw_in_time(in_time, histories, label=f"Recall@{drawn[0].score.cap}")
         in_time.set_title(f"{where}, over time", fontsize=10)
         for axes in (by_errors, in_time) if is_shared else ():
             axes.legend_.remove()
@@ -169,9 +165,8 @@ def draw_in_time(
     *,
     label: str,
     styles: Mapping[str, int] | None = None,
-    clock: str = "",
 ) -> None:
-    """Draw a value over time for each labelled history. `label` names the value, `clock` what the time is."""
+    """Draw a value over time for each labelled history. `label` names the value."""
     unit, seconds = _unit_of_time(max((spent for _, history in histories for spent, _ in history), default=0.0))
     looks = _styles([name for name, _ in histories], styles)
     for (name, history), style in zip(histories, looks, strict=True):
@@ -179,7 +174,7 @@ def draw_in_time(
         axes.step(spent / seconds, value, where="post", label=name, **style)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(f"{unit}, {clock}" if clock else f"{unit} of the budget spent")
+    axes.set_xlabel(f"{unit} of the budget spent")
     axes.set_ylabel(label)
     _finish(axes, histories[0][0])
 
@@ -219,3 +214,43 @@ def _write(figure: Figure, path: Path) -> None:
         files.write_export(path, content.getvalue())
     except OSError as error:
         raise HarnessError(f"{path}: cannot be written ({error.strerror}).") from None
+
+
+MOST_ROWS = 60
+_ROW, _AXIS = 0.24, 0.62
+_NAME = 60
+
+
+class ForestRow(NamedTuple):
+    """One difference, its interval or None, and whether it is drawn as different from zero."""
+
+    name: str
+    difference: float
+    interval: tuple[float, float] | None
+    is_different: bool
+
+
+def forest_panel(rows: Sequence[ForestRow], *, label: str) -> Drawing:
+    """Draw the first MOST_ROWS rows as SVG, from top to bottom. `label` names the axis. Equal rows give equal text.
+
+    A difference without an interval is drawn as an open point.
+    """
+    drawn = rows[:MOST_ROWS]
+    with sheet(WIDE, _AXIS + _ROW * max(3, len(drawn))) as (axes, svg):
+        if not drawn:
+            draw_placeholder(axes)
+        else:
+            axes.axvline(0.0, color=REFERENCE, linestyle="--", linewidth=0.8)
+            for place, row in enumerate(drawn):
+                colour = COLOURS[0] if row.is_different else REFERENCE
+                if row.interval is not None:
+                    axes.plot(row.interval, (place, place), color=colour, linewidth=1.2, solid_capstyle="butt")
+                filled = colour if row.interval is not None else "none"
+                axes.plot([row.difference], [place], "o", color=colour, markerfacecolor=filled, markersize=4)
+            axes.set_yticks(range(len(drawn)), [drawable_text(row.name, _NAME) for row in drawn])
+            axes.set_ylim(len(drawn) - 0.4, -0.6)
+            axes.tick_params(axis="y", length=0)
+            axes.grid(True, axis="x")
+            axes.xaxis.set_major_locator(MaxNLocator(9))
+            axes.set_xlabel(drawable_text(label, 90))
+    return Drawing(svg.getvalue(), is_wide=True)

@@ -1,11 +1,13 @@
-"""The figure that every plot of a document is drawn on: its style and the layout of its labels."""
+"""The figure that every plot of a document is drawn on: its style, its characters and the layout of its labels."""
 
 import contextlib
+import functools
 import io
 import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -14,11 +16,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from harness.core.text import sanitize, shorten
-from harness.figures.glyphs import drawable_characters
+
+_FILE = Path("fonts") / "ttf" / "DejaVuSansMono.ttf"
+
+
+@functools.cache
+def drawable_characters() -> frozenset[int]:
+    """Return the code points for which the font has a glyph."""
+    return frozenset(FT2Font(str(Path(matplotlib.get_data_path()) / _FILE)).get_charmap())
+
 
 STYLE = {  # of every plot in a document
     "svg.hashsalt": "harness",

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from harness.core import paths
-from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
 from harness.core.files import create_folder, remove_tree, sync_tree, try_lock, write_atomically
 from harness.core.paths import runs_home
 from harness.core.spec import JobSpec, cluster_of
+from harness.core.times import format_duration
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
@@ -79,8 +79,7 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
         raise HarnessError(f"{folder.id} is finished; there is nothing left to do.")
     if status is Status.OUT_OF_TIME:
         raise HarnessError(
-            f"{folder.id} has spent its budget of {duration_in(spec.budget, spec.budget_machine)}. "
-            "Start a new run with more."
+            f"{folder.id} has spent its budget of {format_duration(spec.budget)}. Start a new run with more."
         )
     changed = job_record(spec).changed_inputs(folder, spec, weights_sha256)
     if changed:

@@ -20,7 +20,6 @@ from harness.core.files import is_locked, try_lock, write_atomically
 from harness.core.paths import locks_home
 from harness.core.text import ordinal
 from harness.core.times import format_duration
-from harness.runs.calibration import time_scale
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -207,15 +206,15 @@ def device_holder(lock: str) -> str | None:
 
 
 def _remaining_seconds(run_id: str) -> float:
-    """Return the wall seconds that are left of a run's budget; infinity if its record cannot be read."""
+    """Return the seconds that are left of a run's budget; infinity if its record cannot be read."""
     folder = RunFolder.of(run_id)
     try:
         spec = folder.spec()
         with RunReader(folder.store) as reader:
-            last, speed = reader.last_ledger(), time_scale(reader, spec.budget_machine).speed
+            last = reader.last_ledger()
     except HarnessError:
         return math.inf
-    return max(0.0, spec.budget - (0.0 if last is None else last.spent)) / speed
+    return max(0.0, spec.budget - (0.0 if last is None else last.spent))
 
 
 def _entry_of(run_id: str, entries: Sequence[QueuedRun]) -> QueuedRun | None:

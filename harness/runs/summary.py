@@ -10,14 +10,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from harness.core.calibration import BudgetMachine, TimeScale, budget_text
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.spec import JobSpec
 from harness.core.text import display_name, format_interval, sanitize, shorten
 from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
-from harness.runs.calibration import time_scale
 from harness.runs.errors import as_harness_error
 from harness.runs.eta import EtaBasis, eta_of, progress_of
 from harness.runs.folder import RunFolder
@@ -46,14 +44,12 @@ class RunSummary:
     examples with any correct guess, an upper bound for every order. figures: current figures of an audit by name.
     guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of the remaining work.
     eta_basis: what eta_s rests on. stages: those that have begun or were announced, in order. in_force: the sandbox as
-    it was applied. network: what the job was allowed. device: the
-    device that the job holds. budget_machine: the machine in whose standard seconds elapsed_s and budget_s are, None
-    for wall seconds. wall_s: the wall seconds of elapsed_s. speed: seconds charged per wall second. parent: id of its
-    tuning, or name of its group. changed: the parameters that are not the attack's defaults, the seed if it is not 0,
-    and the reference model if it is not the attack's. trend: recall at equally spaced moments of the run so far, the
-    last one now; in a blind round the number of guesses, relative to now. queue_position, queue_length: place in the
-    queue for a device, from 1, and the number of waiting runs. waits_for: the run that holds the device.
-    wait_at_most_s: the longest wait. The last four are None for a run that does not wait, or if they are unknown.
+    it was applied. network: what the job was allowed. device: the device that the job holds. parent: id of its tuning,
+    or name of its group. changed: the parameters that are not the attack's defaults, the seed if it is not 0, and the
+    reference model if it is not the attack's. trend: recall at equally spaced moments of the run so far, the last one
+    now; in a blind round the number of guesses, relative to now. queue_position, queue_length: place in the queue for a
+    device, from 1, and the number of waiting runs. waits_for: the run that holds the device. wait_at_most_s: the
+    longest wait. The last four are None for a run that does not wait, or if they are unknown.
     """
 
     id: str
@@ -99,9 +95,6 @@ class RunSummary:
     eta_basis: EtaBasis | None = None
     stages: tuple[StageWork, ...] = ()
     step: str = ""
-    budget_machine: BudgetMachine | None = None
-    wall_s: float = 0.0
-    speed: float = 1.0
 
     @property
     def shown_attack(self) -> str:
@@ -136,18 +129,13 @@ class RunSummary:
 
     @property
     def left_s(self) -> float:
-        """The wall seconds that are left of the budget, at the speed of the last execution."""
-        return max(0.0, self.budget_s - self.elapsed_s) / self.speed
+        """The seconds that are left of the budget."""
+        return max(0.0, self.budget_s - self.elapsed_s)
 
     @property
     def time_text(self) -> str:
-        """The spent time and the budget, with their unit unless it is wall clock."""
-        return budget_text(self.elapsed_s, self.budget_s, self.budget_machine)
-
-    @property
-    def clock_title(self) -> str:
-        """The title of an axis of spent time."""
-        return "time" if self.budget_machine is None else f"standard time of {self.budget_machine.title}"
+        """The spent time and the budget, such as `0:07 of 0:10`."""
+        return f"{format_duration(self.elapsed_s)} of {format_duration(self.budget_s)}"
 
     @property
     def known_recall(self) -> float | None:
@@ -166,8 +154,7 @@ class RunSummary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for JSON."""
-        machine = None if self.budget_machine is None else self.budget_machine.model_dump()
-        return asdict(self) | {"budget_machine": machine}
+        return asdict(self)
 
 
 def run_status(folder: RunFolder) -> Status:
@@ -248,7 +235,6 @@ class _Stored:
     stages: tuple[StageWork, ...]
     step: str
     counts: Counts
-    scale: TimeScale
 
 
 def _read_summary(folder: RunFolder) -> RunSummary:
@@ -300,9 +286,6 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         eta_basis=None if eta is None else eta.basis,
         stages=stored.stages,
         step=stored.step,
-        budget_machine=spec.budget_machine,
-        wall_s=round(stored.scale.wall(elapsed), 3),
-        speed=stored.scale.speed,
     )
 
 
@@ -318,8 +301,6 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
         current = {"directory": str(folder.path), "submission": fields["submission"] and str(folder.submission)}
         # A change of the tags changes no file of the record.
         current |= {"tags": tags_of(folder), "trend": tuple(fields["trend"]), "status": Status(fields["status"])}
-        if (machine := fields["budget_machine"]) is not None:
-            current["budget_machine"] = BudgetMachine.model_validate(machine)
         current |= {"stages": tuple(StageWork(**stage) for stage in fields["stages"])}
         return RunSummary(**fields | current | {"recall_interval": None if interval is None else tuple(interval)})
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
@@ -328,13 +309,12 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
 
 def _read_store(folder: RunFolder, spec: JobSpec, *, is_running: bool) -> _Stored:
     if not folder.store.exists():
-        return _Stored({}, None, [], (), "", Counts(0, {}), TimeScale(spec.budget_machine, ()))
+        return _Stored({}, None, [], (), "", Counts(0, {}))
     with RunReader(folder.store) as reader:
         counts = job_record(spec).counts(reader, spec)
         points, stages = reader.sampled_points(_SAMPLED_POINTS), tuple(reader.stages(is_running=is_running))
         step = reader.open_step() if is_running else ""
-        scale = time_scale(reader, spec.budget_machine)
-        return _Stored(reader.last_events(), reader.last_ledger(), points, stages, step, counts, scale)
+        return _Stored(reader.last_events(), reader.last_ledger(), points, stages, step, counts)
 
 
 def _trend(points: list[Point], elapsed: float) -> tuple[float, ...]:

@@ -1,60 +1,31 @@
-"""worker.log: the beginning and the end of what a worker printed, with a limited size."""
+"""worker.log: what a worker printed, with a limited size."""
 
 import contextlib
 import os
-import re
 from pathlib import Path
 
 CAP_BYTES = 8 << 20
-_HEAD_BYTES = 1 << 20
-_TAIL_BYTES = 3 << 20
-_MARKER = re.compile(rb"\n\[ *(\d+) bytes were dropped here\]\n")
+_KEPT_BYTES = CAP_BYTES // 2
+_MARKER = b"[earlier output was dropped here]\n"
 
 
 class CappedLog:
-    """A file of at most `CAP_BYTES`. If it is full, bytes from its middle are replaced by a line with their number."""
+    """A file of at most `CAP_BYTES`. If it is full, its last bytes are kept: the traceback of a crash is there."""
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._size = os.fstat(self._descriptor).st_size
-        marker = _MARKER.match(os.pread(self._descriptor, len(_marker(0)), _HEAD_BYTES))
-        self._dropped = 0 if marker is None else int(marker[1])
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = os.fdopen(descriptor, "a+b", buffering=0)
 
     def write(self, chunk: bytes) -> None:
         """Append `chunk`. A full disk loses it: the run itself ends when its next guesses cannot be stored."""
         with contextlib.suppress(OSError):
-            if self._size + len(chunk) > CAP_BYTES:
-                head = chunk[: max(0, _HEAD_BYTES - self._size)]
-                self._append(head)
-                self._replace_middle(chunk[len(head) :])
-            else:
-                self._append(chunk)
+            size = self._file.seek(0, os.SEEK_END)
+            if size + len(chunk) > CAP_BYTES:
+                self._file.seek(max(0, size - _KEPT_BYTES))
+                chunk = _MARKER + (self._file.read() + chunk)[-_KEPT_BYTES:]
+                self._file.truncate(0)
+            self._file.write(chunk)
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._descriptor)
-
-    def _append(self, chunk: bytes) -> None:
-        self._write_at(self._size, chunk)
-        self._size += len(chunk)
-
-    def _replace_middle(self, chunk: bytes) -> None:
-        """Append `chunk`, and keep only the last bytes of everything after the head."""
-        first = _HEAD_BYTES + (len(_marker(0)) if self._dropped else 0)
-        after_head = os.pread(self._descriptor, self._size - first, first) + chunk
-        tail = after_head[-_TAIL_BYTES:]
-        self._dropped += len(after_head) - len(tail)
-        # In place and without fsync: a log damaged by a power failure is better than a worker that waits for the disk.
-        self._write_at(_HEAD_BYTES, _marker(self._dropped) + tail)
-        self._size = _HEAD_BYTES + len(_marker(self._dropped)) + len(tail)
-        os.ftruncate(self._descriptor, self._size)
-
-    def _write_at(self, offset: int, content: bytes) -> None:
-        view = memoryview(content)
-        while view:
-            written = os.pwrite(self._descriptor, view, offset)
-            view, offset = view[written:], offset + written
-
-
-def _marker(dropped: int) -> bytes:
-    return f"\n[{dropped:20} bytes were dropped here]\n".encode()
+        self._file.close()

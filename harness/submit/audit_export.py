@@ -1,27 +1,103 @@
 """Write an audit to a folder of tables, charts, findings and a page, completely or not at all.
 
-The folder is also a Hugging Face data set (README.md) with Croissant metadata (croissant.json).
+The folder is also a Hugging Face data set, which README.md describes.
 """
 
 import json
 import os
+import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.findings import Findings, Passage
+from harness.core.findings import Findings, FoundTable, Passage
+from harness.core.text import sanitize
 from harness.figures.charts import draw_charts
-from harness.submit.audit_dataset import dataset_card, stored_tables
-from harness.submit.audit_page import AuditHeader, PageChart, audit_page, shaded_text_page
-from harness.submit.audit_tables import write_csv, write_parquet
-from harness.submit.croissant import croissant_metadata
+from harness.submit.audit_page import (
+    AuditHeader,
+    PageChart,
+    audit_page,
+    row_count,
+    shaded_text_page,
+    whole_text,
+    write_parquet,
+)
+
+SPLIT = "audit"
+"""The name of the only split of each table. The usual name, `train`, would suggest rows of training data."""
+# What Markdown, HTML inside Markdown and formulas give a meaning to. `://` and `www.` would become a link.
+_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$@]|(?<=:)/(?=/)|(?<=www)\.", re.IGNORECASE)
+_BLOCK_START = re.compile(r"^(?:(?=[#+=-])|(\d+)(?=[.)](?:\s|$)))")
+_BODY = """
+# {title}
+
+Results of the audit “{audit}” (`harness audit {name}`), which measures what a model has memorized. Target: {models}.
+Source: {subject}. {redaction}
+
+The license depends on the corpus and on the model: replace `license: other` before you publish this folder.
+
+`index.html` shows what was measured, with notes, limitations and definitions. `findings.json` has the parameters, all
+figures and all passages. Each table with rows is a configuration with one split, `{split}`.
+"""
+
+
+def dataset_card(findings: Findings, header: AuditHeader, tables: Sequence[tuple[FoundTable, PurePosixPath]]) -> str:
+    """Return the content of README.md. Equal findings give equal cards, without dates and absolute paths.
+
+    `tables` are the tables with their Parquet files, relative to the folder.
+    """
+    spec = header.spec
+    title = f"{header.title}: {spec.subject}"
+    # `datasets` cannot load a table without rows or columns, and a configuration that fails helps nobody.
+    loadable = [(table.name, str(file)) for table, file in tables if row_count(table)]
+    front_matter = [f"pretty_name: {yaml_string(title)}", "license: other"]
+    front_matter.append("tags: [memorization, training-data-extraction, extraction-harness]")
+    if loadable:
+        front_matter.append("configs:")
+    for place, (name, file) in enumerate(loadable):
+        front_matter.append(f"- config_name: {yaml_string(name)}")
+        if place == 0:
+            front_matter.append("  default: true")
+        front_matter.append(f"  data_files: [{{split: {SPLIT}, path: {yaml_string(file)}}}]")
+    body = _BODY.format(
+        title=markdown_text(title),
+        audit=markdown_text(header.title),
+        name=spec.audit,
+        models=markdown_text(header.model if header.endpoint or spec.models else "stored results"),
+        subject=markdown_text(spec.subject),
+        redaction=_REDACTED if findings.is_redacted else _NOT_REDACTED,
+        split=SPLIT,
+    )
+    return "\n".join(["---", *front_matter, "---", body])
+
+
+_REDACTED = "Texts of the corpus and of the model are replaced with their length and hash."
+_NOT_REDACTED = "The tables can quote the corpus and text that the model has memorized; `--redact` replaces both."
+
+
+def markdown_text(text: str) -> str:
+    """Return `text` on one line of Markdown in which nothing is formatting, a link or HTML."""
+    line = " ".join(sanitize(whole_text(text)).split())
+    return _BLOCK_START.sub(r"\1\\", _SPECIAL.sub(r"\\\g<0>", line))
+
+
+def yaml_string(text: str) -> str:
+    """Return `text` as a double-quoted YAML scalar on one line. Control characters become visible marks."""
+    # JSON writes a character beyond U+FFFF as two surrogates, which YAML does not join.
+    escaped = (
+        character if character.isprintable() and character not in '"\\' else f"\\U{ord(character):08X}"
+        for character in sanitize(whole_text(text))
+    )
+    return f'"{"".join(escaped)}"'
+
 
 __all__ = ["AuditHeader", "check_audit_folder", "write_audit"]
 
 _FORMAT = "harness audit, 1"
-_RECORD, _PAGE, _CARD, _CROISSANT = "findings.json", "index.html", "README.md", "croissant.json"
+_RECORD, _PAGE, _CARD = "findings.json", "index.html", "README.md"
 _TABLES, _FIGURES, _TEXTS = PurePosixPath("tables"), PurePosixPath("figures"), PurePosixPath("texts")
 
 
@@ -94,9 +170,8 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
     (folder / _FIGURES).mkdir()
     tables = []
     for table in findings.tables:
-        tables.append((table, _TABLES / f"{table.name}.csv", _TABLES / f"{table.name}.parquet"))
-        write_csv(table, folder / tables[-1][1])
-        write_parquet(table, folder / tables[-1][2])
+        tables.append((table, _TABLES / f"{table.name}.parquet"))
+        write_parquet(table, folder / tables[-1][1])
     charts = []
     for chart, drawing in zip(findings.charts, draw_charts(findings.charts), strict=True):
         file = _FIGURES / f"{chart.name}.svg"
@@ -109,13 +184,9 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
         (folder / texts[-1][1]).write_text(shaded_text_page(shaded), encoding="utf-8")
     page = audit_page(findings, header, charts=charts, files=tables, texts=texts)
     (folder / _PAGE).write_text(page, encoding="utf-8")
-    stored = stored_tables(folder, findings, tables)
-    card = dataset_card(findings, header, stored)
-    (folder / _CARD).write_text(card, encoding="utf-8")
-    (folder / _CROISSANT).write_text(croissant_metadata(folder, header, stored), encoding="utf-8")
-    files = [*map(PurePosixPath, (_PAGE, _RECORD, _CARD, _CROISSANT)), *(chart.file for chart in charts)]
-    files += [file for _, csv, parquet in tables for file in (csv, parquet)]
-    files += [file for _, file in texts]
+    (folder / _CARD).write_text(dataset_card(findings, header, tables), encoding="utf-8")
+    files = [*map(PurePosixPath, (_PAGE, _RECORD, _CARD)), *(chart.file for chart in charts)]
+    files += [file for _, file in [*tables, *texts]]
     record = {
         "format": _FORMAT,
         "audit": _header_as_json(header),
@@ -126,10 +197,7 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
         "measures": findings.measures.as_json(),
         "sentences": list(findings.sentences),
         "warnings": list(header.warnings),
-        "tables": [
-            {"name": table.name, "title": table.title, "csv": str(csv), "parquet": str(parquet)}
-            for table, csv, parquet in tables
-        ],
+        "tables": [{"name": table.name, "title": table.title, "parquet": str(file)} for table, file in tables],
         "charts": [{"title": chart.title, "svg": str(chart.file)} for chart in charts],
         "texts": [{"title": title, "page": str(file)} for title, file in texts],
         "passages": [_passage_as_json(passage) for passage in findings.passages],

@@ -1,11 +1,11 @@
-"""The HTML page of an audit: sentences, charts, tables, passages, and the record of the run."""
+"""The HTML page of an audit, and its cells and tables as readable text and as Parquet."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import PurePosixPath
-from typing import NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -21,14 +21,97 @@ from harness.core.findings import (
     Passage,
     ShadedText,
 )
-from harness.core.text import format_bound, pluralize, shorten
+from harness.core.spreadsheets import csv_cell
+from harness.core.text import NO_VALUE, format_bound, format_number, format_score, plain_value, pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
 from harness.figures.palette import RISING
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.status import Status
-from harness.submit.audit_tables import format_column, is_numeric_column, named_figures
 from harness.submit.html_page import explained, inline_svg, page, terms_of
 from harness.submit.run_tables import Monospace, Rows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def format_value(value: Any) -> str:
+    """Return a cell as readable text: `1,234`, `0.124`, or a dash for None."""
+    value = plain_value(value)
+    if value is None:
+        return NO_VALUE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return format_number(value)
+    if isinstance(value, list):
+        return ", ".join(map(format_value, value))
+    return str(value)
+
+
+def format_column(cells: Sequence[Any]) -> list[str]:
+    """Return the cells of a column as readable text.
+
+    A column of shares, all from 0.001 to 1 or 0, is written like scores, so that it aligns. Any other has 3 significant
+    digits.
+    """
+    plain = [plain_value(cell) for cell in cells]
+    fractions = [abs(cell) for cell in plain if isinstance(cell, float)]
+    if fractions and all(cell == 0 or 0.001 <= cell <= 1 for cell in fractions):
+        return [format_score(cell) if isinstance(cell, float) else format_value(cell) for cell in plain]
+    return list(map(format_value, plain))
+
+
+def is_numeric_column(cells: Sequence[Any]) -> bool:
+    """Return True for a column that contains numbers only, apart from missing values."""
+    known = [cell for cell in map(plain_value, cells) if cell is not None]
+    return bool(known) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known)
+
+
+def named_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the name and text of each figure that is a single value."""
+    return [
+        (name.replace("_", " "), format_value(value))
+        for name, value in figures.items()
+        if not isinstance(value, Mapping | list | tuple)
+    ]
+
+
+def row_count(table: FoundTable) -> int:
+    """Return the number of rows of a table."""
+    return len(next(iter(table.columns.values()), ()))
+
+
+def write_parquet(table: FoundTable, path: Path) -> None:
+    """Write a table as Parquet, with the types that pyarrow infers. A column of mixed types becomes text.
+
+    NaN becomes a missing value. Raises ValueError if the columns have different lengths.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {whole_text(name): _arrow_column(list(map(plain_value, cells))) for name, cells in table.columns.items()}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd")
+
+
+def whole_text(text: str) -> str:
+    """Return `text` with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _arrow_column(cells: list[Any]) -> "pyarrow.Array":
+    import pyarrow
+
+    cells = [whole_text(cell) if isinstance(cell, str) else cell for cell in cells]
+    try:
+        column = pyarrow.array(cells)
+        # A column has one type in every audit, also where its cells are empty or whole by chance.
+        if pyarrow.types.is_null(column.type):
+            return column.cast(pyarrow.float64())
+        return column.cast(pyarrow.list_(pyarrow.float64())) if pyarrow.types.is_list(column.type) else column
+    except (ValueError, TypeError, OverflowError):
+        texts = [cell if cell is None or isinstance(cell, str) else csv_cell(cell) for cell in cells]
+        return pyarrow.array(texts, pyarrow.string())
+
 
 _MAX_ROWS = 60
 _LONE_RETURN = re.compile(r"\r(?!\n)")
@@ -76,7 +159,7 @@ class PageTable(NamedTuple):
     """A table on the page.
 
     `numeric` marks the columns that are aligned right. `terms` are the definitions that the page has not given
-    before. `rows` counts the whole table.
+    before. `rows` counts the whole table. `file` is its Parquet file, relative to the page.
     """
 
     title: Markup
@@ -85,8 +168,7 @@ class PageTable(NamedTuple):
     numeric: Sequence[bool]
     terms: Sequence[tuple[str, str]]
     rows: int
-    csv: PurePosixPath
-    parquet: PurePosixPath
+    file: PurePosixPath
 
 
 def audit_page(
@@ -94,12 +176,12 @@ def audit_page(
     header: AuditHeader,
     *,
     charts: Sequence[PageChart],
-    files: Sequence[tuple[FoundTable, PurePosixPath, PurePosixPath]],
+    files: Sequence[tuple[FoundTable, PurePosixPath]],
     texts: Sequence[tuple[str, PurePosixPath]],
 ) -> str:
     """Return the page. Equal findings give equal pages.
 
-    `files` are the tables with their CSV and Parquet files, and `texts` the titles and pages of shaded texts.
+    `files` are the tables with their Parquet files, and `texts` the titles and pages of shaded texts.
     """
     definitions = findings.definitions
     terms = _Terms(definitions)
@@ -183,9 +265,8 @@ def shaded_text_page(shaded: ShadedText) -> str:
     return page("shaded_text.html.j2", title=shaded.title, spans=spans, colours=list(zip(RISING, names, strict=False)))
 
 
-def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath, terms: _Terms) -> PageTable:
+def _page_table(table: FoundTable, file: PurePosixPath, terms: _Terms) -> PageTable:
     definitions, names = terms.all, [name.replace("_", " ") for name in table.columns]
-    rows = len(next(iter(table.columns.values()), ()))
     first = [list(cells[:_MAX_ROWS]) for cells in table.columns.values()]
     return PageTable(
         explained(table.title, definitions),
@@ -193,9 +274,8 @@ def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath, t
         [[shorten(cell, _MAX_CELL) for cell in row] for row in zip(*map(format_column, first), strict=True)],
         [is_numeric_column(cells) for cells in first],
         [] if table.is_detail else terms.new_in([table.title, *names]),
-        rows,
-        csv,
-        parquet,
+        row_count(table),
+        file,
     )
 
 

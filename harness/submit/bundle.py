@@ -10,7 +10,6 @@ from typing import Any
 
 from harness import __version__
 from harness.core.arrays import tokens_sha256
-from harness.core.calibration import official_rate
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import submission_bytes
@@ -22,12 +21,24 @@ from harness.runs.reader import RunReader
 from harness.runs.summary import nondeterminism_reasons, run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
-from harness.submit.code_folder import README, REQUIREMENTS, CodeSource, code_files, readme_after_run
-from harness.submit.code_spec import code_spec_from_run
-from harness.submit.early_submissions import early_submissions
+from harness.submit.code_folder import (
+    README,
+    REQUIREMENTS,
+    CodeSource,
+    code_files,
+    code_spec_from_run,
+    readme_after_run,
+)
 from harness.submit.lock_file import torch_build
-from harness.submit.manifest import MANIFEST, SUBMISSION, AcceptedCheck, Manifest, RunRecord, hashes_of
-from harness.submit.team import load_team
+from harness.submit.manifest import (
+    MANIFEST,
+    SUBMISSION,
+    AcceptedCheck,
+    Manifest,
+    RunRecord,
+    hashes_of,
+    load_team,
+)
 
 
 @dataclass(frozen=True)
@@ -64,8 +75,6 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     files = _in_code_folder(code)
     submission = submission_now(folder)
     files[SUBMISSION] = submission_bytes(submission.ids, submission.suffixes)
-    early, early_files = early_submissions(folder, spec)
-    files |= early_files
     if not spec.round.is_blind:
         files["scorecard.json"] = (json.dumps(scorecard_of(spec, submission), indent=2) + "\n").encode()
     files["team.toml"] = team.read_bytes()
@@ -80,7 +89,7 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
         kind="submission",
         prefixes_sha256=tokens_sha256(prefixes, spec.round.vocabulary),
         code_bundle_sha256=frozen.sha256,
-        run=run.model_copy(update={"early": early}),
+        run=run,
         marks=[AcceptedCheck(check=check.name, sentence=check.sentence) for check in unmet],
     )
 
@@ -155,9 +164,6 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         reference_as_loaded=reference_as_loaded,
         versions=spec.versions,
         unpromised=nondeterminism_reasons(folder),
-        budget_machine=spec.budget_machine,
-        wall_s=summary.wall_s,
-        official_per_s=official_rate(spec.calibrations),
         batch_sizes=batch_sizes,
     )
 

@@ -8,25 +8,38 @@ from typing import NamedTuple
 
 from harness import __version__
 from harness.core.arrays import tokens_sha256
-from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import Round
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import read_submission
 from harness.core.text import shorten
+from harness.core.times import format_duration
 from harness.core.untrusted_files import read_bounded_text
-from harness.submit.archive import unpack
-from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, run_script
-from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
-from harness.submit.differences import CodeDifference, compare_code
-from harness.submit.judging import JudgingData
+from harness.submit.archive import WHEEL, harness_wheel, unpack
+from harness.submit.code_folder import (
+    FIXED_FILES,
+    REQUIREMENTS,
+    RUN_SH,
+    SPEC,
+    TRAIN,
+    CodeSpec,
+    CodeTarget,
+    read_code_spec,
+    run_script,
+)
 from harness.submit.lock_file import read_pins
-from harness.submit.manifest import MODEL_NAMES, SUBMISSION, Manifest, TargetIdentity, manifest_faults, read_manifest
-from harness.submit.rerun import read_round_rules
-from harness.submit.team import load_team
-from harness.submit.verdict import FindingLog
-from harness.submit.wheel import WHEEL, harness_wheel
+from harness.submit.manifest import (
+    MODEL_NAMES,
+    SUBMISSION,
+    Manifest,
+    TargetIdentity,
+    load_team,
+    manifest_faults,
+    read_manifest,
+)
+from harness.submit.rerun import JudgingData, read_round_rules
+from harness.submit.verdict import CodeDifference, FindingLog, compare_code
 
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")
 _CHALLENGE_CAPS = {"error_cap": 100, "row_cap": 100_000}
@@ -143,7 +156,7 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
     log.check(
         "rules",
         not differing,
-        f"the rules are those of {round_.name}, {duration_in(round_.budget, round_.budget_machine)}",
+        f"the rules are those of {round_.name}, {format_duration(round_.budget)}",
         f"the bundle's rules differ from those of {round_.name}: {', '.join(differing)}",
     )
     return CheckedCode(spec, round_)

@@ -4,7 +4,6 @@ import ast
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.inputs import files_in
@@ -20,7 +19,7 @@ from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
-from harness.submit.team import load_team
+from harness.submit.manifest import load_team
 
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
 _MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute
@@ -111,7 +110,7 @@ def _partial(spec: AttackSpec) -> Check:
 
 
 def _budget(spec: AttackSpec, summary: RunSummary) -> Check:
-    spent, allowed = format_duration(summary.elapsed_s), duration_in(spec.round.budget, spec.budget_machine)
+    spent, allowed = format_duration(summary.elapsed_s), format_duration(spec.round.budget)
     if spec.budget <= spec.round.budget or summary.elapsed_s <= spec.round.budget:
         return Check("budget", True, f"the run spent {spent} of the round's {allowed}")
     sentence = f"the run spent {spent}, its budget of {format_duration(spec.budget)} exceeds the round's {allowed}"

@@ -6,20 +6,18 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.core.calibration import P100
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, temporary_folder
 from harness.core.multiple_comparisons import paired_difference
-from harness.core.scoring import Score, correct_rows, recall_at_errors
+from harness.core.scoring import Score
 from harness.core.spreadsheets import write_rows
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.text import format_score, shorten
 from harness.core.walk import JudgedRows
 from harness.submit.bundle_checks import bundle_sha256, error_in_bundle, open_bundle, read_submitted
-from harness.submit.judging import JudgingData
-from harness.submit.manifest import Manifest
-from harness.submit.team import load_team
+from harness.submit.manifest import Manifest, load_team
+from harness.submit.rerun import JudgingData
 from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict, load_verdict, produced_path, unexpected
 
 _MAX_HARDWARE = 200
@@ -34,9 +32,6 @@ class Entry:
     `place` counts from 1, and is None for the reason in `unranked`. `difference` is recall minus the leader's recall,
     paired, with its 95 % interval; `ties` is True if that interval contains 0. `elapsed_s` is the verified time, or the
     time of the team's run. `time_of_leader` is the time relative to the leader's on equal hardware.
-    `standard_s` is the time in standard seconds of `standard_machine`, None if the machine was not calibrated.
-    `recall_at_budget` is the recall after shares of the round's budget, by the times of the team: pairs of a share and
-    a recall, none if the team's machine was not calibrated or verification did not reproduce the submission.
     """
 
     bundle: str
@@ -51,9 +46,6 @@ class Entry:
     ties: bool = False
     elapsed_s: float | None = None
     time_of_leader: float | None = None
-    standard_s: float | None = None
-    standard_machine: str = ""
-    recall_at_budget: tuple[tuple[float, float], ...] = ()
     hardware: str = ""
     verified: str = ""
     marks: tuple[str, ...] = ()
@@ -69,10 +61,8 @@ class _ScoredBundle(NamedTuple):
     verdict: Verdict | None
     walk: JudgedRows | None
     score: Score | None
-    recall_at_budget: tuple[tuple[float, float], ...]
     seconds: float | None
     hardware: str
-    standard_s: float | None
 
 
 def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBundle) -> list[Entry]:
@@ -109,7 +99,7 @@ def leaderboard_csv(entries: Sequence[Entry]) -> str:
 
 def _joined(value: Any) -> Any:
     if isinstance(value, tuple):
-        return " ".join(f"{one[0]}:{one[1]}" if isinstance(one, tuple) else str(one) for one in value)
+        return " ".join(map(str, value))
     return value
 
 
@@ -124,7 +114,6 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
             if (rows := read_submitted(folder, manifest, judging, log)) is None:
                 log.fail("submission", "the bundle contains code only, no submission")
             team = load_team(folder / "team.toml").title
-            recall_at_budget = _recall_at_budget(folder, manifest, judging)
         except CheckFailed:
             raise HarnessError(f"{log.findings[-1].sentence}.") from None
         except HarnessError as error:
@@ -135,29 +124,9 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, judging.submission_rules)
-        recall_at_budget = ()
     walk, score = judging.judge(rows) or (None, None)
-    seconds, hardware, rate = _time_and_hardware(manifest, verdict)
-    standard_s = None
-    if seconds is not None and rate is not None:
-        standard_s = seconds * (rate / (judging.round.budget_machine or P100).official_per_s)
-    return _ScoredBundle(path, team, manifest, verdict, walk, score, recall_at_budget, seconds, hardware, standard_s)
-
-
-def _recall_at_budget(folder: Path, manifest: Manifest, judging: JudgingData) -> tuple[tuple[float, float], ...]:
-    """Return the shares and recalls of the early submissions in an unpacked bundle; none without answers.
-
-    Raises HarnessError if one breaks a rule of the round.
-    """
-    if manifest.run is None or judging.answers is None:
-        return ()
-    recalls = []
-    for early in manifest.run.early:
-        rows = read_submission(folder / early.file, judging.submission_rules)
-        is_correct = correct_rows(rows.ids, rows.suffixes, judging.answers)
-        recall = recall_at_errors(is_correct, rows.ids, cap=judging.round.error_cap, examples=len(judging.answers))
-        recalls.append((early.share, recall))
-    return tuple(recalls)
+    seconds, hardware = _time_and_hardware(manifest, verdict)
+    return _ScoredBundle(path, team, manifest, verdict, walk, score, seconds, hardware)
 
 
 def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> SubmissionRows:
@@ -172,7 +141,6 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
 
 def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
     difference, bounds, relative_time = None, None, None
-    machine = judging.round.budget_machine or P100
     if leader is not None and one is not leader:
         if one.walk is not None and leader.walk is not None:
             cap, examples = judging.round.error_cap, len(judging.prefixes)
@@ -196,9 +164,6 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
         ties=bounds is not None and bounds[0] <= 0 <= bounds[1],
         elapsed_s=one.seconds,
         time_of_leader=relative_time,
-        standard_s=one.standard_s,
-        standard_machine=machine.title,
-        recall_at_budget=one.recall_at_budget,
         hardware=one.hardware,
         verified=_verified(one.verdict),
         marks=tuple(mark.check for mark in one.manifest.marks),
@@ -206,12 +171,12 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
     )
 
 
-def _time_and_hardware(manifest: Manifest, verdict: Verdict | None) -> tuple[float | None, str, float | None]:
-    """Return wall seconds, the hardware they were measured on, and its official rate: the verifier's if verified."""
+def _time_and_hardware(manifest: Manifest, verdict: Verdict | None) -> tuple[float | None, str]:
+    """Return the seconds of the run and the hardware they were measured on: the verifier's if verified."""
     if verdict is not None and verdict.elapsed_s is not None:
-        return verdict.elapsed_s, _hardware(verdict.hardware), verdict.official_per_s
+        return verdict.elapsed_s, _hardware(verdict.hardware)
     run = manifest.run
-    return (None, "", None) if run is None else (run.wall_seconds, _hardware(run.hardware), run.official_per_s)
+    return (None, "") if run is None else (run.spent_s, _hardware(run.hardware))
 
 
 def _hardware(hardware: dict[str, Any]) -> str:

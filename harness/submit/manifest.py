@@ -1,17 +1,16 @@
-"""MANIFEST.json: the hash of every file of a bundle and of the inputs that the bundle was made from."""
+"""The files of a bundle that describe it: MANIFEST.json, with the hash of every file, and the team's team.toml."""
 
 import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from harness.core.calibration import BudgetMachine
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import ROUND_NAME
 from harness.core.text import shorten
-from harness.core.untrusted_files import read_bounded_json
+from harness.core.untrusted_files import first_fault, read_bounded_json, read_bounded_toml
 from harness.plugins.declarations import NAME
 
 MANIFEST = "MANIFEST.json"
@@ -39,19 +38,9 @@ class TargetIdentity(BundleModel):
     is_folder: bool = Field(description="The model was a local folder, and `id` is the folder's name.")
 
 
-class EarlySubmission(BundleModel):
-    """The submission of the run after `share` of the round's budget, `standard_s` standard seconds; file: its name."""
-
-    share: Annotated[float, Field(gt=0, le=1)]
-    standard_s: _Seconds
-    file: str = Field(pattern=r"^(submission|early/[0-9]{1,3}-percent)\.csv$")
-
-
 class RunRecord(BundleModel):
     """The run that made the submission.
 
-    `spent_s` and `budget_s` are in wall seconds, or in standard seconds of `budget_machine`; `wall_s` is `spent_s` in
-    wall seconds. `official_per_s` is the calibrated rate of the run's devices. `early` is empty without a calibration.
     `batch_sizes` are the measured sizes of the batches of each loop. `unpromised` lists the reasons why another run may
     not give the same bytes.
     """
@@ -69,16 +58,7 @@ class RunRecord(BundleModel):
     reference_as_loaded: dict[str, Any] | None = None
     versions: dict[str, str]
     unpromised: list[str]
-    budget_machine: BudgetMachine | None = None
-    wall_s: _Seconds | None = None
-    official_per_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
-    early: list[EarlySubmission] = Field([], max_length=10)
     batch_sizes: dict[str, Annotated[int, Field(gt=0)]] = Field({}, max_length=1000)
-
-    @property
-    def wall_seconds(self) -> float:
-        """The wall seconds of the run."""
-        return self.spent_s if self.wall_s is None else self.wall_s
 
 
 class AcceptedCheck(BundleModel):
@@ -143,3 +123,59 @@ def manifest_faults(manifest: Manifest, folder: Path, names: list[str]) -> list[
         if (sha256 := file_sha256(folder / name)) != manifest.files[name]
     ]
     return faults
+
+
+_MAX_TEAM_BYTES = 1 << 16
+_Line = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=r"^[^\n\r\x00]*$")
+]
+_Address = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=r"^[^@\s]+@[^@\s]+$")]
+
+
+class Member(BundleModel):
+    """A member of the team."""
+
+    name: _Line
+    affiliation: _Line | None = None
+    email: _Address | None = None
+
+    @property
+    def name_and_affiliation(self) -> str:
+        return self.name if self.affiliation is None else f"{self.name}, {self.affiliation}"
+
+
+class Team(BundleModel):
+    """A team: its members, and optionally its name and contact."""
+
+    name: _Line | None = None
+    contact: _Line | None = None
+    members: tuple[Member, ...] = Field(min_length=1, max_length=100)
+
+    @property
+    def title(self) -> str:
+        """The team's name, or the names of its members."""
+        return self.name or ", ".join(member.name for member in self.members)
+
+
+def load_team(path: Path) -> Team:
+    """Load a team file. Raises HarnessError, with file and field, if it is not valid."""
+    if not path.exists():
+        raise HarnessError(f"{path}: no such file. A team file has a table [[members]] with a name for each member.")
+    try:
+        return Team.model_validate(read_bounded_toml(path, limit=_MAX_TEAM_BYTES))
+    except ValidationError as error:
+        raise HarnessError(f"{path}: {first_fault(error)}.") from None
+
+
+SUBMISSIONS = Path("submissions")
+TEAM, DESCRIPTION = "team.toml", "description.md"
+
+
+def default_file(name: str) -> Path | None:
+    """Return the file `name` in the current directory or in submissions/, or None."""
+    return next((path for path in (Path(name), SUBMISSIONS / name) if path.is_file()), None)
+
+
+def bundle_path(out: Path | None, name: str) -> Path:
+    """Return the path of the zip `name`: `out` if it ends in .zip, otherwise inside `out` or submissions/."""
+    return out if out is not None and out.suffix == ".zip" else (out or SUBMISSIONS) / name

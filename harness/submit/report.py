@@ -1,22 +1,145 @@
-"""The HTML report on one run, or on several runs of one round side by side."""
+"""HTML pages about runs and sweeps."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 from markupsafe import Markup
 
-from harness.analysis import comparison_tables
+from harness.analysis import comparison_tables, sweep_tables
 from harness.analysis.comparison import Comparison, compare_runs, require_one_round
+from harness.analysis.contrast import contrast
+from harness.analysis.sweep_curves import recall_over_time
+from harness.analysis.sweep_importance import Importance
+from harness.analysis.sweep_results import SettingRow, SweepResults, place_name
 from harness.core.errors import HarnessError
-from harness.core.text import NO_VALUE, format_interval, format_score
-from harness.figures.curves import history_panel, recall_panel
-from harness.figures.palette import numbered
+from harness.core.findings import BarChart, KeyFigure
+from harness.core.scoring import Score
+from harness.core.text import NO_VALUE, format_interval, format_p_value, format_score, pluralize
+from harness.core.times import date_and_time, format_duration
+from harness.figures.charts import draw_charts
+from harness.figures.curves import MOST_ROWS, ForestRow, forest_panel, history_panel, recall_panel
+from harness.figures.palette import line_style, numbered
 from harness.runs.folder import RunFolder
 from harness.submit import run_tables
 from harness.submit.html_page import inline_svg, page
-from harness.submit.report_summary import report_summary
-from harness.submit.run_facts import RunFacts, run_facts
+from harness.submit.run_facts import RunFacts, differing_examples, run_facts, select_examples
 from harness.submit.run_tables import Monospace, Rows
-from harness.submit.shown_examples import differing_examples, select_examples
+
+
+class RunScore(NamedTuple):
+    """One run in the summary of several: its colour in all figures, its score as text, and its interval to draw.
+
+    `low`, `high` and `point` are percentages of a scale that all runs share.
+    """
+
+    run: str
+    attack: str
+    colour: str
+    recall: str
+    interval: str
+    low: float
+    high: float
+    point: float
+
+
+class ReportSummary(NamedTuple):
+    """The top of a report.
+
+    `scores` is empty for a single run and for runs that cannot be compared. `scale` is the score at 100 % of the scale.
+    """
+
+    headline: str
+    lead: str
+    key_figures: Sequence[KeyFigure] = ()
+    scores: Sequence[RunScore] = ()
+    scale: str = ""
+
+
+def report_summary(runs: Sequence[RunFacts], styles: Mapping[str, int]) -> ReportSummary:
+    """Return the summary. `styles` maps the id of each run to the number of its line style."""
+    if len(runs) == 1:
+        return ReportSummary(_headline(runs[0]), run_tables.headline(runs[0]), _key_figures(runs[0]))
+    scored = [(run, run.score) for run in runs if run.score is not None]
+    scored.sort(key=lambda pair: -pair[1].recall_at_cap)
+    name = runs[0].spec.round.name
+    headline = f"{len(runs)} runs on round {name}"
+    if len(scored) < len(runs):
+        return ReportSummary(headline, "The round is blind: its answers are not known, so there are no scores.")
+    if len({run.spec.examples for run in runs}) > 1:
+        return ReportSummary(headline, "The runs attacked different numbers of examples, so they cannot be compared.")
+    highest = max(max(score.interval.high, score.recall_at_cap) for _, score in scored) or 1.0
+    return ReportSummary(*_ranking(scored), (), _scores(scored, styles, highest), format_score(highest))
+
+
+def _headline(run: RunFacts) -> str:
+    attack = run.summary.shown_attack
+    if run.score is None:
+        return f"{attack}: {pluralize(len(run.submission.ids), 'row')} for blind round {run.spec.round.name}"
+    partial = f" on {run.spec.examples:,} examples" if run.spec.is_partial else ""
+    return f"{attack}: Recall@{run.score.cap:,} {format_score(run.score.recall_at_cap)}{partial}"
+
+
+def _key_figures(run: RunFacts) -> list[KeyFigure]:
+    score, summary = run.score, run.summary
+    time = KeyFigure("Time", format_duration(summary.elapsed_s), summary.time_text.partition(" ")[2])
+    if score is None:
+        return [
+            KeyFigure("Rows submitted", f"{len(run.submission.ids):,}", f"of {summary.guesses:,} guesses"),
+            KeyFigure("Examples attacked", f"{run.spec.examples:,}"),
+            time,
+        ]
+    return [
+        KeyFigure(
+            f"Recall@{score.cap:,}",
+            format_score(score.recall_at_cap),
+            f"{format_interval(score.interval.low, score.interval.high)}, {score.solved:,} of {score.examples:,}",
+        ),
+        KeyFigure(f"Precision@{score.cap:,}", format_score(score.precision_at_cap), f"{score.rows_read:,} rows read"),
+        KeyFigure("exact@1", format_score(run.exact_at_1), "first row of each example"),
+        KeyFigure("Upper bound (any guess)", format_score(run.any_guess_correct), "which no order can exceed"),
+        time,
+    ]
+
+
+def _ranking(scored: Sequence[tuple[RunFacts, Score]]) -> tuple[str, str]:
+    """Return the headline and the lead on comparable runs, best first."""
+    (first, score), (second, other) = scored[:2]
+    assert first.walk is not None and second.walk is not None
+    found = contrast(first.walk, second.walk, first.parts.whole)
+    difference, (low, high, unit), _ = found.difference
+    recalls = f"{format_score(score.recall_at_cap)} and {format_score(other.recall_at_cap)}"
+    if low > 0:
+        headline = f"{first.spec.id} leads {len(scored)} runs with Recall@{score.cap:,} {recalls.partition(' ')[0]}"
+    else:
+        headline = f"No run is clearly the best of {len(scored)}: Recall@{score.cap:,} {recalls}"
+    lead = (
+        f"{first.spec.id} ({first.summary.shown_attack}) is {format_score(difference, is_signed=True)} "
+        f"{format_interval(low, high, is_signed=True)} ahead of {second.spec.id} ({second.summary.shown_attack}); "
+        f"95 % interval by {unit}, McNemar's exact test {format_p_value(found.mcnemar_p)}."
+    )
+    return headline, lead
+
+
+def _scores(scored: Sequence[tuple[RunFacts, Score]], styles: Mapping[str, int], highest: float) -> list[RunScore]:
+
+    def place(recall: float) -> float:
+        return round(100 * recall / highest, 2)
+
+    return [
+        RunScore(
+            run.spec.id,
+            run.summary.shown_attack,
+            line_style(styles[run.spec.id])["color"],
+            format_score(score.recall_at_cap),
+            format_interval(score.interval.low, score.interval.high),
+            place(score.interval.low),
+            place(score.interval.high),
+            place(score.recall_at_cap),
+        )
+        for run, score in scored
+    ]
+
 
 _PANEL = (5.2, 3.2)
 _EXAMPLES = 4
@@ -43,7 +166,7 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
         summary=report_summary(runs, styles),
         round=rules.name,
         round_title=rules.title,
-        scores=_scores(runs),
+        scores=_score_rows(runs),
         figures=_figures(runs, styles, comparisons[0] if comparisons else None),
         comparisons=comparisons,
         no_comparison=no_comparison,
@@ -56,7 +179,7 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
     )
 
 
-def _scores(runs: Sequence[RunFacts]) -> Rows:
+def _score_rows(runs: Sequence[RunFacts]) -> Rows:
     """Return a header and one row per run."""
     cap = runs[0].spec.round.error_cap
     recall_names = (f"Recall@{cap:,}", f"Precision@{cap:,}", "exact@1", "Upper bound (any guess)")
@@ -77,26 +200,22 @@ def _scores(runs: Sequence[RunFacts]) -> Rows:
 
 
 def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], compared: Comparison | None) -> list[Figure]:
-    """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind.
-
-    Recall vs. time is on the clock of the comparison, if there is one.
-    """
+    """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind."""
     drawn = [run for run in runs if run.spec.examples == runs[0].spec.examples]
     scores = [(run.spec.id, run.score) for run in drawn if run.score is not None]
     in_time = [(run.spec.id, run.curve) for run in drawn]
     if len(scores) < len(drawn):
         svg = history_panel(in_time, label="rows of the submission", size=_PANEL, styles=styles)
         return [_figure(svg, "rows", "Rows of the submission vs. time.")]
-    cap, clock = scores[0][1].cap, ""
+    cap = scores[0][1].cap
     if compared is not None:
-        clock = compared.clock.title
-        in_time = [(run.id, tuple(run.history_on(compared.clock, run.whole))) for run in compared.runs]
+        in_time = [(run.id, run.whole.recall_over_time) for run in compared.runs]
     only = " Only runs with as many examples as the first are drawn." if len(drawn) < len(runs) else ""
     recall_caption = f"Recall vs. errors, with the 95 % interval at the error cap of {cap:,}.{only}"
     figures = [
         _figure(recall_panel(scores, size=_PANEL, styles=styles), "recall", recall_caption),
         _figure(
-            history_panel(in_time, label=f"Recall@{cap}", size=_PANEL, styles=styles, clock=clock),
+            history_panel(in_time, label=f"Recall@{cap}", size=_PANEL, styles=styles),
             "time",
             f"Recall@{cap:,} vs. time.",
         ),
@@ -126,3 +245,107 @@ def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:
     except HarnessError as error:
         # The rest of the page is valid in a blind round, and for runs with different --limit.
         return [], str(error)
+
+
+_SWEEP_PANEL = (10.6, 3.8)
+
+
+class _Section(NamedTuple):
+    """A part of the page: a title, a table (which may be empty), and figures with their captions."""
+
+    title: str
+    table: Rows
+    figures: tuple[tuple[Markup, str], ...] = ()
+
+
+def sweep_page(results: SweepResults) -> str:
+    """Return the page about what a sweep has found so far. Equal records give equal pages.
+
+    Raises HarnessError if a file of a round cannot be read.
+    """
+    places = sweep_tables.places(results)
+    styles = numbered(row.setting for _, rows in places for row in rows)
+    return page(
+        "sweep.html.j2",
+        sweep=results.sweep.id,
+        started=date_and_time(results.sweep.created_at),
+        headline=_sweep_headline(results),
+        key_figures=_sweep_key_figures(results),
+        notes=results.notes,
+        settings=[_settings(number, name, rows, styles) for number, (name, rows) in enumerate(places)],
+        differences=_differences(results),
+        differences_note=sweep_tables.differences_note(results) if results.differences else "",
+        importance=_importance(results.importances),
+    )
+
+
+def _sweep_headline(results: SweepResults) -> str:
+    best = max((row for row in results.rows if row.recall is not None), key=lambda row: row.recall or 0.0, default=None)
+    counts = f"{results.finished:,} of {pluralize(len(results.sweep.runs), 'run')} finished"
+    if best is None:
+        return f"{results.sweep.id}: {counts}, no recall yet"
+    return f"{best.setting} has the highest mean recall, {format_score(best.recall)} on {place_name(best)}"
+
+
+def _sweep_key_figures(results: SweepResults) -> list[KeyFigure]:
+    different = sum(one.is_different for one in results.differences)
+    figures = [
+        KeyFigure("Runs finished", f"{results.finished:,}", f"of {len(results.sweep.runs):,}"),
+        KeyFigure("Settings", f"{len({row.setting for row in results.rows}):,}"),
+    ]
+    if results.baseline is not None:
+        compared = f"of {pluralize(len(results.differences), 'comparison')} with {results.baseline}"
+        figures.append(KeyFigure("Different from the baseline", f"{different:,}", compared))
+    return figures
+
+
+def _settings(number: int, name: str, rows: list[SettingRow], styles: Mapping[str, int]) -> _Section:
+    curves = recall_over_time(rows)
+    figures: tuple[tuple[Markup, str], ...] = ()
+    if curves:
+        cap = next(row.error_cap for row in rows if row.error_cap)
+        caption = f"Recall@{cap:,} over the budget: mean of the finished runs of each setting."
+        svg = history_panel(curves, label=f"Recall@{cap}", size=_SWEEP_PANEL, styles=styles)
+        figures = ((inline_svg(svg, f"time-{number}", caption), caption),)
+    return _Section(name, list(sweep_tables.settings_table(rows)), figures)
+
+
+def _differences(results: SweepResults) -> _Section:
+    if not results.differences:
+        return _Section("", [])
+    many = len(sweep_tables.places(results)) > 1
+    rows = []
+    for one in results.differences:
+        name = f"{one.setting}, {sweep_tables.place_of(results, one)}" if many else one.setting
+        rows.append(ForestRow(name, one.difference, one.interval, one.is_different))
+    first = f" The first {MOST_ROWS} of {len(rows):,} are drawn." if len(rows) > MOST_ROWS else ""
+    caption = f"Difference from {results.baseline}. Blue: different from 0 after Holm's correction.{first}"
+    drawing = forest_panel(rows, label=f"recall minus recall of {results.baseline}")
+    figure = (inline_svg(drawing.svg, "forest", caption), caption)
+    table = list(sweep_tables.differences_table(results, with_joint=True))
+    return _Section(sweep_tables.differences_heading(results), table, (figure,))
+
+
+def _importance(found: tuple[Importance, ...]) -> list[_Section]:
+    drawn = [one for one in found if one.factors]
+    drawings = dict(zip(map(id, drawn), draw_charts([_bars(one) for one in drawn]), strict=True))
+    sections = []
+    for number, one in enumerate(found):
+        title = sweep_tables.importance_heading(one)
+        figures: tuple[tuple[Markup, str], ...] = ()
+        if id(one) in drawings:
+            caption = "Share of the explained variance of recall that is due to each factor."
+            figures = ((inline_svg(drawings[id(one)].svg, f"importance-{number}", caption), caption),)
+        sections.append(_Section(title, list(sweep_tables.importance_table(one)), figures))
+    return sections
+
+
+def _bars(found: Importance) -> BarChart:
+    return BarChart(
+        name="importance",
+        title="",
+        y_label="share of the explained variance",
+        labels=[factor.factor for factor in found.factors],
+        groups=["share"],
+        values=np.array([[factor.share for factor in found.factors]], np.float64),
+    )

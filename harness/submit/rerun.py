@@ -1,30 +1,185 @@
-"""Run a bundle's code on new prefixes: prepare the round for a run, and write that run's submission and scores."""
+"""Run a bundle's code on new prefixes, and read the prefixes and answers that submissions are judged by."""
 
 import contextlib
+import csv
 import hashlib
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from harness.core import paths
-from harness.core.arrays import Floats, tokens_sha256
+from harness.core.arrays import Floats, Ints, Tokens, check_tokens, mapped_array, token_rows, tokens_sha256
+from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
+from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.files import atomic_file, file_sha256, write_atomically
 from harness.core.rounds import Round, load_round
+from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission import write_submission
+from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import SubmissionRules
 from harness.core.text import shorten
 from harness.core.untrusted_files import check_plain_files, read_bounded_text, read_bounded_toml
+from harness.core.walk import JudgedRows
 from harness.jobs.attack.results import submission_with_scores
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
 from harness.runs.summary import run_status
-from harness.submit.code_folder import TRAIN
-from harness.submit.code_spec import ROUND, SPEC, CodeSpec, to_toml
-from harness.submit.prefixes import read_archive, read_prefixes
+from harness.submit.code_folder import ROUND, SPEC, TRAIN, CodeSpec, to_toml
+
+_ARRAY_NAMES = ("prefixes", "prefix")
+# What zipfile, zlib and numpy raise for a damaged archive.
+_ARCHIVE_ERRORS = (
+    *(OSError, EOFError, ValueError, RuntimeError, SyntaxError),
+    *(TokenError, struct.error, zlib.error, zipfile.BadZipFile),
+)
+_NUMBER = re.compile(r" *[0-9]{1,18} *")
+_CSV_FORMS = 'Expected rows of token ids, or `Example ID,Prefix` rows such as `616,"[1, 2, 3]"`.'
+
+
+def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
+    """Read prefixes [examples, length]. An example's id is its row.
+
+    A .npz contains an array `prefixes`, or a single array. A .csv contains rows of token ids, or ids with lists as in a
+    submission. Raises HarnessError if there is no prefix, or one is not `length` token ids below `vocabulary`.
+    """
+    match path.suffix.lower():
+        case ".npy":
+            array = mapped_array(path)
+        case ".npz":
+            array = _read_npz(path)
+        case ".csv":
+            array = _read_csv(path, length)
+        case _:
+            raise HarnessError(f"{path}: prefixes must be a .npy, .npz or .csv file.")
+    prefixes = check_tokens(array, path, length=length, vocabulary=vocabulary)
+    if len(prefixes) == 0:
+        raise HarnessError(f"{path}: contains no prefixes.")
+    return prefixes
+
+
+def read_archive(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a .npz that are `wanted`, by name, or all if it contains none of these.
+
+    Raises HarnessError if the file is not a .npz, or a returned entry is not a plain array: the file may be hostile.
+    """
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            names = archive.files if isinstance(archive, NpzFile) else []
+            arrays = {name: archive[name] for name in [name for name in wanted if name in names] or names}
+    except FileNotFoundError:
+        raise HarnessError(f"{path}: no such file.") from None
+    except MemoryError:
+        raise HarnessError(f"{path}: contains an array that does not fit into memory.") from None
+    except _ARCHIVE_ERRORS:
+        arrays = {}
+    if not arrays or not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise HarnessError(f"{path}: not a .npz file of plain arrays.")
+    return arrays
+
+
+def _read_npz(path: Path) -> NDArray[np.generic]:
+    arrays = read_archive(path, _ARRAY_NAMES)
+    if len(arrays) != 1:
+        raise HarnessError(f"{path}: contains {len(arrays)} arrays, none of them named `prefixes`.")
+    return next(iter(arrays.values()))
+
+
+def _read_csv(path: Path, length: int) -> Tokens:
+    rows: dict[int, list[int]] = {}
+    line = 0
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            for line, fields in enumerate(csv.reader(file), 1):
+                if not fields or (line == 1 and all(any(map(str.isalpha, field)) for field in fields)):
+                    continue  # An empty line or the header.
+                if len(fields) == length:
+                    id_, cells = len(rows), fields
+                elif len(fields) == 2:
+                    id_, cells = _number(fields[0]), fields[1].strip("[] ").split(",")
+                else:
+                    raise ValueError
+                if id_ in rows or len(cells) != length:
+                    raise ValueError
+                rows[id_] = [_number(cell) for cell in cells]
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+    except (ValueError, csv.Error):
+        raise HarnessError(f"{path}, line {line}: not a prefix of {length} token ids. {_CSV_FORMS}") from None
+    if sorted(rows) != list(range(len(rows))):
+        raise HarnessError(f"{path}: the example ids must be 0 to {len(rows) - 1}, each once.")
+    return np.array([rows[id_] for id_ in range(len(rows))], np.int64).reshape(len(rows), length)
+
+
+def _number(field: str) -> int:
+    """Parse ASCII digits only. `int` would also accept signs, underscores and the digits of other scripts."""
+    if _NUMBER.fullmatch(field) is None:
+        raise ValueError
+    return int(field)
+
+
+@dataclass(frozen=True)
+class JudgingData:
+    """The round and the data that submissions are scored by.
+
+    `prefixes` [examples, prefix length], `answers` [examples, suffix length] or None if they are unknown, `clusters`
+    [examples] or None. A submission must be for these prefixes.
+    """
+
+    round: Round
+    prefixes: Tokens
+    answers: Tokens | None
+    clusters: Ints | None
+
+    @property
+    def submission_rules(self) -> SubmissionRules:
+        """The rules that a submission must follow."""
+        rules = self.round
+        return SubmissionRules(len(self.prefixes), rules.suffix_length, rules.vocabulary, rules.row_cap)
+
+    def judge(self, submission: SubmissionRows) -> tuple[JudgedRows, Score] | None:
+        """Return the judged rows of a submission and their score, or None if the answers are unknown."""
+        if self.answers is None:
+            return None
+        walk = JudgedRows(correct_rows(submission.ids, submission.suffixes, self.answers), submission.ids)
+        return walk, score_rows(*walk, cap=self.round.error_cap, examples=len(self.answers), clusters=self.clusters)
+
+
+def load_judging_data(round_: Round, *, prefixes: Path | None = None, answers: Path | None = None) -> JudgingData:
+    """Return the data of a round. The files `prefixes` and `answers` replace those of the round.
+
+    Answers of the round are not used for other prefixes. Raises HarnessError if a file cannot be read or does not fit.
+    """
+    attacked = (
+        load_prefixes(round_)
+        if prefixes is None
+        else read_prefixes(prefixes, length=round_.prefix_length, vocabulary=round_.vocabulary)
+    )
+    known = load_answers(round_) if prefixes is None else None
+    if answers is not None:
+        known = token_rows(answers, length=round_.suffix_length, vocabulary=round_.vocabulary)
+        if len(known) != len(attacked):
+            raise HarnessError(f"{answers}: {len(known):,} answers for {len(attacked):,} prefixes.")
+    clusters = None
+    if known is not None and prefixes is None:
+        clusters = load_clusters(round_, known)
+    elif known is not None and round_.clusters == "computed":
+        clusters = cluster_ids([np.concatenate([attacked, known], axis=1)])
+    return JudgingData(round_, attacked, known, clusters)
+
 
 SCORES = "scores.csv"
 _MAX_ROUND_BYTES = 1 << 20

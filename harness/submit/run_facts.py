@@ -1,15 +1,18 @@
-"""Collect the facts about one run that documents show, from the run's record and its round's files."""
+"""Collect the facts about one run that documents show, and the examples that they quote."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from harness.analysis.common_clock import CommonClock, common_clock, counts_until
-from harness.analysis.comparison import recall_after
+import numpy as np
+
+from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.parts import AttackedParts, attacked_parts
-from harness.analysis.replay import BUDGET_SHARES, evenly_spaced, recall_history
-from harness.core.arrays import Bools, Tokens
+from harness.analysis.replay import evenly_spaced, recall_history
+from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.examples import load_answers
+from harness.core.examples import load_answers, load_prefixes
+from harness.core.redaction import redact_suffix
 from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
@@ -18,7 +21,6 @@ from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
-from harness.runs.calibration import time_scale
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader, StageWork
@@ -46,8 +48,6 @@ class RunFacts:
 
     `method` is the first line of the attack's documentation, `parameters` its parameters with their
     defaults; both are empty if the run's copy of the code cannot be read. `answers` has shape [examples, length].
-    `clock` is the standard time of a machine, or wall clock if this one was not calibrated; `time_on_clock` is the time
-    of the run on it, and `recall_at_shares` the recall after each of BUDGET_SHARES of its budget.
     `curve` has pairs of seconds spent and recall at the cap, or number of rows in a blind round, ascending.
     `read_training` is True if the attack read the training rows. `target_as_loaded` and `reference_as_loaded` are
     reports of the worker.
@@ -67,9 +67,6 @@ class RunFacts:
     exact_at_1: float | None
     any_guess_correct: float | None
     curve: tuple[tuple[float, float], ...]
-    clock: CommonClock
-    time_on_clock: float
-    recall_at_shares: tuple[float | None, ...] | None
     queries: Queries
     read_training: bool
     target_as_loaded: dict[str, Any] | None
@@ -93,7 +90,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         guesses, final = reader.guesses(), reader.final_order()
         submission = submission_of(spec, reader)
-        queries, scale = _queries(reader), time_scale(reader, spec.budget_machine)
+        queries = _queries(reader)
         read_training = reader.last_event("worker_read_train") is not None
         target, reference = reader.last_event("worker_target"), reader.last_event("worker_reference")
         walk = score = unreachable_score = first = None
@@ -107,12 +104,6 @@ def run_facts(folder: RunFolder) -> RunFacts:
             curve = [*recall_history(parts.whole, spec=spec, reader=reader, answers=answers)]
             if summary.status.is_over:
                 curve.append((min(summary.elapsed_s, summary.budget_s), score.recall_at_cap))
-    clock, at_shares = common_clock([spec], [scale]), None
-    if score is not None:
-        counts = counts_until(summary.status, elapsed=summary.elapsed_s, budget=spec.budget)
-        history = [(clock.time(scale, spent), recall) for spent, recall in curve]
-        reached = clock.time(scale, counts)
-        at_shares = tuple(recall_after(share * clock.budget, history, reached) for share in BUDGET_SHARES)
     return RunFacts(
         folder=folder,
         spec=spec,
@@ -128,9 +119,6 @@ def run_facts(folder: RunFolder) -> RunFacts:
         exact_at_1=first,
         any_guess_correct=None if answers is None else any_of_n(spec, guesses, final),
         curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
-        clock=clock,
-        time_on_clock=clock.time(scale, summary.elapsed_s),
-        recall_at_shares=at_shares,
         queries=queries,
         read_training=read_training,
         target_as_loaded=target,
@@ -162,3 +150,94 @@ def _method(folder: RunFolder, spec: AttackSpec) -> str:
         return declaration_in((folder.code / spec.attack.file).read_bytes()).summary
     except (OSError, HarnessError):
         return ""  # A run without its code is described without it.
+
+
+class ShownGuess(NamedTuple):
+    """A row of a run's submission. `row` counts from 1, and is None if the run has no row for the example.
+
+    `agrees` is the text before the first token that differs from the answer, `differs` the rest. A correct or redacted
+    guess, and any guess in a blind round, is all in `agrees`. `is_correct` is None in a blind round.
+    """
+
+    run: str
+    row: int | None
+    agrees: str
+    differs: str
+    is_correct: bool | None
+
+
+class ShownExample(NamedTuple):
+    """An example with one guess of each run. `answer` is None in a blind round."""
+
+    id: int
+    prefix: str
+    answer: str | None
+    guesses: tuple[ShownGuess, ...]
+
+
+class ExampleSelection(NamedTuple):
+    """Examples that a submission solves at any row, and those it does not. In a blind round, all are `unknown`."""
+
+    correct: tuple[ShownExample, ...]
+    wrong: tuple[ShownExample, ...]
+    unknown: tuple[ShownExample, ...]
+
+
+def select_examples(facts: RunFacts, *, most: int, redact: bool) -> ExampleSelection:
+    """Return at most `most` examples of each kind, the first in submission order."""
+    ids, is_correct = facts.submission.ids, facts.is_correct
+
+    def distinct(ids: Ints) -> list[int]:
+        return list(dict.fromkeys(ids.tolist()))[:most]
+
+    if is_correct is None:
+        return ExampleSelection((), (), _shown([facts], distinct(ids), redact))
+    solved = ids[is_correct]
+    unsolved = ids[~np.isin(ids, solved)]
+    return ExampleSelection(_shown([facts], distinct(solved), redact), _shown([facts], distinct(unsolved), redact), ())
+
+
+def differing_examples(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
+    """Return the first `most` examples, by id, that some runs solve within the error cap and others do not."""
+    walks = [(run.parts.whole, run.walk) for run in runs]
+    if any(walk is None for _, walk in walks) or len({run.spec.examples for run in runs}) > 1:
+        return ()
+    solved = np.array([whole.solved(walk) for whole, walk in walks if walk is not None])
+    differing = np.flatnonzero(solved.any(axis=0) & ~solved.all(axis=0))
+    return _shown(runs, differing[:most].tolist(), redact)
+
+
+def _shown(runs: Sequence[RunFacts], ids: Sequence[int], redact: bool) -> tuple[ShownExample, ...]:
+    if not ids:
+        return ()
+    prefixes, answers = load_prefixes(runs[0].spec.round), runs[0].answers
+    texts = [text_of_run(run.folder, run.spec) for run in runs]
+    return tuple(
+        ShownExample(
+            id_,
+            texts[0].text(prefixes[id_].tolist()),
+            None if answers is None else _suffix(answers[id_], runs[0], texts[0], redact),
+            tuple(_guess(run, id_, text, redact) for run, text in zip(runs, texts, strict=True)),
+        )
+        for id_ in ids
+    )
+
+
+def _guess(run: RunFacts, id_: int, text: TokenText, redact: bool) -> ShownGuess:
+    """Return the run's correct row for the example, or else its first row."""
+    rows = np.flatnonzero(run.submission.ids == id_)
+    if not len(rows):
+        return ShownGuess(run.spec.id, None, "", "", None if run.answers is None else False)
+    correct = rows if run.is_correct is None else rows[run.is_correct[rows]]
+    row = int(correct[0]) if len(correct) else int(rows[0])
+    suffix = run.submission.suffixes[row]
+    is_correct = None if run.is_correct is None else bool(run.is_correct[row])
+    if redact or is_correct is not False or run.answers is None:
+        return ShownGuess(run.spec.id, row + 1, _suffix(suffix, run, text, redact), "", is_correct)
+    pieces = text.pieces(suffix.tolist())
+    first = int(np.argmax(suffix != run.answers[id_]))
+    return ShownGuess(run.spec.id, row + 1, "".join(pieces[:first]), "".join(pieces[first:]), is_correct)
+
+
+def _suffix(suffix: Tokens, run: RunFacts, text: TokenText, redact: bool) -> str:
+    return redact_suffix(suffix, run.spec.round.vocabulary) if redact else text.text(suffix.tolist())

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.analysis.replay import BUDGET_SHARES
 from harness.core.arrays import Bools
-from harness.core.calibration import duration_in
 from harness.core.intervals import Interval
 from harness.core.scoring import ERROR_COUNTS, Score
 from harness.core.spec import TargetRecord
@@ -39,8 +37,7 @@ def headline(facts: RunFacts) -> str:
     attacked = f"{spec.examples:,} of {spec.round_examples:,}" if spec.is_partial else f"{spec.round_examples:,}"
     first = (
         f"The attack {summary.shown_attack} was run on {attacked} examples of round {spec.round.name} and used "
-        f"{format_duration(summary.elapsed_s)} of its budget of "
-        f"{duration_in(summary.budget_s, summary.budget_machine)}."
+        f"{format_duration(summary.elapsed_s)} of its budget of {format_duration(summary.budget_s)}."
     )
     if score is None:
         return (
@@ -107,18 +104,6 @@ def at_errors(score: Score) -> Rows:
     found = [score.at_errors(errors) for errors in ERROR_COUNTS]
     rows = [(f"{at.errors:,}", format_score(at.recall), format_score(at.precision)) for at in found]
     return [("Errors", "Recall", "Precision"), *rows]
-
-
-def over_standard_budget(facts: RunFacts) -> Rows:
-    """Return a header, and the recall after shares of a budget in standard seconds.
-
-    Return no rows in a blind round, and if the machine was not calibrated.
-    """
-    if facts.recall_at_shares is None or facts.clock.machine is None:
-        return []
-    header = (f"Share of {duration_in(facts.clock.budget, facts.clock.machine)}", "Recall")
-    shares = zip(BUDGET_SHARES, facts.recall_at_shares, strict=True)
-    return [header, *((f"{100 * share:g} %", format_score(recall)) for share, recall in shares)]
 
 
 def parameters(facts: RunFacts) -> Rows:
@@ -221,7 +206,7 @@ def target_and_machine(facts: RunFacts) -> Rows:
         (
             "Rules",
             f"prefixes of {rules.prefix_length} and suffixes of {pluralize(rules.suffix_length, 'token')}, error cap "
-            f"{rules.error_cap:,}, row cap {rules.row_cap:,}, budget {duration_in(rules.budget, rules.budget_machine)}",
+            f"{rules.error_cap:,}, row cap {rules.row_cap:,}, budget {format_duration(rules.budget)}",
         ),
     ]
     if spec.target is None:
@@ -233,9 +218,6 @@ def target_and_machine(facts: RunFacts) -> Rows:
     if spec.hardware:
         rows.append(("Machine", _machine(spec.hardware)))
     rows.append(("Time", f"{summary.time_text} (includes model loading)"))
-    if facts.clock.machine is not None:
-        standard = f"{format_number(facts.time_on_clock)} standard seconds of {facts.clock.machine.title}"
-        rows.append(("Speed", f"{standard} in {format_number(summary.wall_s)} s of wall clock"))
     return rows
 
 

@@ -1,15 +1,174 @@
-"""The verdict of a verification: the finding of each check, and one outcome for the whole bundle."""
+"""What a verification finds: differences, the finding of each check, and one outcome for the whole bundle."""
 
+import difflib
+import filecmp
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Never
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
+from harness.core.submission_block import SubmissionRows
 from harness.core.text import shorten
-from harness.submit.differences import Agreement
+from harness.submit.code_folder import README
+
+_MAX_TEXT_BYTES = 1 << 20
+_MAX_DIFF_LINES = 200
+
+
+class Likeness(StrEnum):
+    """The similarity of two submissions."""
+
+    IDENTICAL = "identical"
+    TIES = "same up to ties"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The differences between a submission and the one that its code produced.
+
+    `only_submitted` and `only_produced` count the rows that the other submission lacks; a repeated row counts each
+    time. `elsewhere` counts the rows of both at different places. `first_difference` is the first place
+    (from 1) at which the submissions differ, or None.
+    """
+
+    likeness: Likeness
+    rows_submitted: int
+    rows_produced: int
+    only_submitted: int
+    only_produced: int
+    elsewhere: int
+    first_difference: int | None
+
+    @property
+    def summary(self) -> str:
+        """The agreement in one clause."""
+        if self.likeness is Likeness.IDENTICAL:
+            return f"all {self.rows_submitted:,} rows are equal and in the same order"
+        if self.likeness is Likeness.TIES:
+            return f"all {self.rows_submitted:,} rows are equal, {self.elsewhere:,} moved among rows with equal scores"
+        return (
+            f"the submissions differ from row {self.first_difference:,} on: {self.only_submitted:,} of "
+            f"{self.rows_submitted:,} submitted rows were not produced, {self.only_produced:,} of "
+            f"{self.rows_produced:,} produced rows were not submitted, {self.elsewhere:,} common rows moved"
+        )
+
+
+def compare_submissions(submitted: SubmissionRows, produced: SubmissionRows, scores: Floats | None) -> Agreement:
+    """Compare a submission with the one that its code produced.
+
+    `scores` [rows] are the scores of the produced rows, or None if they are unknown. They decide whether rows that
+    moved had equal scores.
+    """
+    rows, other = _row_numbers(submitted, produced)
+    shared = min(len(rows), len(other))
+    is_equal = rows[:shared] == other[:shared]
+    first = None
+    if not is_equal.all():
+        first = int(np.argmin(is_equal)) + 1
+    elif len(rows) != len(other):
+        first = shared + 1
+    distinct = int(max(rows.max(initial=-1), other.max(initial=-1))) + 1
+    in_both = int(np.minimum(*(np.bincount(numbers, minlength=distinct) for numbers in (rows, other))).sum())
+    only_submitted, only_produced = len(rows) - in_both, len(other) - in_both
+    likeness = Likeness.DIFFERENT
+    if first is None:
+        likeness = Likeness.IDENTICAL
+    elif not only_submitted and not only_produced and _is_ordered_by(scores, rows, other):
+        likeness = Likeness.TIES
+    elsewhere = in_both - int(is_equal.sum())
+    return Agreement(likeness, len(rows), len(other), only_submitted, only_produced, elsewhere, first)
+
+
+def _is_ordered_by(scores: Floats | None, rows: Ints, other: Ints) -> bool:
+    """Return True if the submitted `rows` descend by the `scores` of the equal rows in `other`."""
+    if scores is None or np.isnan(scores).any():
+        return False
+    score_of_row = np.full(int(other.max(initial=-1)) + 1, -np.inf)
+    np.maximum.at(score_of_row, other, scores)
+    in_submitted_order = score_of_row[rows]
+    return bool((in_submitted_order[1:] <= in_submitted_order[:-1]).all())
+
+
+def _row_numbers(submitted: SubmissionRows, produced: SubmissionRows) -> tuple[Ints, Ints]:
+    """Return a number from 0 on for each row of either submission, [rows] each. Equal rows have equal numbers."""
+    both = np.concatenate([_columns(submitted.ids, submitted.suffixes), _columns(produced.ids, produced.suffixes)])
+    as_bytes = np.ascontiguousarray(both).view(np.dtype((np.void, both.dtype.itemsize * both.shape[1]))).ravel()
+    _, numbers = np.unique(as_bytes, return_inverse=True)
+    return numbers[: len(submitted.ids)], numbers[len(submitted.ids) :]
+
+
+def _columns(ids: Ints, suffixes: Tokens) -> Ints:
+    return np.concatenate([ids[:, None], suffixes.astype(np.int64)], axis=1)
+
+
+@dataclass(frozen=True)
+class CodeDifference:
+    """The files of code/ that differ from the frozen code. README.md is ignored: it gains hardware and time.
+
+    `names_frozen` is True if the bundle's manifest contains the hash of the frozen zip. `changes` maps a file to its
+    unified diff, or to a sentence if the file is not text.
+    """
+
+    names_frozen: bool
+    changes: dict[str, str]
+
+    @property
+    def is_same(self) -> bool:
+        return not self.changes
+
+    @property
+    def summary(self) -> str:
+        """The difference in one clause."""
+        if self.is_same:
+            hash_words = "contains its hash" if self.names_frozen else "contains another hash"
+            return f"the code is the frozen code, and the manifest {hash_words}"
+        return f"{len(self.changes):,} files differ from the frozen code: {', '.join(sorted(self.changes))}"
+
+
+def compare_code(bundle: Path, frozen: Path, *, names_frozen: bool) -> CodeDifference:
+    """Compare the folder code/ of an unpacked bundle with that of the unpacked frozen zip."""
+    new, old = _files(bundle / "code"), _files(frozen / "code")
+    changes = {
+        name: _change(name, old.get(name), new.get(name))
+        for name in sorted(new.keys() | old.keys())
+        if name != README and not (name in old and name in new and filecmp.cmp(old[name], new[name], shallow=False))
+    }
+    return CodeDifference(names_frozen, changes)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+
+
+def _change(name: str, old: Path | None, new: Path | None) -> str:
+    if new is None:
+        return "removed"
+    if old is None:
+        return "added"
+    old_lines, new_lines = _lines(old), _lines(new)
+    if old_lines is None or new_lines is None:
+        return f"changed from {old.stat().st_size:,} to {new.stat().st_size:,} bytes, not text"
+    lines = list(difflib.unified_diff(old_lines, new_lines, f"frozen/{name}", f"bundle/{name}", lineterm=""))
+    if not lines:
+        return "only the line endings differ"
+    rest = [f"… {len(lines) - _MAX_DIFF_LINES:,} more lines"] if len(lines) > _MAX_DIFF_LINES else []
+    return "\n".join([*lines[:_MAX_DIFF_LINES], *rest])
+
+
+def _lines(path: Path) -> list[str] | None:
+    """Return the lines of a file, or None if it is not UTF-8 text or too large to compare."""
+    if path.stat().st_size > _MAX_TEXT_BYTES:
+        return None
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        return None
 
 
 class Outcome(StrEnum):
@@ -86,12 +245,11 @@ class FindingLog:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a verification. Earlier files call the times `seconds` and `budget`.
+    """The result of a verification.
 
     `scores` maps `submitted` and `produced` to `Score.as_json`. `produced_sha256` is the hash of the CSV that the code
-    wrote. `elapsed_s` is in wall seconds; `budget_s` is too, or in standard seconds of `budget_machine`.
-    `official_per_s` is the calibrated rate of the verifier's device, None if it is not calibrated. `hardware` and
-    `versions` describe the machine that verified the bundle. `sandbox` names the backend, and is None if nothing ran.
+    wrote. `elapsed_s` and `budget_s` are in seconds of wall clock. `hardware` and `versions` describe the machine that
+    verified the bundle. `sandbox` names the backend, and is None if nothing ran.
     """
 
     bundle: str
@@ -106,8 +264,6 @@ class Verdict:
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     produced_sha256: str | None = None
     elapsed_s: float | None = None
-    budget_machine: str | None = None
-    official_per_s: float | None = None
     budget_s: float | None = None
     sandbox: str | None = None
     code_changes: dict[str, str] = field(default_factory=dict)

@@ -1,7 +1,6 @@
 """Verify a bundle: unpack it, run its code in a sandbox within the budget, and compare the submissions."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Floats, Tokens
-from harness.core.calibration import BudgetMachine
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import Round
@@ -18,7 +16,6 @@ from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import read_submission
 from harness.core.text import format_interval, format_score, shorten
 from harness.core.times import format_duration
-from harness.runs.calibration import calibration_file
 from harness.runs.machine import hardware, versions
 from harness.sandbox import detect_backend
 from harness.submit.bundle_checks import (
@@ -33,19 +30,22 @@ from harness.submit.bundle_checks import (
     open_bundle,
     read_submitted,
 )
-from harness.submit.code_folder import README
-from harness.submit.code_spec import CodeSpec
-from harness.submit.differences import CodeDifference, Likeness, compare_submissions
+from harness.submit.code_folder import README, CodeSpec
 from harness.submit.environment import CodeEnvironment, InstallOptions, OtherVersionsError, create_environment
 from harness.submit.execution import OnLine, StepResult, run_step
-from harness.submit.judging import JudgingData, load_judging_data
 from harness.submit.manifest import Manifest, TargetIdentity
-from harness.submit.rerun import SCORES, read_round_rules, read_scores
-from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict
+from harness.submit.rerun import SCORES, JudgingData, load_judging_data, read_scores
+from harness.submit.verdict import (
+    CheckFailed,
+    CodeDifference,
+    FindingLog,
+    Likeness,
+    Outcome,
+    Verdict,
+    compare_submissions,
+)
 
 _DEFAULT_BUDGET_SECONDS = 86400.0
-_STATE = "state"
-"""The directory of the harness's state in the scratch directory."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,8 @@ class OrganizerInputs:
     """The inputs that the organizers choose and the bundle must not.
 
     Either `round`, which gives prefixes, answers and rules, or the files `prefixes` and, if known, `answers`. `budget`
-    is in the round's unit; None means the round's budget, or a day. `find_target` and `find_reference` return the
-    verifier's copy of a model. `find_rate` returns the official rate of the device that the code will run on, None if
-    it is not calibrated, and raises HarnessError if a budget in standard seconds of the machine needs it.
+    is in seconds; None means the round's budget, or a day. `find_target` and `find_reference` return the verifier's
+    copy of a model.
     """
 
     find_target: Callable[[TargetIdentity], LocalTarget]
@@ -64,7 +63,6 @@ class OrganizerInputs:
     prefixes: Path | None = None
     answers: Path | None = None
     budget: float | None = None
-    find_rate: Callable[[CodeSpec, BudgetMachine | None], float | None] = lambda spec, machine: None
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -132,17 +130,12 @@ class Verification:
                 "HARNESS_REFERENCE": check_reference(spec, inputs.find_reference, self._log),
             }
             folders = {name: model.path for name, model in models.items() if model is not None}
-            machine = None if inputs.round is None else inputs.round.budget_machine
-            # The run that the code starts charges by the bundle's own rules.
-            rate = inputs.find_rate(spec, machine or read_round_rules(self._folder / "code").budget_machine)
             self._require_sandbox(settings)
             environment = self._create_environment(spec, settings)
             budget = _DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget
             budget = budget if inputs.budget is None else inputs.budget
-            name = None if machine is None else machine.name
-            self._report |= {"budget_s": budget, "budget_machine": name, "official_per_s": rate}
-            wall = budget if machine is None or rate is None else budget * (machine.official_per_s / rate)
-            self._run_code(judging.prefixes, settings, environment, models=folders, hidden=inputs.files, wall=wall)
+            self._report["budget_s"] = budget
+            self._run_code(judging.prefixes, settings, environment, models=folders, hidden=inputs.files, budget=budget)
             produced = self._read_produced(judging)
             self._score("produced", produced, judging)
             if submitted is None:
@@ -191,20 +184,19 @@ class Verification:
         *,
         models: Mapping[str, Path],
         hidden: Iterable[Path],
-        wall: float,
+        budget: float,
     ) -> None:
         """Run run.sh on the prefixes. It can read itself, its environment and the models, and write to its scratch.
 
         `models` maps environment variables to the folders of the target and the reference model. The code cannot read
-        the files `hidden`, even where a model's folder contains them. `wall` is the budget in wall seconds.
+        the files `hidden`, even where a model's folder contains them. `budget` is in seconds.
         """
-        settings.on_step(f"running the code, within {format_duration(wall)}")
+        settings.on_step(f"running the code, within {format_duration(budget)}")
         code, scratch = self._folder / "code", self._out.parent
         # README.md may differ from the frozen code's, so the code must not be able to read it.
         (code / README).unlink(missing_ok=True)
         scratch.mkdir()
         np.save(scratch / "prefixes.npy", prefixes)
-        _copy_calibration(scratch / _STATE)
         variables = {"PYTHON": str(environment.python), **_harness_variables(scratch), **environment.variables}
         variables |= {name: str(folder) for name, folder in models.items()}
         if settings.device is not None:
@@ -217,12 +209,12 @@ class Verification:
             readable=(code, *environment.readable, *models.values()),
             hidden=hidden,
             variables=variables,
-            seconds=wall + _startup_allowance(wall),
+            seconds=budget + _startup_allowance(budget),
             network=False,
             log=self._work / "run.log",
             on_line=settings.on_step,
         )
-        self._check_step(step, wall)
+        self._check_step(step, budget)
 
     def _check_step(self, step: StepResult, budget: float) -> None:
         """Check the end of the code against its budget in wall seconds."""
@@ -310,18 +302,11 @@ class Verification:
 
 def _harness_variables(scratch: Path) -> dict[str, str]:
     """Return variables that keep the harness's files in `scratch`. The outer sandbox makes an inner one unnecessary."""
-    homes = {"HARNESS_HOME": _STATE, "HARNESS_CACHE": "cache", "HARNESS_DATA": "data", "HARNESS_CONFIG": "config"}
+    homes = {"HARNESS_HOME": "state", "HARNESS_CACHE": "cache", "HARNESS_DATA": "data", "HARNESS_CONFIG": "config"}
     return {name: str(scratch / folder) for name, folder in homes.items()} | {
         "HARNESS_SANDBOX": "none",
         "HF_HUB_OFFLINE": "1",
     }
-
-
-def _copy_calibration(state: Path) -> None:
-    """Let the code charge a budget in standard seconds by the speed of this machine."""
-    if calibration_file().is_file():
-        state.mkdir()
-        shutil.copyfile(calibration_file(), state / calibration_file().name)
 
 
 def _startup_allowance(budget: float) -> float:

@@ -13,7 +13,7 @@ from harness.runs.store import RunStore
 TICK_SECONDS = 0.5
 """Seconds between two commits of the ledger while a worker runs."""
 CRASH_CHARGE_SECONDS = 1.0
-"""Wall seconds charged at a resume for the time between the last committed entry and the death of a supervisor.
+"""Seconds charged at a resume for the time between the last committed entry and the death of a supervisor.
 
 It is one commit interval with some slack, so that no kill gains time.
 """
@@ -23,14 +23,13 @@ It is one commit interval with some slack, so that no kill gains time.
 class Budget:
     """The time of one run over all its executions.
 
-    `total` and `spent_before` are in the unit of the budget: wall seconds, or standard seconds of a machine. `speed` is
-    the number of these that this execution is charged per wall second. Times and waits are in wall seconds.
+    total: the seconds of wall clock that the run may take. spent_before: what its earlier executions have spent.
+    started_at: the time at which the worker of this execution started, None before that.
     """
 
     total: float
     spent_before: float = 0.0
     started_at: float | None = None
-    speed: float = 1.0
 
     def started(self, at: float) -> "Budget":
         """Return the budget of an execution whose worker starts at `at`."""
@@ -39,30 +38,27 @@ class Budget:
     def spent(self, at: float) -> float:
         """Return what is spent at time `at`, at most the total."""
         running = 0.0 if self.started_at is None else max(0.0, at - self.started_at)
-        return min(self.total, self.spent_before + self.speed * running)
+        return min(self.total, self.spent_before + running)
 
     def remaining(self, at: float) -> float:
-        """Return the wall seconds until the worker is killed."""
-        return (self.total - self.spent(at)) / self.speed
+        """Return the seconds until the worker is killed."""
+        return self.total - self.spent(at)
 
     @property
     def notice(self) -> float:
-        """Wall seconds between the request to finish and the end of the budget: 60, or 5 % of a short budget."""
-        return min(60.0, self.total / self.speed / 20)
+        """Seconds between the request to finish and the end of the budget: 60, or 5 % of a short budget."""
+        return min(60.0, self.total / 20)
 
     def until_soft_deadline(self, at: float) -> float:
-        """Return the wall seconds until the worker is asked to finish; negative after that."""
+        """Return the seconds until the worker is asked to finish; negative after that."""
         return self.remaining(at) - self.notice
 
 
-def spent_so_far(last: LedgerEntry | None, *, speed: float = 1.0) -> float:
-    """Return what a run has spent before it is resumed, from the last entry of its ledger.
-
-    `speed` is that of the execution that wrote the entry.
-    """
+def spent_so_far(last: LedgerEntry | None) -> float:
+    """Return the seconds that a run has spent before it is resumed, from the last entry of its ledger."""
     if last is None:
         return 0.0
-    return last.spent if last.entry == "end" else last.spent + speed * CRASH_CHARGE_SECONDS
+    return last.spent if last.entry == "end" else last.spent + CRASH_CHARGE_SECONDS
 
 
 class LedgerThread:

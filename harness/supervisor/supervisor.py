@@ -6,15 +6,11 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import replace
 
-from harness.core.calibration import Pace, official_rate
-from harness.core.errors import HarnessError
 from harness.core.files import remove_tree
 from harness.core.spec import cluster_of
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
-from harness.runs.calibration import time_scale
 from harness.runs.disk import DiskFull, Reserve, is_full
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
@@ -24,7 +20,6 @@ from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.runs.summary import execution_record
 from harness.sandbox import reaper
-from harness.supervisor.calibrations import calibrations_on, charge_speed, cpu_threads, requested_devices
 from harness.supervisor.devices import Device, DeviceLock, matching_devices
 from harness.supervisor.execution import DISK_FULL, Ending, Execution
 from harness.supervisor.job import load_job
@@ -41,11 +36,9 @@ class Supervisor:
         self._spec = folder.spec()
         self._store = RunStore(folder.store, self._spec.stored_tables)
         self._stop_is_asked = False
-        self._official_per_s: float | None = None
         self._reserve = Reserve(folder.reserve)
         with RunReader(folder.store) as reader:
-            speed = time_scale(reader, self._spec.budget_machine).speed
-            self._budget = Budget(self._spec.budget, spent_so_far(reader.last_ledger(), speed=speed), speed=speed)
+            self._budget = Budget(self._spec.budget, spent_so_far(reader.last_ledger()))
 
     def run(self) -> None:
         """Queue, execute and write the results. The record says how the run ended, whatever happens."""
@@ -104,9 +97,6 @@ class Supervisor:
         loaded = [target for target in self._spec.targets if not target.is_tokenizer_only]
         lock = DeviceLock(self._folder.id)
         try:
-            # Before the queue, whose estimates are in wall seconds.
-            if (ending := self._set_pace(requested_devices(self._spec.targets, self._spec.devices))) is not None:
-                return ending
             workers: list[tuple[Device, ...]] = [()] * max(1, len(self._spec.devices))
             if self._spec.devices and (address := cluster_of(self._spec.devices[0])) is not None:
                 # The cluster gives each worker a device.
@@ -132,27 +122,10 @@ class Supervisor:
                     )
                 used = [held[distinct.index(name)] for name in names]
                 workers = [(device,) for device in used] if self._spec.devices else [tuple(used)]
-                if (ending := self._set_pace(held if self._spec.devices else held[:1])) is not None:
-                    return ending
-            with self._store.transaction():
-                pace = Pace(self._budget.spent_before, self._budget.speed, self._official_per_s)
-                self._store.add_event("pace", **pace._asdict())
             job = load_job(self._folder, self._spec)
             return Execution(job, self._store, self._budget, self._reserve, workers).run(lambda: self._stop_is_asked)
         finally:
             lock.release()
-
-    def _set_pace(self, devices: Sequence[Device]) -> Ending | None:
-        """Charge by the speed of these devices; return an ending if that needs calibrations that are missing."""
-        threads = cpu_threads(self._spec.targets, self._spec.devices)
-        try:
-            calibrations = calibrations_on(devices, threads)
-            speed = charge_speed(calibrations, self._spec.budget_machine, devices, threads)
-        except HarnessError as error:
-            return Ending(Status.CRASHED, str(error))
-        self._budget = replace(self._budget, speed=speed)
-        self._official_per_s = official_rate(calibrations)
-        return None
 
     def _wait_for_devices(self, choices: Sequence[Sequence[Device]], lock: DeviceLock) -> list[Device] | None:
         """Wait in the queue until one device of each choice is free; None if the run is stopped first.

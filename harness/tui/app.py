@@ -23,18 +23,16 @@ from harness.core.paths import runs_home
 from harness.core.rounds import load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
 from harness.core.text import format_score, sanitize
-from harness.plugins.discovery import attack_folders
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.folder_watcher import watch_folders
 from harness.tui.key_queue import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
 from harness.tui.screen_log import open_log
 from harness.tui.screen_state import load_round_choice, save_round_choice
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.main import MainScreen
-from harness.tui.screenshot import convert_to_png, save_svg
+from harness.tui.screenshot import save_svg
 from harness.tui.widgets.run_actions import RunActions
 from harness.tui.widgets.top_bar import TopBar
 
@@ -67,7 +65,6 @@ class HarnessApp(OrderedKeysApp):
         Binding("b", "choose_round", "Round", show=False, tooltip="Choose the round of the lists and of new runs"),
         Binding("ctrl+o", "open_ended", "Open ended run", show=False, tooltip="Open the run that ended last"),
         Binding("f2", "screenshot", "Screenshot", show=False, tooltip="Save the screen as an SVG"),
-        Binding("f3", "screenshot_png", "Screenshot as PNG", show=False, tooltip="Save the screen as SVG and PNG"),
         Binding("f4", "change_theme", "Theme", show=False, tooltip="Change the colours"),
     ]
 
@@ -112,7 +109,6 @@ class HarnessApp(OrderedKeysApp):
         if self._notice is not None:
             self.notify(self._notice, markup=False, timeout=_NOTICE_SECONDS)
         self._poll()
-        self._watch_attacks()
 
     def on_unmount(self) -> None:
         gc.unfreeze()
@@ -127,14 +123,6 @@ class HarnessApp(OrderedKeysApp):
             self._poll_now.clear()
             self.call_later(self._apply, self._feed.poll())
             self._poll_now.wait(_POLL_SECONDS)
-
-    @work(thread=True, exclusive=True, group="watch")
-    def _watch_attacks(self) -> None:
-        def changed() -> None:
-            self._feed.attacks_changed()
-            self._poll_now.set()
-
-        watch_folders(lambda: tuple(attack_folders(self._attacks_folder)), changed, stop=self._is_closed)
 
     def _apply(self, overview: Overview) -> None:
         # While the application closes, a page may already have lost its widgets.
@@ -224,17 +212,11 @@ class HarnessApp(OrderedKeysApp):
         return super().check_action(action, parameters)
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
-        self._take_screenshot(as_png=False)
-
-    def action_screenshot_png(self) -> None:
-        self._take_screenshot(as_png=True)
-
-    def _take_screenshot(self, *, as_png: bool) -> None:
         """Save the screen without the notifications on it."""
         toasts = list(self.screen.query("ToastRack"))
 
         def take() -> None:
-            self._save_screenshot(self.export_screenshot(), as_png=as_png)
+            self._save_screenshot(self.export_screenshot())
             for toast in toasts:
                 toast.display = True
 
@@ -243,11 +225,9 @@ class HarnessApp(OrderedKeysApp):
         self.screen.call_after_refresh(take)
 
     @work(thread=True, group="screenshot")
-    def _save_screenshot(self, svg: str, *, as_png: bool) -> None:
+    def _save_screenshot(self, svg: str) -> None:
         try:
             file = save_svg(svg)
-            if as_png:
-                file = convert_to_png(file)
         except HarnessError as error:
             self.notify(sanitize(str(error)), severity="error", markup=False)
             return

@@ -113,7 +113,7 @@ def forest_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], li
                 scale=(low, high),
                 colour=curve_colour(number, is_dark=is_dark),
             ),
-            format_duration(run.scale.wall(run.elapsed_s)),
+            format_duration(run.elapsed_s),
             format_score(score.precision_at_cap) if run.guesses else NO_VALUE,
         ]
         rows.append(Row(run.id, cells))

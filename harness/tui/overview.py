@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
-from harness.plugins.discovery import AttackFile, find_attacks
+from harness.plugins.discovery import AttackFile, attack_folders, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import device_loads
 from harness.runs.status import Status
@@ -19,6 +19,10 @@ from harness.runs.tags import tags_of
 _MAX_LOADS = 8
 _ATTACKS_SECONDS = 30.0
 """Seconds after which the list of attacks is read again even if no file changed, because packages may be installed."""
+
+
+_SourceState = tuple[Path, int, int, int]
+"""A source file with its inode, time of modification and size, one of which changes when it is saved."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +46,24 @@ class Overview:
 
 
 class OverviewFeed:
-    """Reads what has changed. One thread calls `poll`; any thread may call `attacks_changed`."""
+    """Reads what has changed. One thread calls `poll`."""
 
     def __init__(self, attacks_folder: Path | None) -> None:
         self._attacks_folder = attacks_folder
         self._attacks: tuple[AttackFile, ...] = ()
         self._attacks_fault: str | None = None
         self._next_listing = 0.0
+        self._sources: frozenset[_SourceState] = frozenset()
         self._summaries: dict[str, tuple[RecordState, RunSummary]] = {}
         """Summaries of runs that are over, with the state of the record that they were read from."""
         self._loads: dict[str, deque[float]] = {}
 
     def poll(self) -> Overview:
         """Return all attacks and runs as they are now."""
-        if time.monotonic() >= self._next_listing:
-            # Before the listing: a file that changes meanwhile is listed again.
+        # Before the listing: a file that changes meanwhile is listed again.
+        sources = _source_states(self._attacks_folder)
+        if sources != self._sources or time.monotonic() >= self._next_listing:
+            self._sources = sources
             self._next_listing = time.monotonic() + _ATTACKS_SECONDS
             try:
                 self._attacks, self._attacks_fault = find_attacks(self._attacks_folder), None
@@ -75,10 +82,6 @@ class OverviewFeed:
         loads = {device: tuple(values) for device, values in self._loads.items()}
         return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault, loads)
 
-    def attacks_changed(self) -> None:
-        """List the attacks again at the next poll."""
-        self._next_listing = 0.0
-
     def _summary(self, folder: RunFolder) -> RunSummary:
         state = record_state(folder)
         cached = self._summaries.get(folder.id)
@@ -90,3 +93,14 @@ class OverviewFeed:
         if summary.status.is_over and summary.status is not Status.LOST:
             self._summaries[folder.id] = (state, summary)
         return summary
+
+
+def _source_states(extra: Path | None) -> frozenset[_SourceState]:
+    """Return the state of each file in the directories of attacks."""
+    states = set()
+    for folder in attack_folders(extra):
+        for file in folder.glob("*.py"):
+            with contextlib.suppress(OSError):  # deleted meanwhile
+                status = file.stat()
+                states.add((file, status.st_ino, status.st_mtime_ns, status.st_size))
+    return frozenset(states)

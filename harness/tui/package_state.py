@@ -18,8 +18,7 @@ from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
-from harness.submit.default_paths import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
-from harness.submit.manifest import AcceptedCheck
+from harness.submit.manifest import DESCRIPTION, SUBMISSIONS, TEAM, AcceptedCheck, bundle_path, default_file
 from harness.tui.form import Field, FieldKind, changed_values, option_field
 from harness.tui.form_history import load_values, save_values
 from harness.tui.validation import validation_error

@@ -21,7 +21,7 @@ _SORT_KEYS: dict[str, tuple[Callable[[RunSummary], Any], bool]] = {
     "recall": (lambda run: -1.0 if run.known_recall is None else run.known_recall, True),
     "attack": (lambda run: run.attack, False),
     "status": (lambda run: run.status.value, False),
-    "elapsed": (lambda run: run.wall_s, True),
+    "elapsed": (lambda run: run.elapsed_s, True),
 }
 """Each key, and whether the order is descending; runs with equal keys are listed newest first."""
 NEWEST_FIRST = "started"
@@ -235,7 +235,7 @@ def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
         [(recall, "dim" if recall in ("blind", "–") else "bold")],
         _bar_of(run, scale),
         _trend_of(run, scale),
-        format_duration(run.wall_s),
+        format_duration(run.elapsed_s),
         [(day_and_time(run.created_at), "dim")],
         [(run.note, "dim")],
     ]

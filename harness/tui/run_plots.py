@@ -61,7 +61,7 @@ def _time_plot(snapshot: RunSnapshot) -> Plot | str:
     title, y = f"Recall@{summary.error_cap}", history.recall
     if y is None:
         title, y = "Guesses", history.guesses.astype(float)
-    return _over_time(title, history.spent, y, least=0.05, is_step=True, clock=summary.clock_title)
+    return _over_time(title, history.spent, y, least=0.05, is_step=True)
 
 
 def _score_plot(snapshot: RunSnapshot) -> Plot | str:
@@ -76,10 +76,8 @@ def _no_guesses(snapshot: RunSnapshot) -> str:
     return "No guesses." if snapshot.summary.status.is_over else "No guesses yet."
 
 
-def _over_time(
-    title: str, seconds: Floats, values: Floats, *, least: float, is_step: bool = False, clock: str = "time"
-) -> Plot | str:
+def _over_time(title: str, seconds: Floats, values: Floats, *, least: float, is_step: bool = False) -> Plot | str:
     if len(seconds) < 2:
         return "Not measured yet."
     y: Axis = axis_up_to(title, [values], least=least)
-    return Plot(ClockAxis(clock, 0.0, max(1.0, float(seconds[-1]))), y, [Line(seconds, values, is_step=is_step)])
+    return Plot(ClockAxis("time", 0.0, max(1.0, float(seconds[-1]))), y, [Line(seconds, values, is_step=is_step)])

@@ -1,16 +1,11 @@
-"""Screenshots of the screen, as SVG and as PNG."""
+"""Screenshots of the screen, as SVG."""
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import write_export
-from harness.core.text import shorten
-
-_CONVERT_SECONDS = 60.0
 
 
 def save_svg(svg: str) -> Path:
@@ -25,18 +20,3 @@ def save_svg(svg: str) -> Path:
     except OSError as error:
         raise HarnessError(f"{file}: cannot be written ({error.strerror}).") from None
     return file
-
-
-def convert_to_png(svg: Path) -> Path:
-    """Draw the PNG beside `svg` in a subprocess and return its path. Raises HarnessError if that fails."""
-    png = svg.with_suffix(".png")
-    command = [sys.executable, "-P", "-m", "harness.figures.screenshot", str(svg), str(png)]
-    try:
-        subprocess.run(
-            command, env=paths.environment_with_package(), capture_output=True, timeout=_CONVERT_SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        stderr = error.stderr if isinstance(error, subprocess.CalledProcessError) else b""
-        reason = stderr.decode(errors="replace").strip().rpartition("\n")[2] or str(error)
-        raise HarnessError(f"{png}: cannot be drawn ({shorten(reason, 200)}).") from None
-    return png

@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator
 
-from harness.core.calibration import duration_in
 from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
 from harness.core.rounds import load_round
@@ -61,7 +60,7 @@ def validation_error(field: Field, text: str) -> str | None:
 def round_description(name: str) -> str:
     """Return the title and the budget of a round as a clause. Raises HarnessError if it cannot be loaded."""
     round_ = load_round(name)
-    budget = f"budget {duration_in(round_.budget, round_.budget_machine)}"
+    budget = f"budget {format_duration(round_.budget)}"
     parts = (round_.title, budget, *(("blind",) if round_.is_blind else ()))
     return ", ".join(parts)
 

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from transformers import GPT2LMHeadModel, GPTNeoForCausalLM
 
-from harness.bench.official import BATCH, official_losses, official_suffixes
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
@@ -30,6 +29,7 @@ from harness.engine.loading import load_target
 from harness.engine.target import Target
 from tests.bench.ctranslate2_peer import COMPUTE_TYPES, Sampler, as_gpt2, ctranslate2_samplers, largest_difference
 from tests.bench.inputs import surrogate_or_demo
+from tests.bench.official import BATCH, official_losses, official_suffixes
 
 THREADS = 2
 TRIALS = (1, 10)

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from transformers import GPTNeoConfig
 
-from harness.bench.official import BATCH, official_suffixes
 from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
 from harness.core.policy import Policy
@@ -34,6 +33,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.machine import usable_cores
 from harness.runs.reader import RunReader
 from tests.bench.inputs import run_harness, surrogate_or_demo
+from tests.bench.official import BATCH, official_suffixes
 
 _POLICY = Policy(top_k=10)
 _TRIALS_ON_CARD = 37

@@ -19,8 +19,10 @@ from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.submission import write_submission
 from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.reader import RunReader
+from harness.runs.store import RunStore
 from harness.runs.summary import run_summary
 from harness.sandbox.backends import BACKENDS
 from tests.functional.command import run_command
@@ -92,16 +94,34 @@ class Machine:
         summary = self.json("run", name, *self.plugin(round_), "--detach", *arguments)
         return RunFolder(Path(summary["directory"]))
 
+    def executed(self, name: str, *options: str, round_: str = "round.toml") -> RunFolder:
+        """Return a finished run, executed in this process without supervisor and sandbox."""
+        from tests.contract.execution import execute, new_run
+
+        planned = self.json("run", name, *self.plugin(round_), *options, "--dry-run")
+        spec = AttackSpec.model_validate(planned["spec"])
+        directory = PLUGINS if (PLUGINS / spec.attack.file).exists() else ROOT / "attacks"
+        folder = new_run(self.runs / spec.id, spec, directory / spec.attack.file)
+        execute(folder)
+        with contextlib.closing(RunStore(folder.store, spec.stored_tables)) as store, store.transaction():
+            store.add_ledger("end", 1.0)
+            store.add_event("phase", phase="finished")
+        return folder
+
     def replayed(self, name: str, solved: range, *options: str) -> RunFolder:
-        """Return a finished run that submits the answers of `solved`, and then a wrong row for each other example."""
+        """Return a finished run of the attack replay with the options of `replaying`."""
+        summary = self.attack("replay", *self.replaying(name, solved), *options)
+        assert summary["status"] == "finished"
+        return RunFolder(Path(summary["directory"]))
+
+    def replaying(self, name: str, solved: range) -> tuple[str, str]:
+        """Return options of the attack replay that submit the answers of `solved`, then a wrong row for each other."""
         answers = np.load(self.folder / f"answer-{EXAMPLES}.npy")
         others = np.setdiff1d(np.arange(EXAMPLES), solved)
         suffixes = np.concatenate([answers[solved], np.zeros((len(others), answers.shape[1]), np.uint16)])
         source = self.folder / f"{name}.csv"
         write_submission(source, np.array([*solved, *others]), suffixes)
-        summary = self.attack("replay", "--set", f"source={source}", *options)
-        assert summary["status"] == "finished"
-        return RunFolder(Path(summary["directory"]))
+        return "--set", f"source={source}"
 
     def json_list(self, *arguments: str) -> list[dict[str, Any]]:
         """Return the list in the object that a command prints."""
@@ -280,3 +300,13 @@ def kill_and_wait(pid: int) -> None:
         wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         pass
+
+
+def readable_bytes(file: Path) -> bytes:
+    """Return the content of a file; of a Parquet file, which is compressed, the texts of its cells."""
+    if file.suffix != ".parquet":
+        return file.read_bytes()
+    import pyarrow.parquet  # only few tests need it
+
+    table = pyarrow.parquet.read_table(file)
+    return "\n".join(str(cell) for column in table.columns for cell in column.to_pylist()).encode()

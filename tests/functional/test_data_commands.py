@@ -182,28 +182,3 @@ def test_the_status_of_all_rounds(tmp_path):
 def test_a_title_prints_no_control_characters(small_round, tmp_path):
     small_round.write_text(small_round.read_text().replace('title = "small"', 'title = "\\u001b[2Jsmall"'))
     assert "\x1b" not in harness("rounds", "show", small_round, data=tmp_path).stdout
-
-
-def test_a_build_names_missing_parts(tmp_path):
-    arguments = ["data", "build", "satml", "--split", "val", "--pile"]
-    assert_refused(harness(*arguments, tmp_path / "absent", data=tmp_path), "no such directory")
-    assert_refused(harness(*arguments, tmp_path, data=tmp_path), "val_dataset.csv", "harness data fetch satml")
-
-
-def test_a_build_from_another_pile_writes_nothing(tmp_path):
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    tokenizer = Tokenizer(models.WordLevel({"word": 0, "other": 1}, unk_token="other"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "00.jsonl").write_text(json.dumps({"text": "word " * 300}) + "\n")
-    fetched = tmp_path / "data" / "satml" / "val_dataset.csv"
-    fetched.parent.mkdir(parents=True)
-    fetched.write_text("0,0,0,0,1400,0,0,0,200,-1,-1,-1\n")
-    done = harness(
-        *("data", "build", "satml", "--split", "val", "--pile", tmp_path),
-        *("--tokenizer", tmp_path / "tokenizer.json"),
-        data=tmp_path / "data",
-    )
-    assert done.returncode == 1 and done.stdout == "" and list(fetched.parent.iterdir()) == [fetched]
-    assert "318d6f3d68dfd3497956a79678067c62" in done.stderr and "nothing is written" in done.stderr

@@ -57,6 +57,7 @@ def test_the_sdist_has_the_sources_and_tests_without_pictures(built: Distributio
     run([sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], cwd=unpacked)
 
 
+@pytest.mark.long
 def test_the_light_installation_runs_without_torch(built: Distribution, tmp_path: Path) -> None:
     installed = install(built.wheel, tmp_path)
     assert use(installed)["attack"] == "replay"
@@ -64,6 +65,7 @@ def test_the_light_installation_runs_without_torch(built: Distribution, tmp_path
     assert loaded.strip() == "None"
 
 
+@pytest.mark.long
 def test_pipx_installs_the_program(built: Distribution, tmp_path: Path) -> None:
     installed = install_with_pipx(built.wheel, tmp_path)
     assert [path.name for path in installed.programs.iterdir()] == ["harness"]
@@ -71,6 +73,7 @@ def test_pipx_installs_the_program(built: Distribution, tmp_path: Path) -> None:
     assert installed.json("demo")["status"] == "finished"
 
 
+@pytest.mark.long
 def test_uvx_runs_the_demo_with_one_command(built: Distribution, tmp_path: Path) -> None:
     assert "Recall@100: " in demo_with_uvx(built.wheel, tmp_path / "uvx")
 

@@ -29,6 +29,7 @@ def other_namespace() -> None:
         pytest.skip("this user may not create PID namespaces.")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("other_namespace")
 def test_a_running_run_cannot_be_changed_from_another_pid_namespace(machine: Machine) -> None:
     (gate := machine.folder / "gate").mkdir()

@@ -18,6 +18,8 @@ from tests.functional.machine import ROOT
 
 (VERSION,) = re.findall(r"^TORCH_VERSION := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
+pytestmark = pytest.mark.slow
+
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:

@@ -34,6 +34,7 @@ def started_at(folder: RunFolder) -> float:
         return reader.ledger()[0].at
 
 
+@pytest.mark.slow
 def test_queued_runs_are_served_in_order_without_killed_and_stopped_ones(machine: Machine) -> None:
     lock = DeviceLock("hold-other")
     assert lock.try_acquire(matching_devices("cpu")) is not None

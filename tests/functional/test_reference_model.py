@@ -44,6 +44,7 @@ def packed_folder(few: Bundler) -> Packed:
     return _packed(few, str(shutil.copytree(REFERENCE.weights, few.machine.folder / "models" / "other-text")), "folder")
 
 
+@pytest.mark.slow
 def test_a_bundle_with_a_reference_model_is_reproduced(few: Bundler, packed: Packed, tmp_path: Path) -> None:
     shown = few.machine.run("show", packed.run.id).stdout
     assert "\nreference     demo-reference, weights " in shown
@@ -69,7 +70,7 @@ def test_a_bundle_with_other_weights_of_the_reference_is_refused(few: Bundler, p
     assert reason(verdict)[0] == "code"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_reference_directory_is_named_by_the_verifier(few: Bundler, packed_folder: Packed, tmp_path: Path) -> None:
     options = (*ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
     refused = few.machine.run("verify", str(packed_folder.zip), *options, code=1)
@@ -79,7 +80,7 @@ def test_a_reference_directory_is_named_by_the_verifier(few: Bundler, packed_fol
     assert verdict["outcome"] == "reproduced"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_bundle_is_run_again_with_its_reference(few: Bundler, packed_folder: Packed, tmp_path: Path) -> None:
     for name, content in files_of(packed_folder.zip).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +101,7 @@ def test_a_bundle_is_run_again_with_its_reference(few: Bundler, packed_folder: P
     assert (tmp_path / "out.csv").read_bytes() == files_of(packed_folder.zip)["submission.csv"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_bundle_of_a_split_target_splits_both_models_again_unless_a_device_is_named(
     few: Bundler, tmp_path: Path
 ) -> None:
@@ -121,7 +122,7 @@ def test_a_bundle_of_a_split_target_splits_both_models_again_unless_a_device_is_
         assert (tmp_path / "out.csv").read_bytes() == files_of(packed.zip)["submission.csv"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_with_a_reference_is_compared_and_repeated(few: Bundler, packed: Packed) -> None:
     other = few.machine.json("run", "--like", packed.run.id, "--reference", "demo-small")
     differing = few.machine.json("compare", packed.run.id, other["id"])["differing"]

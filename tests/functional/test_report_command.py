@@ -13,8 +13,11 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, str, st
     """A machine with two runs of one round, and their ids."""
     machine = Machine(tmp_path_factory.mktemp("report"))
     write_round(machine.folder)
-    ids = [machine.replayed(name, range(*solved)).id for name, solved in (("better", (0, 40)), ("worse", (20, 44)))]
-    return machine, ids[0], ids[1]
+    better, worse = (
+        machine.executed("replay", *machine.replaying(name, solved)).id
+        for name, solved in (("better", range(40)), ("worse", range(20, 44)))
+    )
+    return machine, better, worse
 
 
 def test_the_page_of_two_runs_has_scores_and_differences(reported: tuple[Machine, str, str]) -> None:

@@ -22,7 +22,6 @@ from tests.functional.machine import (
     processes_that_name,
     wait_until,
 )
-from tests.tiers import first_is_fast
 
 
 def _code_of(bundle: Path, folder: Path) -> Path:
@@ -43,23 +42,17 @@ def _other_machine(folder: Path) -> Machine:
     return Machine(folder / "elsewhere")
 
 
-@pytest.mark.parametrize("form", first_is_fast(["npy", "npz", "csv"]))
-def test_every_format_of_prefixes_gives_the_same_submission(
-    bundler: Bundler, draws: Packed, tmp_path: Path, form: str
-) -> None:
+def test_a_bundle_is_run_again_on_a_file_of_prefixes(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     code, other = _code_of(draws.zip, tmp_path), _other_machine(tmp_path)
-    prefixes = np.load(_prefixes(bundler))
-    file = tmp_path / f"p.{form}"
-    if form == "csv":
-        file.write_text("".join(f'{id_},"{row}"\n' for id_, row in enumerate(prefixes.tolist())))
-    else:
-        np.save(file, prefixes) if form == "npy" else np.savez(file, prefixes=prefixes.astype(np.int64))
+    file = tmp_path / "p.csv"
+    rows = np.load(_prefixes(bundler)).tolist()
+    file.write_text("".join(f'{id_},"{row}"\n' for id_, row in enumerate(rows)))
     done = other.run("rerun", str(code), str(file), "--out", str(tmp_path / "out.csv"))
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == files_of(draws.zip)["submission.csv"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scores_are_written_for_each_row(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     code = _code_of(draws.zip, tmp_path)
     _other_machine(tmp_path).run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
@@ -69,7 +62,7 @@ def test_scores_are_written_for_each_row(bundler: Bundler, draws: Packed, tmp_pa
     assert values == sorted(values, reverse=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_subset_of_prefixes_can_be_attacked(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     code = _code_of(draws.zip, tmp_path)
     np.save(tmp_path / "few.npy", np.load(_prefixes(bundler))[:5])
@@ -78,7 +71,7 @@ def test_a_subset_of_prefixes_can_be_attacked(bundler: Bundler, draws: Packed, t
     assert ids == {"0", "1", "2", "3", "4"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_title_may_contain_any_character(bundler: Bundler, tmp_path: Path) -> None:
     round_ = bundler.machine.folder / "titled.toml"
     title = "Größe 😀 \\u0022 \\u007f \\\\ \\t end"

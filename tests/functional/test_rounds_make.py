@@ -69,15 +69,6 @@ def test_the_demos_corpus_by_brute_force(machine: Machine, texts: list[str]) -> 
     assert not list(out.glob(".tokens-*"))
 
 
-def test_an_attack_runs_on_the_round(machine: Machine, texts: list[str]) -> None:
-    out = machine.folder / "mine"
-    card = make(machine, write_jsonl(machine.folder / "demo.jsonl", texts[:3_000]), "--out", out, *SMALL)
-    assert card["name"] == "mine"
-    machine.run("run", "greedy", "--round", str(out / "mine-test.toml"))
-    (run,) = machine.json("runs")["runs"]
-    assert run["status"] == "finished" and run["round"] == "mine-test" and run["guesses"] == 30
-
-
 def test_all_formats_give_the_same_examples(machine: Machine, texts: list[str]) -> None:
     texts, folder = texts[:800], machine.folder
     write_jsonl(folder / "a.jsonl", texts)
@@ -95,6 +86,7 @@ def test_all_formats_give_the_same_examples(machine: Machine, texts: list[str]) 
     assert all(one == found[0] for one in found[1:])
 
 
+@pytest.mark.slow
 def test_extractable_examples_are_those_that_the_target_completes(machine: Machine, texts: list[str]) -> None:
     folder = machine.folder
     source, out = write_jsonl(folder / "demo.jsonl", texts[:3_000]), folder / "mine"
@@ -109,6 +101,7 @@ def test_extractable_examples_are_those_that_the_target_completes(machine: Machi
     assert set(contexts.values()) <= {50, 100, 200, 206} and 50 in contexts.values()
     machine.run("run", "greedy", "--round", str(out / "mine-val.toml"))
     run = machine.newest()
+    assert run["status"] == "finished" and run["round"] == "mine-val" and run["guesses"] == 30
     assert run["exact_at_1"] == pytest.approx(np.mean([context == 50 for context in contexts.values()]))
 
 

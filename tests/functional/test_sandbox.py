@@ -268,7 +268,7 @@ def test_the_deepest_path_decides_and_hidden_paths_stay_hidden(sandboxed: str, t
     assert "<shown again>" not in out
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_target_gives_the_same_submission_under_each_backend(machine: Machine) -> None:
     submissions = set()
     for backend in [backend.name for backend in BACKENDS if is_available(backend)]:

@@ -53,7 +53,7 @@ def is_healthy(port: int) -> bool:
     return False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_server_of_transformers_has_the_local_figures_also_if_it_is_restarted(machine: Machine) -> None:
     documents = json.loads(CORPUS.read_bytes())
     long = [text.replace("\n", " ") for text in documents if 30 <= len(text.split()) <= 45][:16]
@@ -89,10 +89,8 @@ def demo_model() -> DemoModel:
     return DemoModel()
 
 
-def test_a_sandboxed_worker_measures_a_served_target_and_is_resumed(
-    machine_per_backend: Machine, demo_model: DemoModel
-) -> None:
-    machine = machine_per_backend
+@pytest.mark.slow
+def test_a_sandboxed_worker_measures_a_served_target_and_is_resumed(machine: Machine, demo_model: DemoModel) -> None:
     options = ("--limit", "24", "--target", "demo", *RATES, "--concurrency", "2")
     with serve(demo_model.answer) as served:
         url = ("--endpoint", served.url, "--endpoint-model", "demo")
@@ -119,6 +117,7 @@ def test_a_sandboxed_worker_measures_a_served_target_and_is_resumed(
     assert "tokenizer" in shown
 
 
+@pytest.mark.slow
 def test_an_audit_whose_server_fails_is_stopped_and_a_resume_asks_for_the_rest(
     machine: Machine, demo_model: DemoModel
 ) -> None:

@@ -80,7 +80,7 @@ def test_a_killed_worker_is_started_again(machine: Machine, worker: int) -> None
     assert f"worker {worker} was started again" in machine.run("show", folder.id).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_second_death_of_a_worker_ends_the_run(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=5", *TWO)
     wait_until(lambda: len(_events(folder, "worker")) == 2)
@@ -114,6 +114,7 @@ def test_a_randomly_killed_run_ends_with_the_same_bytes(machine: Machine) -> Non
     assert _submission_at_end(folder) == expected
 
 
+@pytest.mark.slow
 def test_a_stopped_run_continues(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.4", *TWO)
     wait_until(lambda: guess_count(folder) > 0)
@@ -226,6 +227,7 @@ SPLIT = (*TWO, "--shard-target", "--threads", "1")
 DEMO = ("--round", "demo", "--target", "demo-tiny", "--limit", "16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     first_is_fast(
@@ -246,6 +248,7 @@ def test_a_split_target_gives_the_bytes_of_one_device(machine: Machine, options:
     assert len(_events(RunFolder(Path(split["directory"])), "worker")) == 1
 
 
+@pytest.mark.slow
 def test_the_pieces_of_a_target_are_recorded_and_used_again(machine: Machine) -> None:
     run = ("baseline", *DEMO, "--set", "trials=1")
     summary = machine.json("run", *run, *SPLIT)

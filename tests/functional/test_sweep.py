@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.calibration import store_calibration
-from harness.runs.machine import processor, usable_cores
+from harness.runs.machine import usable_cores
 from harness.runs.status import Status
 from harness.runs.summary import run_status
-from tests.calibrated import calibration
 from tests.functional.machine import PLUGINS, Machine, guess_count, wait_until
 
 HERE = ("--ray", "none")
@@ -44,26 +42,21 @@ def test_every_combination_becomes_a_run_of_the_sweep(machine: Machine) -> None:
     assert shown["finished"] == 4 and len(shown["differences"]) == 1
     again = machine.json("sweep", file, *ATTACKS, *HERE, "--dry-run")
     assert again["estimated_s"] > 0 and again["unestimated_budget_s"] == 0
-    assert {run["estimate_from"] for run in again["runs"]} == {"runs"}
+    assert all(run["estimate_s"] > 0 for run in again["runs"])
 
 
-def test_a_dry_run_estimates_first_runs_at_the_calibrated_rate(machine: Machine) -> None:
+def test_a_dry_run_counts_runs_of_which_nothing_is_known_with_their_budget(machine: Machine) -> None:
     text = 'attacks = ["greedy", "sampling"]\nrounds = ["demo"]\nlimit = 100\n[params.sampling]\ntrials = 4\n'
     plan = ("sweep", _write(machine, text), "--dry-run", "--device", "cpu", "--threads", "1")
-    assert {run["estimate_s"] for run in machine.json(*plan, *HERE)["runs"]} == {None}
-    store_calibration(calibration(processor(), official=0.1, threads=1))
     for place, slots in ((("--ray", "none"), 1), (("--ray", "local"), usable_cores())):
         planned = machine.json(*plan, *place)
-        assert planned["slots"] == slots
-        greedy, sampling = planned["runs"]
-        # The calibrated engine decodes 0.3 suffixes per second with 102 million weights; the demo has 0.87 million.
-        assert greedy["estimate_s"] == pytest.approx(100 / 0.3 * 0.87 / 102, rel=0.02)
-        assert sampling["estimate_s"] == pytest.approx(4 * greedy["estimate_s"])
-        assert greedy["estimate_from"] == sampling["estimate_from"] == "calibration"
+        assert planned["slots"] == slots and planned["estimated_s"] == 0
+        assert {run["estimate_s"] for run in planned["runs"]} == {None}
     printed = machine.run(*plan, "--ray", "local").stdout
-    assert "calibrated rate" in printed and f"2 runs, {min(2, usable_cores())} at a time: about 0:0" in printed
+    assert f"2 runs, {min(2, usable_cores())} at a time: at most" in printed
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_is_resumed_and_no_finished_run_is_run_again(machine: Machine) -> None:
     driver = machine.start("sweep", _draws(machine, pause=0.2, seeds="[0]"), *ATTACKS, *HERE)
     wait_until(lambda: any(run_status(folder) is Status.FINISHED for folder in machine.folders()))
@@ -80,6 +73,7 @@ def test_a_killed_sweep_is_resumed_and_no_finished_run_is_run_again(machine: Mac
     assert after == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_run_running_and_says_how_to_continue(machine: Machine) -> None:
     driver = machine.start("sweep", _draws(machine, pause=0.5, seeds="[0]"), *ATTACKS, *HERE)
     wait_until(lambda: any(guess_count(folder) for folder in machine.folders() if folder.store.exists()))
@@ -92,6 +86,7 @@ def test_ctrl_c_leaves_the_run_running_and_says_how_to_continue(machine: Machine
     assert machine.json("sweep", "--resume", "latest", *HERE)["unfinished"] == []
 
 
+@pytest.mark.slow
 def test_a_run_that_crashes_does_not_stop_the_others(machine: Machine) -> None:
     file = _write(
         machine,

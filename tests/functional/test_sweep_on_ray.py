@@ -93,6 +93,7 @@ def test_a_killed_driver_is_resumed_and_runs_nothing_twice(machine: Machine) -> 
     assert len(again["finished"]) == 6
 
 
+@pytest.mark.long
 def test_a_run_that_was_begun_here_is_continued_on_a_node(machine: Machine) -> None:
     file = _write_sweep(machine, pause=0.5, seeds=1)
     driver = machine.start("sweep", str(file), "--attacks", str(PLUGINS), "--ray", "none")
@@ -111,6 +112,7 @@ def test_a_run_that_was_begun_here_is_continued_on_a_node(machine: Machine) -> N
     assert folder.submission.read_bytes() == _expected(machine, 0)
 
 
+@pytest.mark.long
 def test_sigterm_says_how_to_continue_and_nothing_else(machine: Machine) -> None:
     file = _write_sweep(machine, pause=0.5, seeds=1)
     driver = machine.start("sweep", str(file), "--attacks", str(PLUGINS), "--ray", "local")
@@ -122,6 +124,7 @@ def test_sigterm_says_how_to_continue_and_nothing_else(machine: Machine) -> None
     assert len(err.splitlines()) < 5, err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("victim", [pytest.param("ray::DashboardAgent", marks=pytest.mark.long), "raylet/raylet"])
 def test_a_dead_process_of_ray_ends_the_command_with_a_sentence(machine: Machine, victim: str) -> None:
     file = _write_sweep(machine, pause=0.5, seeds=4)
@@ -140,6 +143,7 @@ def test_a_dead_process_of_ray_ends_the_command_with_a_sentence(machine: Machine
     assert [run_status(folder) for folder in machine.folders()] == [Status.FINISHED] * 4
 
 
+@pytest.mark.long
 def test_a_run_that_fails_on_a_node_does_not_stop_the_others(machine: Machine) -> None:
     shutil.copy(PLUGINS / "misbehaving.py", machine.folder / "misbehaving.py")
     shutil.copy(PLUGINS / "draws.py", machine.folder / "draws.py")
@@ -163,6 +167,7 @@ def test_a_cluster_that_does_not_answer_is_refused(machine: Machine) -> None:
     assert "--ray 127.0.0.1:1: no cluster answers" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_a_cluster_with_another_token_is_refused(machine: Machine) -> None:
     file = _write_sweep(machine, pause=0, seeds=1)
     with RayCluster(machine.folder / "cluster") as cluster:

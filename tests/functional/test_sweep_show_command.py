@@ -17,7 +17,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     folder = tmp_path_factory.mktemp("sweep")
     machine = Machine(folder)
     write_round(folder)
-    runs = {name: machine.replayed(name, solved).id for name, solved in SOLVED.items()}
+    runs = {name: machine.executed("replay", *machine.replaying(name, solved)).id for name, solved in SOLVED.items()}
     swept = [
         SweptRun(run=run, attack="replay", params={"source": name}, seed=0, round="round.toml", target=None)
         for name, run in (runs | {"missing": "zzzz-missing"}).items()
@@ -32,7 +32,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
         options={},
         runs=tuple(swept),
     )
-    (folder / "state" / "sweeps").mkdir()
+    (folder / "state" / "sweeps").mkdir(parents=True)
     (folder / "state" / "sweeps" / "abcd-sources.json").write_text(sweep.model_dump_json())
     return machine
 

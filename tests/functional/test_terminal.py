@@ -15,6 +15,7 @@ from tests.conftest import require_tool
 from tests.functional.bundler import OWN_ENVIRONMENT
 from tests.functional.machine import Machine, guess_count, wait_until
 from tests.functional.trained import ATTACKED, TRAINING, write_trained_model
+from tests.tiers import long_values
 
 pytestmark = pytest.mark.slow
 
@@ -191,7 +192,7 @@ def _name_at_cursor(terminal: Terminal) -> str:
     return next((row[0] for row in rows if row), "")
 
 
-@pytest.mark.parametrize("keys", [("q",), ("C-q",)])
+@pytest.mark.parametrize("keys", [("q",), *long_values([("C-q",)])])
 def test_quitting_restores_the_terminal(
     machine: Machine, terminal: Callable[..., Terminal], keys: tuple[str, ...]
 ) -> None:
@@ -225,7 +226,7 @@ def test_the_screen_returns_after_an_editor(
         opened.kill()
 
 
-@pytest.mark.parametrize("size", [(20, 5), (80, 24), (250, 70)])
+@pytest.mark.parametrize("size", [(80, 24), *long_values([(20, 5), (250, 70)])])
 def test_the_screen_works_at_any_size(
     machine: Machine, terminal: Callable[..., Terminal], size: tuple[int, int]
 ) -> None:

@@ -11,6 +11,7 @@ from tests.functional.machine import Machine
 TINY = ("greedy", "--round", "demo", "--target", "demo-tiny", "--limit", "4", "--budget", "5m", "--device", "cpu")
 
 
+@pytest.mark.slow
 def test_tokens_have_the_probabilities_of_the_target(machine: Machine) -> None:
     folder = RunFolder.of(machine.json("run", *TINY)["id"])
     answer = machine.json("show", folder.id, "--example", "2", "--probabilities")

@@ -8,7 +8,7 @@ from tests.functional.machine import ROOT, kill_processes_that_name
 from tests.functional.walkthrough import require_output, steps_in, walk_through
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-EVERY_TIME = ("challenge", "make-a-round")
+EVERY_TIME = ("challenge",)
 
 
 @pytest.mark.slow

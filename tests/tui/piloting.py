@@ -18,11 +18,11 @@ from harness.tui.screens.main import TABS
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
-from tests.tiers import slow_values
+from tests.tiers import long_values
 
 Result = TypeVar("Result")
 _KEY_NAMES = {"/": "slash", " ": "space", ":": "colon", ".": "full_stop", "_": "underscore"}
-SIZES = [(80, 24), *slow_values([(200, 50), (20, 5), (250, 70)])]
+SIZES = [(80, 24), *long_values([(200, 50), (20, 5), (250, 70)])]
 
 
 class ScreenApp(OrderedKeysApp):

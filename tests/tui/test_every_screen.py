@@ -151,6 +151,7 @@ def records(place: Path, state: Status) -> Iterator[tuple[RunFolder, RunFolder, 
         job.store.close()
 
 
+@pytest.mark.slow
 def test_the_mouse_and_the_focus_harm_no_screen(
     records: tuple[RunFolder, RunFolder, RunFolder], state: Status, commands: Path
 ) -> None:

@@ -10,11 +10,11 @@ from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import ROOT
-from tests.tiers import slow_values
+from tests.tiers import long_values
 from tests.tui.forms import PLAIN, fields_of, form, message_of, screen_of, stage, text_of, typed, written
 from tests.tui.piloting import burst, play_screen, screen_text, until
 
-SIZES = [(80, 24), *slow_values([(200, 50)])]
+SIZES = [(80, 24), *long_values([(200, 50)])]
 HOSTILE = '''"""[/ a [bold red]summary\\x1b[31m\\u202e"""
 from typing import Literal
 from harness import Attack, Field, Params
@@ -129,7 +129,7 @@ def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) 
     play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
-@pytest.mark.parametrize("size", [*SIZES, *slow_values([(20, 5), (40, 12)])])
+@pytest.mark.parametrize("size", [*SIZES, *long_values([(20, 5), (40, 12)])])
 def test_hostile_text_in_a_schema_stays_text(plugins: Path, size: tuple[int, int]) -> None:
     written(plugins, HOSTILE)
 

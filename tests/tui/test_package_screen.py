@@ -17,12 +17,12 @@ from harness.submit.manifest import MANIFEST
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
-from tests.tiers import slow_values
+from tests.tiers import long_values
 from tests.tui.piloting import ScreenApp, play_app, play_screen, screen_text, table_of, until, watch
 from tests.tui.stub_command import StubCommand
 from tests.unit.tui.recorded import Recorded
 
-SIZES = [(80, 24), *slow_values([(200, 60)])]
+SIZES = [(80, 24), *long_values([(200, 60)])]
 Scenario = Callable[[Pilot[None]], Awaitable[Any]]
 
 
@@ -120,6 +120,7 @@ def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: 
     packaging(finished, scenario, size=size)
 
 
+@pytest.mark.slow
 def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Path) -> None:
     write_files(here)
     (here / "team.toml").rename(here / "ours.toml")
@@ -279,7 +280,7 @@ def test_a_deleted_run_is_a_message(copy: RunFolder, here: Path) -> None:
     packaging(copy, scenario)
 
 
-@pytest.mark.parametrize("size", [*slow_values([(20, 5), (40, 12)]), *SIZES])
+@pytest.mark.parametrize("size", [*long_values([(20, 5), (40, 12)]), *SIZES])
 def test_the_button_and_a_row_are_visible_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         for selector in ("#submit", "#checklist"):

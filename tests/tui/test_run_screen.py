@@ -16,7 +16,7 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine, guess_count, wait_until
-from tests.tiers import slow_values
+from tests.tiers import long_values
 from tests.tui.piloting import SIZES, notifications, screen_text, text_of, title_of, until, watch
 from tests.tui.stored import add_guesses, stored_run
 from tests.unit.tui.recorded import Recorded
@@ -99,7 +99,7 @@ def test_z_lets_a_panel_fill_the_screen(finished: RunFolder) -> None:
     watch(finished, scenario, size=(140, 40))
 
 
-@pytest.mark.parametrize("size", [(120, 35), *slow_values([(80, 24), (200, 55)])])
+@pytest.mark.parametrize("size", [(120, 35), *long_values([(80, 24), (200, 55)])])
 def test_every_plot_has_two_labels_on_each_axis(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("1")
@@ -204,6 +204,7 @@ def test_stop_asks_for_confirmation(running: Recorded) -> None:
     watch(running.folder, scenario)
 
 
+@pytest.mark.slow
 def test_a_run_is_stopped_and_resumed_and_survives_the_application(real_run: RunFolder) -> None:
     async def play() -> None:
         app = HarnessApp(watched=real_run)

@@ -32,13 +32,13 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.tuning_state import SettingView, TuningView
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
-from tests.tiers import slow_values
 from tests.tui.piloting import on_page, play_app, play_screen, rows_of, table_of, title_of, until
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 from tests.unit.tui.recorded_audit import recorded_audit
 
 Matcher = Callable[[str, str], None]
-SIZED = pytest.mark.parametrize("size", [(80, 24), *slow_values([(120, 35), (200, 55)])])
+NARROW, WIDE = (80, 24), (200, 55)
+BOTH_SIZES = pytest.mark.parametrize("size", [NARROW, WIDE])
 START = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 
 
@@ -154,7 +154,7 @@ def has_rows(name: str, count: int = 1) -> Callable[[Pilot[None]], bool]:
     return lambda pilot: table_of(pilot, name).row_count >= count
 
 
-@SIZED
+@BOTH_SIZES
 def test_the_page_of_runs(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     for id_, solved in (("abcd-some", 9), ("efgh-other", 12)):
         recorded(tmp_path, id_, solved=solved)
@@ -166,14 +166,12 @@ def test_the_page_of_runs(tmp_path: Path, size: tuple[int, int], matches_snapsho
     matches_snapshot(f"runs-{size[0]}", picture_of_page(1, is_ready, size))
 
 
-@SIZED
-def test_the_card_of_the_first_run(size: tuple[int, int], matches_snapshot: Matcher) -> None:
-    picture = picture_of_page(1, lambda pilot: pilot.app.screen.query_one("#first-run").region.area, size)
-    matches_snapshot(f"first-run-{size[0]}", picture)
+def test_the_card_of_the_first_run(matches_snapshot: Matcher) -> None:
+    picture = picture_of_page(1, lambda pilot: pilot.app.screen.query_one("#first-run").region.area, NARROW)
+    matches_snapshot("first-run-80", picture)
 
 
-@SIZED
-def test_the_page_of_attacks(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_the_page_of_attacks(tmp_path: Path, matches_snapshot: Matcher) -> None:
     # A relative path, so that no picture depends on the place of the repository.
     (tmp_path / "plugins").mkdir()
     shutil.copy(PLUGINS / "draws.py", tmp_path / "plugins")
@@ -183,7 +181,7 @@ def test_the_page_of_attacks(tmp_path: Path, size: tuple[int, int], matches_snap
         def is_ready(pilot: Pilot[None]) -> bool:
             return shows(pilot, "#about-text", "trials") and "draws.py" in title_of(pilot, "source")
 
-        matches_snapshot(f"attacks-{size[0]}", picture_of_page(2, is_ready, size))
+        matches_snapshot("attacks-80", picture_of_page(2, is_ready, NARROW))
 
 
 def _attack(path: Path) -> AttackFile:
@@ -191,16 +189,12 @@ def _attack(path: Path) -> AttackFile:
     return replace(found, path=path, origin="./attacks")
 
 
-@SIZED
-def test_the_page_of_audits(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_the_page_of_audits(matches_snapshot: Matcher) -> None:
     recorded_audit_()
-    matches_snapshot(
-        f"audits-{size[0]}", picture_of_page(3, lambda pilot: shows(pilot, "#figures-text", "trigram"), size)
-    )
+    matches_snapshot("audits-80", picture_of_page(3, lambda pilot: shows(pilot, "#figures-text", "trigram"), NARROW))
 
 
-@SIZED
-def test_the_page_of_tunings(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_the_page_of_tunings(matches_snapshot: Matcher) -> None:
     settings = tuple(
         SettingView(number, {"top_k": 5, "width": 600}, 0.5 / number, ("0.600", "0.400"), number == 2)
         for number in (1, 2)
@@ -219,11 +213,10 @@ def test_the_page_of_tunings(size: tuple[int, int], matches_snapshot: Matcher) -
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "read_tunings", lambda: [view])
-        matches_snapshot(f"tuning-{size[0]}", picture_of_page(4, has_rows("settings", 2), size))
+        matches_snapshot("tuning-80", picture_of_page(4, has_rows("settings", 2), NARROW))
 
 
-@SIZED
-def test_the_page_of_the_leaderboard(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_the_page_of_the_leaderboard(tmp_path: Path, matches_snapshot: Matcher) -> None:
     (tmp_path / "submissions").mkdir()
     (tmp_path / "submissions" / "a.zip").touch()
     save_round_choice("demo")
@@ -244,19 +237,18 @@ def test_the_page_of_the_leaderboard(tmp_path: Path, size: tuple[int, int], matc
     answer = {"round": "demo", "error_cap": 100, "entries": [entry, second | {"verified": "not verified"}]}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaderboard, "run_command", lambda *_, **__: answer)
-        matches_snapshot(f"leaderboard-{size[0]}", picture_of_page(5, has_rows("entries", 2), size))
+        matches_snapshot("leaderboard-80", picture_of_page(5, has_rows("entries", 2), NARROW))
 
 
-@SIZED
-def test_the_page_of_data(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_the_page_of_data(matches_snapshot: Matcher) -> None:
     def is_ready(pilot: Pilot[None]) -> bool:
         rows = rows_of(table_of(pilot, "rounds"))
         return len(rows) == 4 and all("checking" not in cells[2] for cells in rows.values())
 
-    matches_snapshot(f"data-{size[0]}", picture_of_page(6, is_ready, size))
+    matches_snapshot("data-80", picture_of_page(6, is_ready, NARROW))
 
 
-@SIZED
+@BOTH_SIZES
 def test_a_run(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     svg = screenshot(RunScreen(folder), has_band, size=size)
@@ -283,37 +275,32 @@ def test_a_blind_run(tmp_path: Path, matches_snapshot: Matcher) -> None:
     matches_snapshot("run-blind", svg)
 
 
-@SIZED
-def test_an_audit(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_an_audit(matches_snapshot: Matcher) -> None:
     screen = AuditScreen(recorded_audit_())
-    svg = screenshot(screen, lambda pilot: shows(pilot, "#progress-text", "1 warning"), size=size)
-    matches_snapshot(f"audit-{size[0]}", svg)
+    svg = screenshot(screen, lambda pilot: shows(pilot, "#progress-text", "1 warning"), size=NARROW)
+    matches_snapshot("audit-80", svg)
 
 
-@SIZED
-def test_a_comparison(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_a_comparison(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folders = [recorded(tmp_path, id_, solved=solved) for id_, solved in (("abcd-some", 9), ("efgh-other", 12))]
-    svg = screenshot(CompareScreen(folders), lambda pilot: shows(pilot, "#header", "2 runs"), size=size)
-    matches_snapshot(f"compare-{size[0]}", svg)
+    svg = screenshot(CompareScreen(folders), lambda pilot: shows(pilot, "#header", "2 runs"), size=NARROW)
+    matches_snapshot("compare-80", svg)
 
 
-@SIZED
-def test_an_example(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_an_example(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     screen = ExampleScreen([folder], range(EXAMPLES), 12)
-    svg = screenshot(screen, has_rows("candidates"), size=size)
-    matches_snapshot(f"example-{size[0]}", svg)
+    svg = screenshot(screen, has_rows("candidates"), size=NARROW)
+    matches_snapshot("example-80", svg)
 
 
-@SIZED
-def test_the_form_of_a_new_run(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_the_form_of_a_new_run(matches_snapshot: Matcher) -> None:
     screen = NewRunScreen(_attack(PLUGINS / "draws.py"), attacks_folder=None, round_name="demo")
-    svg = screenshot(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=size)
-    matches_snapshot(f"new-run-{size[0]}", svg)
+    svg = screenshot(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=NARROW)
+    matches_snapshot("new-run-80", svg)
 
 
-@SIZED
-def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+def test_the_package_of_a_run(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     (tmp_path / "team.toml").write_text('[[members]]\nname = "Ada"\n')
     folder.code.mkdir()
@@ -323,8 +310,8 @@ def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], matches_sna
     folder.spec_file.write_text(json.dumps(written))
     screen = PackageScreen(folder)
     # The check `sandbox` is unmet, and accepted with Space.
-    svg = screenshot(screen, lambda pilot: shows(pilot, "#message", "unmet: sandbox"), size=size, keys=["space"])
-    matches_snapshot(f"package-{size[0]}", svg)
+    svg = screenshot(screen, lambda pilot: shows(pilot, "#message", "unmet: sandbox"), size=NARROW, keys=["space"])
+    matches_snapshot("package-80", svg)
 
 
 @pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "b"])

@@ -120,7 +120,7 @@ def test_the_version_is_the_same_everywhere() -> None:
 
     assert {
         "CITATION.cff": yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"],
-        "CHANGELOG.md": first_in("CHANGELOG.md", r"^## (\S+)"),
+        "CHANGELOG.md": first_in("CHANGELOG.md", r"^## (\d\S*)"),
         "README.md": first_in("README.md", r"version = \{(.*)\}"),
         "pyproject.toml": printed_by("hatchling", "version"),
         "harness": printed_by("harness", "--version"),

@@ -3,7 +3,7 @@
 import math
 import zlib
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -27,7 +27,6 @@ from harness.rankers import (
     mean_loss,
     official_loss,
     ranked,
-    reference_for,
     relative_loss,
 )
 
@@ -108,26 +107,6 @@ def test_a_certain_suffix_is_below_one_with_another_likeliest_token():
 
 def test_each_ranker_is_described():
     assert all(ranker in RANKER_HELP for ranker in get_args(Ranker))
-
-
-class _Models:
-    """A context that has only the two models."""
-
-    def __init__(self) -> None:
-        self.loaded: list[str] = []
-
-    @property
-    def reference(self) -> str:
-        self.loaded.append("reference")
-        return "the model"
-
-
-def test_only_the_ratio_loads_the_reference_model():
-    context: Any = _Models()
-    for ranker in get_args(Ranker):
-        found = reference_for(ranker, context)
-        assert found == ("the model" if ranker == "reference_ratio" else None)
-    assert context.loaded == ["reference"]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The parameters of an audit whose target is behind an endpoint, and the form of the requests that it takes."""
+"""Parameters of an audit whose target is behind an endpoint, and the form of the requests that the endpoint takes."""
 
 from enum import StrEnum
 from typing import Self

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.leakage.findings import leakage_findings
-from harness.audits.leakage.inexact import estimate, plan_draws
 from harness.audits.leakage.pairs import Pairs, entity_pairs
 from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, LeakageParams
 from harness.audits.leakage.results import MEASURES, MOST_MATCHES
@@ -203,7 +202,7 @@ class LeakageAudit(Audit[LeakageParams]):
     ) -> None:
         """Estimate one substitution from sampled ones, which depend on the seed and the sequence alone."""
         from harness.audits.exact import exact_logprobs  # loads torch
-        from harness.audits.leakage.inexact import draw_substitutes
+        from harness.audits.leakage.inexact import draw_substitutes, estimate, plan_draws
 
         target, policy, draws = context.target(model), self.params.policies[scheme], self.params.draws
         key = {"model": model, "scheme": SCHEMES.index(scheme), "errors": 1}

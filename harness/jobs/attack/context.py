@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.core.arrays import Ints, Tokens, is_storable_dtype, token_dtype
+from harness.core.arrays import Floats, Ints, Tokens, is_storable_dtype, token_dtype
 from harness.core.attack import GUESS_STAGE, Batch
 from harness.core.errors import HarnessError
 from harness.core.frames import MAX_BODY_BYTES
@@ -40,6 +40,7 @@ from harness.worker.sharing import Alone, OneOfSeveral, Sharing
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
+    from harness.rankers import Ranker
 
 _LEAST_BATCHES_ON_GPU = 16
 """Batches of a pass over many examples."""
@@ -147,6 +148,27 @@ class AttackContext:
                 "Use a round with train_prefix_file and train_suffix_file."
             )
         return self._training
+
+    def rank(
+        self,
+        prefixes: Tokens,
+        suffixes: Tokens,
+        ranker: "Ranker",
+        *,
+        token_logprobs: Floats | None = None,
+        last_prefix_logprob: Floats | None = None,
+    ) -> Floats:
+        from harness.rankers import ranked
+
+        return ranked(
+            ranker,
+            self.target,
+            prefixes,
+            suffixes,
+            token_logprobs=token_logprobs,
+            last_prefix_logprob=last_prefix_logprob,
+            reference=self.reference if ranker == "reference_ratio" else None,
+        )
 
     def announce(self, stage: str, trials: int = 1, *, over: Training | None = None, weight: float = 1.0) -> None:
         if trials < 0 or not 0 < weight < math.inf:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import paths
-from harness.core.calibration import Calibration
 from harness.core.errors import HarnessError
 from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
 from harness.core.files import file_sha256
@@ -38,11 +37,10 @@ def plan_attack(
     shares_device: bool = False,
     parent: str | None = None,
     batch_sizes: Mapping[str, int] | None = None,
-    calibrations: tuple[Calibration, ...] = (),
 ) -> AttackSpec:
-    """Return the spec of a run. `budget` is in the round's unit; with `limit` only the first examples are attacked.
+    """Return the spec of a run. `budget` is in seconds; with `limit` only the first examples are attacked.
 
-    `devices` has one device for each worker, if there are several. `calibrations` are those of the distinct devices.
+    `devices` has one device for each worker, if there are several.
 
     `parent` is the id of a tuning or the name of a group. `batch_sizes` are those of the run that this one repeats.
 
@@ -103,7 +101,6 @@ def plan_attack(
         versions=versions(),
         hardware=hardware(),
         batch_sizes=dict(batch_sizes or {}),
-        calibrations=calibrations,
     )
 
 

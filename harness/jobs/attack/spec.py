@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from harness.core.calibration import BudgetMachine
 from harness.core.guesses import GUESSES
 from harness.core.rounds import Round
 from harness.core.rows import Table
@@ -52,10 +51,6 @@ class AttackSpec(JobSpec):
     @property
     def target_name(self) -> str | None:
         return None if self.target is None else self.target.id
-
-    @property
-    def budget_machine(self) -> BudgetMachine | None:
-        return self.round.budget_machine
 
     @property
     def stored_tables(self) -> Mapping[str, Table]:

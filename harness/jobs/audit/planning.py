@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.audit import FIGURES, Audit, AuditInputs
-from harness.core.calibration import Calibration
 from harness.core.inputs import content_sha256
 from harness.core.spec import PathRecord, TargetRecord
 from harness.jobs.audit.spec import AuditSpec
@@ -25,12 +24,10 @@ def plan_audit(
     seed: int,
     folder: Path,
     shares_device: bool = False,
-    calibrations: tuple[Calibration, ...] = (),
 ) -> AuditSpec:
     """Write `inputs` into `folder` and return the spec of an audit. `budget` is in seconds.
 
-    `sources` are the files and directories that the user named, by the name of their option. `calibrations` are those
-    of its device.
+    `sources` are the files and directories that the user named, by the name of their option.
     """
     folder.mkdir(exist_ok=True)
     inputs.write(folder)
@@ -45,7 +42,6 @@ def plan_audit(
         budget=budget,
         versions=versions(),
         hardware=hardware(),
-        calibrations=calibrations,
         audit=audit.name,
         subject=subject,
         tables=(*audit.tables, FIGURES),

@@ -239,7 +239,7 @@ class RunsPage(Vertical, RunActions):
             title = "Guesses" if summary.is_blind else f"Recall@{summary.error_cap}"
             least = 1.0 if summary.is_blind else 0.05
             y = axis_up_to(title, [preview.values], least=least)
-            x = ClockAxis(summary.clock_title, 0.0, max(1.0, summary.elapsed_s, float(preview.spent[-1])))
+            x = ClockAxis("time", 0.0, max(1.0, summary.elapsed_s, float(preview.spent[-1])))
             plot.show(Plot(x, y, [Line(preview.spent, preview.values)]))
         else:
             plot.show_text("no curve yet")

@@ -198,14 +198,14 @@ class CompareScreen(Screen[None]):
         self._draw(compared)
 
     def _draw(self, compared: Compared) -> None:
-        runs, clock = compared.comparison.runs, compared.comparison.clock
+        runs = compared.comparison.runs
         labels = [f"{run.id.partition('-')[0]} {run.attack}" for run in runs]
         lines = []
         for number, (run, score) in enumerate(zip(runs, compared.scores, strict=True)):
             if self._shows_time:
                 trajectory = run.unreachable if compared.is_unreachable else run.whole
                 if trajectory is not None and trajectory.recall_over_time:
-                    x, y = np.array(run.history_on(clock, trajectory), np.float64).T
+                    x, y = np.array(trajectory.recall_over_time, np.float64).T
                     lines.append(Line(x, y, number, labels[number], is_marked=True))
             else:
                 curve = score.recall_curve(DRAWN_POINTS)
@@ -215,7 +215,7 @@ class CompareScreen(Screen[None]):
         if self._shows_time:
             # Leads are on all examples.
             lead = "" if compared.is_unreachable else tables.last_lead(compared.comparison)
-            over = ", ".join(filter(None, (f"time, {clock.title}", lead)))
+            over = ", ".join(filter(None, ("time", lead)))
         panel.set_title(f"Recall vs. {over} · [ ]")
         y_axis = axis_up_to("Recall", [line.y for line in lines], least=0.05)
         most = max((float(line.x[-1]) for line in lines if len(line.x)), default=1.0)

@@ -94,7 +94,7 @@ class RunFigures(Horizontal):
         left = format_duration(summary.left_s)
         time = self.query_one("#time-figure", Figure)
         if summary.status.is_over:
-            time.show(format_duration(summary.wall_s), summary.status.words)
+            time.show(format_duration(summary.elapsed_s), summary.status.words)
         else:
             time.show(left, "left")
         cells = 8 if self.has_class("-small") else _BAR_CELLS

@@ -13,6 +13,7 @@ from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.submission import submission_order
 from harness.core.training import Training
 from harness.engine.target import Target
+from harness.rankers import Ranker, ranked
 from harness.worker.plugin import load_attack
 
 ATTACKS = Path(__file__).resolve().parents[3] / "attacks"
@@ -50,6 +51,10 @@ class SmallContext:
     def train(self) -> Training:
         assert self.training is not None
         return self.training
+
+    def rank(self, prefixes: np.ndarray, suffixes: np.ndarray, ranker: Ranker, **decoding: np.ndarray) -> np.ndarray:
+        assert self.target is not None
+        return ranked(ranker, self.target, prefixes, suffixes, **decoding)
 
     def announce(self, stage: str, trials: int = 1, *, over: Training | None = None, weight: float = 1.0) -> None:
         assert (not self.begun and weight > 0) or trials == 0

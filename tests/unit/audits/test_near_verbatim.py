@@ -70,6 +70,7 @@ def test_the_bound_is_never_below_the_verbatim_probability(demo, policy):
     assert (tokens >= verbatim[:, None]).all() and (by_characters >= verbatim[:, None]).all()
 
 
+@pytest.mark.slow
 def test_the_bound_is_not_above_what_samples_show():
     rows, draws = 12, 250
     demo = load_target(WEIGHTS, device="cpu", threads=1)

@@ -1,6 +1,5 @@
 """docs/reference/json.md describes what the commands print: it is compared with real output."""
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -13,7 +12,6 @@ import pytest
 
 from harness.cli.output import SCHEMA_VERSION
 from harness.core.rounds import load_round
-from tests.calibrated import calibration
 from tests.unit.analysis.swept import make_sweep, record
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_app import DOCS, commands
@@ -176,19 +174,11 @@ def test_the_keys_of_a_leaderboard_entry() -> None:
     assert set(asdict(Entry("a.zip"))) == set(documented("Leaderboard entry"))
 
 
-def test_the_keys_of_a_measurement() -> None:
-    from harness.bench.speed import Measured
+def test_the_object_of_a_measurement(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.engine import speed
 
-    fields = {field.name for field in dataclasses.fields(Measured)} - {"ratios"}
-    assert fields == set(documented("`harness bench`"))
-
-
-def test_the_object_of_a_calibration(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.bench import calibration as measured
-
-    # The measurement takes a minute. `tests/functional/test_standard_budget.py` runs it.
-    monkeypatch.setattr(measured, "calibrate", lambda device, **options: calibration(device))
-    check(harness("bench", "--calibrate", "--device", "cpu", "--json").json, "`harness bench --calibrate`")
+    monkeypatch.setattr(speed, "measure", lambda *_, **__: [speed.Speed(speed.REFERENCE, "auto", (1.0, 2.0))])
+    check(harness("bench", "--target", "demo-tiny", "--device", "cpu", "--json").json, "`harness bench`")
 
 
 def test_printed_json_is_valid_and_tells_infinite_from_missing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,6 @@ def without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
         (("audit", "leakage", "--round", "demo", "--target", "demo-tiny"), "an audit of demo-tiny"),
         (("audit", "compare", "--round", "demo", "--target", "demo", "--target", "demo-tiny"), "an audit of demo-tiny"),
         (("bench",), "`harness bench`"),
-        (("bench", "--calibrate"), "`harness bench`"),
     ],
 )
 def test_what_loads_a_model_names_the_extra(harness: CommandLine, arguments: tuple[str, ...], needed_by: str) -> None:
@@ -64,7 +63,7 @@ def test_other_extras_are_named_in_the_same_words(
 
 def test_an_import_that_no_check_foresaw_is_named_too(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.cli.bench.require_extra", lambda *_: None)
-    monkeypatch.delitem(sys.modules, "harness.bench.speed", raising=False)
+    monkeypatch.delitem(sys.modules, "harness.engine.speed", raising=False)
     done = harness("bench")
     assert (done.code, done.err) == (1, f"harness: torch is not installed: this command needs it. {INSTALL}\n")
 
@@ -99,6 +98,6 @@ def test_the_screen_of_the_demo_shows_the_same_sentence(
 def test_doctor_reports_the_extras_and_succeeds(harness: CommandLine) -> None:
     done = harness("doctor", "--json")
     found = done.json["findings"]
-    assert found["extras"]["value"] == "none (not installed: torch, tune, infini-gram, ray, mlflow)"
+    assert found["extras"]["value"] == "none (not installed: torch, tune, ray, mlflow)"
     assert "pip install '.[torch]'" in found["extras"]["advice"]
     assert not {"torch", "transformers", "safetensors"} & set(done.json["missing"])

@@ -106,6 +106,7 @@ def test_a_round_without_training_rows_has_no_overlap(tmp_path):
         overlap(small_round(tmp_path, training=False))
 
 
+@pytest.mark.slow
 def test_the_challenge_has_its_known_overlap(monkeypatch):
     require_data(SATML)
     monkeypatch.setenv("HARNESS_DATA", str(DATA))

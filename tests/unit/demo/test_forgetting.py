@@ -1,5 +1,6 @@
 """The demo target can be fine-tuned to forget documents."""
 
+import pytest
 import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
@@ -14,6 +15,7 @@ from tests.demo_target.forgetting import (
 )
 
 
+@pytest.mark.slow
 def test_documents_to_forget_become_less_likely_than_others() -> None:
     tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
     split = split_documents(tokenizer)

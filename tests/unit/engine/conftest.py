@@ -26,16 +26,25 @@ OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test on the fake GPU, which is far slower than a CPU, as long except for the first of each function."""
-    seen = set()
+    """Mark tests on the fake GPU, which is far slower than a CPU, as slow or long.
+
+    Of the tests that also run on the CPU, the first of each file is slow and the others are long. Of each test that
+    needs a GPU, the first input is slow.
+    """
     if torch.cuda.is_available():
         return
-    for item in items:
-        callspec = getattr(item, "callspec", None)
-        if isinstance(item, pytest.Function) and callspec is not None and callspec.params.get("device") == "gpu":
-            if item.function in seen:
-                item.add_marker(pytest.mark.long)
-            seen.add(item.function)
+    tests = [
+        (item, item.callspec.params.get("device"))
+        for item in items
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+    ]
+    on_cpu = {item.function for item, device in tests if device == "cpu"}
+    seen: set[Any] = set()
+    for item, device in tests:
+        if device == "gpu":
+            kind = item.path if item.function in on_cpu else item.function
+            item.add_marker(pytest.mark.long if kind in seen else pytest.mark.slow)
+            seen.add(kind)
 
 
 def configurations(vocabulary: int, *, width: int, heads: int, window: int, spread: float) -> dict[str, Any]:
@@ -119,7 +128,7 @@ def targets(device: torch.device, targets_on: Callable[[torch.device], dict[str,
     return targets_on(device)
 
 
-@pytest.fixture(params=first_is_fast(CONFIGURATIONS))
+@pytest.fixture(params=first_is_fast(CONFIGURATIONS, rest=pytest.mark.slow))
 def target(request: pytest.FixtureRequest, targets: dict[str, Target]) -> Target:
     """One target of each architecture, all with 32 rows at once at the start of a test."""
     chosen = targets[request.param]

@@ -20,7 +20,7 @@ from tests.unit.engine.reference import exact_probabilities, plain_draws
 _POLICY = Policy(top_k=10)
 
 
-@pytest.fixture(scope="module", params=first_is_fast(KNOWN))
+@pytest.fixture(scope="module", params=first_is_fast(KNOWN, rest=pytest.mark.slow))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     random_model(KNOWN[request.param]).save_pretrained(folder)

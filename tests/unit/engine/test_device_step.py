@@ -18,6 +18,7 @@ _PREFIXES = np.random.default_rng(5).integers(0, 61, (8, 12))
 needs_fake = pytest.mark.skipif(torch.cuda.is_available(), reason="a fake GPU counts, and this machine has a real one")
 
 
+@pytest.mark.slow
 @needs_fake
 @pytest.mark.parametrize("name", ["neo", "llama"])
 @pytest.mark.parametrize(("trials", "waits"), [(20, 1), (1, 0)])
@@ -34,6 +35,7 @@ def test_a_step_waits_once_and_uploads_nothing(folders, name, trials, waits):
     assert counts[1][1] == counts[0][1], gpu.report()
 
 
+@pytest.mark.slow
 @needs_fake
 @pytest.mark.parametrize("name", ["neo", "llama"])
 def test_a_step_of_a_split_model_waits_once_and_moves_few_tensors(folders, name):
@@ -64,6 +66,7 @@ def _kernels_of_a_call(layers: int, folder: Path) -> int:
         return gpu.kernels
 
 
+@pytest.mark.slow
 @needs_fake
 def test_a_layer_launches_few_kernels_a_step(tmp_path):
     two, four = (_kernels_of_a_call(layers, tmp_path / str(layers)) for layers in (2, 4))

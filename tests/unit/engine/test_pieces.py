@@ -47,7 +47,7 @@ def _save(configuration: Any, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", first_is_fast(KNOWN))
+@pytest.mark.parametrize("name", first_is_fast(KNOWN, rest=pytest.mark.slow))
 def test_two_pieces_give_what_one_gives(device, tmp_path, prefixes, name):
     folder = _save(KNOWN[name], tmp_path)
     one, two = _load(folder, device[:1]), _load(folder, device[:2])

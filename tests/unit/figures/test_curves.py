@@ -61,20 +61,17 @@ def looks(axes):
 
 
 def test_compared_curves_differ_in_colour_marker_and_dashes():
-    for axes in comparison_figure(drawn(*[SCORE] * 5), [], title="t", clock="wall clock").axes:
+    for axes in comparison_figure(drawn(*[SCORE] * 5), [], title="t").axes:
         for kind in zip(*looks(axes), strict=True):
             assert len(set(map(str, kind))) == 5
 
 
 def test_no_two_of_forty_runs_look_alike():
-    assert (
-        len(set(map(str, looks(comparison_figure(drawn(*[SCORE] * 40), [], title="t", clock="wall clock").axes[0]))))
-        == 40
-    )
+    assert len(set(map(str, looks(comparison_figure(drawn(*[SCORE] * 40), [], title="t").axes[0])))) == 40
 
 
 def test_a_comparison_shows_the_cap_and_each_recall_there():
-    axes = comparison_figure(drawn(SCORE, OTHER), [], title="t", clock="wall clock").axes[0]
+    axes = comparison_figure(drawn(SCORE, OTHER), [], title="t").axes[0]
     lines = {str(line.get_label()).split(":")[0]: line for line in axes.get_lines()}
     assert axes.get_lines()[-1].get_xdata()[0] == SCORE.cap
     for name, score in (("run-0", SCORE), ("run-1", OTHER)):
@@ -82,25 +79,25 @@ def test_a_comparison_shows_the_cap_and_each_recall_there():
 
 
 def test_a_time_axis_has_a_fitting_unit():
-    figure = comparison_figure(drawn(SCORE, OTHER), [], title="t", clock="standard time of p100")
-    assert figure.axes[-1].get_xlabel() == "minutes, standard time of p100"
+    figure = comparison_figure(drawn(SCORE, OTHER), [], title="t")
+    assert figure.axes[-1].get_xlabel() == "minutes of the budget spent"
 
 
 @pytest.mark.parametrize(("runs", "in_panels"), [(2, 2), (12, 0)])
 def test_many_runs_share_one_legend_outside_of_the_panels(runs, in_panels):
-    figure = comparison_figure(drawn(*[SCORE] * runs), [], title="t", clock="wall clock")
+    figure = comparison_figure(drawn(*[SCORE] * runs), [], title="t")
     assert sum(axes.get_legend() is not None for axes in figure.axes) == in_panels
     assert [len(legend.get_texts()) for legend in figure.legends] == ([] if in_panels else [runs])
 
 
 def test_unreachable_examples_have_their_own_panels():
-    assert len(comparison_figure(drawn(SCORE, OTHER), [], title="t", clock="wall clock").axes) == 2
-    assert len(comparison_figure(drawn(SCORE, OTHER), drawn(OTHER, OTHER), title="t", clock="wall clock").axes) == 4
+    assert len(comparison_figure(drawn(SCORE, OTHER), [], title="t").axes) == 2
+    assert len(comparison_figure(drawn(SCORE, OTHER), drawn(OTHER, OTHER), title="t").axes) == 4
 
 
 def test_runs_without_guesses_are_plotted(tmp_path: Path):
     runs = [PlottedRun("costs $5 and $6_{x", EMPTY, ()), PlottedRun("b", EMPTY, ())]
     for name in ("one.svg", "two.svg", "three.png"):
-        write_comparison(runs, [], tmp_path / name, title="$5 and $6_{x", clock="wall clock")
+        write_comparison(runs, [], tmp_path / name, title="$5 and $6_{x")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert (tmp_path / "three.png").read_bytes().startswith(b"\x89PNG")

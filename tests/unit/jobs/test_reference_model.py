@@ -16,7 +16,6 @@ ATTACK = '''
 """Samples, and orders the suffixes by the loss of both models."""
 
 from harness import Attack, Guesses, Params, Policy
-from harness.rankers import ranked
 
 
 class Both(Attack[Params]):
@@ -26,8 +25,7 @@ class Both(Attack[Params]):
     def run(self, context):
         for batch in context.batches(size=2):
             drawn = context.target.sample(batch.prefixes, Policy(top_k=5), trials=2, seed=batch.seed)
-            prefixes = batch.prefixes[drawn.row]
-            score = ranked("reference_ratio", context.target, prefixes, drawn.suffixes, reference=context.reference)
+            score = context.rank(batch.prefixes[drawn.row], drawn.suffixes, "reference_ratio")
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, score)
 '''
 COMMAND = ("run", "both", "--round", "demo", "--target", "demo-tiny", "--threads", "1", "--limit", "8")

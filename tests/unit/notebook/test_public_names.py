@@ -11,7 +11,7 @@ import harness
 def test_no_public_name_is_that_of_a_module() -> None:
     """Importing the module `harness.NAME` would replace the attribute."""
     modules = {module.name for module in pkgutil.iter_modules(harness.__path__)}
-    assert {"runs", "notebook", "testing"} <= modules
+    assert {"runs", "notebook"} <= modules
     assert not modules & set(harness.__all__)
 
 

@@ -1,6 +1,5 @@
-"""A log with a limited size keeps its beginning and its end."""
+"""A log with a limited size keeps its end."""
 
-import re
 import resource
 from pathlib import Path
 
@@ -23,21 +22,15 @@ def test_a_small_log_keeps_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1000, MIB, 5 * MIB, 20 * MIB])
-def test_a_large_log_keeps_its_beginning_and_its_end(tmp_path: Path, chunk: int) -> None:
+def test_a_large_log_keeps_its_end(tmp_path: Path, chunk: int) -> None:
     log = CappedLog(tmp_path / "log")
-    written = 0
     for _ in range(max(2, 40 * MIB // chunk)):
-        log.write(b"first" + b"." * (chunk - 9) + b"last")
-        written += chunk
+        log.write(b"." * (chunk - 5) + b"last\n")
         assert (tmp_path / "log").stat().st_size <= CAP_BYTES
     log.close()
     content = (tmp_path / "log").read_bytes()
-    assert content.startswith(b"first") and content.endswith(b"last")
-    assert content.count(b"bytes were dropped here") == 1
-    marker = re.search(rb"\n\[ *(\d+) bytes were dropped here\]\n", content)
-    assert marker is not None
-    dropped = int(marker[1])
-    assert len(content) - len(marker[0]) + dropped == written
+    assert content.startswith(b"[earlier output was dropped here]\n") and content.endswith(b"last\n")
+    assert content.count(b"dropped here") == 1 and len(content) >= CAP_BYTES // 2
 
 
 def test_a_reopened_log_stays_under_the_cap(tmp_path: Path) -> None:
@@ -46,10 +39,7 @@ def test_a_reopened_log_stays_under_the_cap(tmp_path: Path) -> None:
         log.write(b"x" * (3 * MIB))
         log.close()
         assert (tmp_path / "log").stat().st_size <= CAP_BYTES
-    content = (tmp_path / "log").read_bytes()
-    marker = re.search(rb"\n\[ *(\d+) bytes were dropped here\]\n", content)
-    assert marker is not None
-    assert content.count(b"x") + int(marker[1]) == 15 * MIB
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [tmp_path / "log"]
 
 
@@ -65,4 +55,5 @@ def test_a_full_disk_loses_only_what_is_written_meanwhile(tmp_path: Path) -> Non
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     log.write(b"after\n")
     log.close()
-    assert (tmp_path / "log").read_bytes() == b"before\nafter\n"
+    content = (tmp_path / "log").read_bytes()
+    assert content.startswith(b"before\n") and content.endswith(b"after\n") and b"b" * 50 not in content

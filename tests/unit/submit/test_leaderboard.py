@@ -1,10 +1,13 @@
-"""The ranking of bundles."""
+"""The ranking of bundles, and its page."""
 
 import csv
 import hashlib
 import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,9 +19,10 @@ from harness.core.arrays import tokens_sha256
 from harness.core.rounds import Round
 from harness.core.submission import write_submission
 from harness.submit.archive import archive_bytes
-from harness.submit.judging import JudgingData
+from harness.submit.html_page import page
 from harness.submit.leaderboard import Entry, leaderboard, leaderboard_csv
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
+from harness.submit.rerun import JudgingData
 
 PREFIXES = np.arange(40, dtype=np.uint16).reshape(20, 2)
 ANSWERS = PREFIXES + 1
@@ -195,3 +199,30 @@ def test_csv_cells_are_not_formulas(name: str, tmp_path: Path) -> None:
     (row,) = csv.DictReader(io.StringIO(leaderboard_csv(_ranked([_bundle(tmp_path, "one", 1, team=name)]))))
     assert not row["team"].startswith(("=", "+", "-", "@", "\t"))
     assert float(row["recall_at_cap"]) == 0.05
+
+
+ENTRY = Entry(bundle="one.zip", team="One", attack="greedy", place=1, recall_at_cap=0.4, recall_interval=(0.3, 0.5))
+JUDGING = SimpleNamespace(
+    round=SimpleNamespace(name="demo", error_cap=100, budget_machine="p100"), prefixes=np.zeros(9), answers=np.zeros(9)
+)
+OF_CALIBRATED = ("standard time", "of the budget", "at parts of the round", "was calibrated")
+
+
+def cells(text: str) -> tuple[int, int]:
+    """Return the number of cells in the head and in the body of the table."""
+    return len(re.findall(r"<th\b", text)), len(re.findall(r"<td\b", text))
+
+
+def test_columns_without_a_value_are_left_out() -> None:
+    text = page("leaderboard.html.j2", entries=[ENTRY, replace(ENTRY, place=2)], judging=JUDGING)
+    assert not [words for words in OF_CALIBRATED if words in text]
+    assert cells(text) == (8, 16)
+
+
+def test_a_value_of_one_bundle_shows_the_column() -> None:
+    measured = replace(
+        ENTRY, place=2, standard_s=7.0, standard_machine="p100", recall_at_budget=((0.01, 0.1), (1.0, 0.4))
+    )
+    text = page("leaderboard.html.j2", entries=[ENTRY, measured], judging=JUDGING)
+    assert all(words in text for words in OF_CALIBRATED)
+    assert cells(text) == (10, 20)

@@ -12,8 +12,7 @@ from harness.figures.palette import COLOURS
 from harness.jobs.attack.results import submission_now
 from harness.submit.html_page import inline_svg, page
 from harness.submit.report import report_page
-from harness.submit.run_facts import run_facts
-from harness.submit.shown_examples import select_examples
+from harness.submit.run_facts import run_facts, select_examples
 from tests.tiers import first_is_fast
 from tests.unit.submit.ended import HOSTILE, ended_run, make_hostile
 from tests.unit.submit.pages import ParsedPage, parsed_page

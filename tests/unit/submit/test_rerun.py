@@ -1,14 +1,218 @@
-"""Rules and scores from untrusted files are validated."""
+"""Prefixes, rules and scores of a bundle's run are read, and invalid files are refused."""
 
+import hashlib
+import io
 import os
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
-from harness.submit.rerun import read_round_rules, read_scores
+from harness.submit.rerun import read_prefixes, read_round_rules, read_scores
+
+ROWS = np.array([[1, 2, 3], [40, 50, 99], [0, 0, 0]])
+
+
+def _read(path: Path, length: int = 3, vocabulary: int = 100) -> np.ndarray:
+    return read_prefixes(path, length=length, vocabulary=vocabulary)
+
+
+def _refused(path: Path, words: str) -> None:
+    with pytest.raises(HarnessError, match=words) as refusal:
+        _read(path)
+    assert path.name in str(refusal.value)
+
+
+def _csv(folder: Path, text: str | bytes) -> Path:
+    path = folder / "prefixes.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.int64, np.uint64, ">i4"])
+def test_any_integer_dtype_is_read(dtype: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", ROWS.astype(dtype))
+    np.savez(tmp_path / "p.npz", ROWS.astype(dtype))
+    for name in ("p.npy", "p.npz"):
+        assert _read(tmp_path / name).tolist() == ROWS.tolist()
+        assert _read(tmp_path / name).dtype == np.uint16
+
+
+def test_the_array_named_prefixes_is_read(tmp_path: Path) -> None:
+    names = np.array([{"not": "plain"}], dtype=object)
+    np.savez(tmp_path / "p.npz", suffixes=ROWS + 1, prefixes=ROWS, names=names)
+    assert _read(tmp_path / "p.npz").tolist() == ROWS.tolist()
+
+
+def test_fortran_order_is_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", np.asfortranarray(ROWS))
+    assert _read(tmp_path / "p.npy").tolist() == ROWS.tolist()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,2,3\n40,50,99\n0,0,0\n",
+        "1,2,3\r\n40,50,99\r\n0,0,0",
+        "t0,t1,t2\n1, 2, 3\n40,50,99\n\n0,0,0\n",
+        'Example ID,Prefix\n0,"[1, 2, 3]"\n1,"[40,50,99]"\n2,"[0,0,0]"\n',
+        'Example ID,Prefix\n2,"[0,0,0]"\n0,"[1,2,3]"\n1,"[40,50,99]"\n',
+        '\ufeff0,"[1,2,3]"\n1,"[40,50,99]"\n2,"[0,0,0]"\n',
+        "\ufeff1,2,3\n40,50,99\n0,0,0\n",
+    ],
+)
+def test_both_csv_forms_are_read(text: str, tmp_path: Path) -> None:
+    assert _read(_csv(tmp_path, text)).tolist() == ROWS.tolist()
+
+
+@given(rows=st.lists(st.lists(st.integers(0, 50256), min_size=4, max_size=4), min_size=1, max_size=20))
+@settings(deadline=None, max_examples=25)
+def test_every_form_gives_the_same_tokens_and_hash(rows: list[list[int]], tmp_path_factory) -> None:
+    folder = tmp_path_factory.mktemp("forms")
+    np.save(folder / "p.npy", np.array(rows, np.uint16))
+    np.savez_compressed(folder / "p.npz", prefixes=np.array(rows, np.int64))
+    (folder / "p.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    (folder / "q.csv").write_text("id,prefix\n" + "".join(f'{id_},"{row}"\n' for id_, row in enumerate(rows)))
+    read = [_read(folder / name, 4, 50257) for name in ("p.npy", "p.npz", "p.csv", "q.csv")]
+    assert all(one.tolist() == rows and one.dtype == np.uint16 for one in read)
+    assert len({tokens_sha256(one, 50257) for one in read}) == 1
+
+
+def test_the_hash_is_of_little_endian_tokens() -> None:
+    assert tokens_sha256(np.array([[1, 258]]), 50257) == hashlib.sha256(b"\x01\x00\x02\x01").hexdigest()
+    assert tokens_sha256(np.array([[1]], ">u2"), 1 << 17) == hashlib.sha256(b"\x01\x00\x00\x00").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "contains no prefixes"),
+        ("a,b,c\n", "contains no prefixes"),
+        ("1\n", "line 1: not a prefix of 3 token ids"),
+        ("1,2\n", "line 1: not a prefix of 3"),
+        ("1,2,3\n1,2,3,4\n", "line 2: not a prefix of 3"),
+        ("1,2,3\nx,2,3\n", "line 2: not a prefix"),
+        ("-1,2,3\n", "line 1: not a prefix"),
+        ("+1,2,3\n4,5,6\n", "line 1: not a prefix"),
+        ("1.5,2,3\n4,5,6\n", "line 1: not a prefix"),
+        ("1e1,2,3\n4,5,6\n", "line 1: not a prefix"),
+        ("1,2,3\n1_0,2,3\n", "line 2: not a prefix"),
+        ("1,2,3\n١,2,3\n", "line 2: not a prefix"),
+        ("1,2,3\n²,2,3\n", "line 2: not a prefix"),
+        (",0,1,2\n0,1,2,3\n", "line 1: not a prefix"),
+        ("1,2,100\n", "a token outside 0..99"),
+        ("1,2," + "9" * 19 + "\n", "line 1: not a prefix"),
+        ("1,2," + "9" * 5000 + "\n", "line 1: not a prefix"),
+        ('0,"[1,2,3]"\n0,"[1,2,3]"\n', "line 2: not a prefix"),
+        ('1,"[1,2,3]"\n2,"[1,2,3]"\n', "the example ids must be 0 to 1"),
+        ('0,"[1,2]"\n', "line 1: not a prefix of 3"),
+        ('0,"[1,2,3,4]"\n', "line 1: not a prefix of 3"),
+        ('0,"[]"\n', "line 1: not a prefix"),
+        ('0,"[1,,3]"\n', "line 1: not a prefix"),
+        ('0,"[[1,2,3]"\n1,"__import__(\'os\')"\n', "line 2: not a prefix"),
+        ("1,2,3\n1,2,\x00\n", "line 2: not a prefix"),
+        (b"1,2,3\n\xff\xfe\n", "not a prefix"),
+        ("x" * 200_000, "not a prefix"),
+    ],
+)
+def test_an_invalid_csv_is_refused_with_its_line(text: str | bytes, words: str, tmp_path: Path) -> None:
+    _refused(_csv(tmp_path, text), words)
+
+
+def _npy(folder: Path, array: np.ndarray) -> Path:
+    np.save(folder / "p.npy", array, allow_pickle=True)
+    return folder / "p.npy"
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *(ROWS.astype(float), ROWS[0], ROWS[None], ROWS[:, :2], ROWS - 1, ROWS + 1, ROWS > 0, ROWS.astype(object)),
+        *(ROWS.astype("U3"), np.array(3), np.array([[2**63, 0, 0]], np.uint64), ROWS.astype(np.complex64)),
+    ],
+    ids=lambda array: f"{array.dtype}{list(array.shape)}{array.max() if array.dtype.kind in 'iu' else ''}",
+)
+def test_an_invalid_array_is_refused(array: np.ndarray, tmp_path: Path) -> None:
+    _refused(_npy(tmp_path, array), r"p\.npy: ")
+    np.savez(tmp_path / "q.npz", prefixes=array)
+    _refused(tmp_path / "q.npz", r"q\.npz: ")
+
+
+def test_an_empty_array_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "p.npz", prefixes=ROWS[:0])
+    _refused(tmp_path / "p.npz", "contains no prefixes")
+    _refused(_npy(tmp_path, ROWS[:0]), r"p\.npy: ")
+
+
+def test_several_unnamed_arrays_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "p.npz", ROWS, ROWS)
+    _refused(tmp_path / "p.npz", "contains 2 arrays, none of them named `prefixes`")
+
+
+def test_missing_files_folders_and_other_types_are_refused(tmp_path: Path) -> None:
+    for name in ("p.npy", "p.npz", "p.csv"):
+        _refused(tmp_path / name, "no such file|No such file")
+        (tmp_path / name).mkdir()
+        _refused(tmp_path / name, f"{name}: ")
+    _refused(tmp_path / "p.txt", r"must be a \.npy, \.npz or \.csv")
+
+
+def _hostile_archives() -> dict[str, bytes]:
+    whole = io.BytesIO()
+    np.savez_compressed(whole, prefixes=np.arange(3000).reshape(-1, 3) % 100)
+    content = whole.getvalue()
+    array = io.BytesIO()
+    np.save(array, ROWS)
+    header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (100000000000000, 3), }"
+    endless = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    middle = len(content) // 2
+    return {
+        "garbage": b"garbage" * 100,
+        "empty": b"",
+        "half": content[:middle],
+        "altered": content[:middle]
+        + bytes(byte ^ 0xFF for byte in content[middle : middle + 40])
+        + content[middle + 40 :],
+        "array without archive": array.getvalue(),
+        "text in place of an array": _zip({"prefixes": b"no array"}),
+        "array that breaks off": _zip({"prefixes.npy": array.getvalue()[:-4]}),
+        "array without end": _zip({"prefixes.npy": endless}),
+        "header that is code": _zip({"prefixes.npy": endless.replace(b"{'descr': '<i8'", b"(__import__('o'")}),
+        "unknown method": content.replace(b"\x08\x00", b"\x63\x00"),
+        "pickle": _zip({"prefixes.npy": b"\x80\x04cos\nsystem\n."}),
+    }
+
+
+def _zip(files: dict[str, bytes]) -> bytes:
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return memory.getvalue()
+
+
+@pytest.mark.parametrize("name", sorted(_hostile_archives()))
+def test_hostile_archives_are_refused(name: str, tmp_path: Path) -> None:
+    (path := tmp_path / "p.npz").write_bytes(_hostile_archives()[name])
+    _refused(path, "not a .npz file of plain arrays|does not fit into memory")
+
+
+@given(st.binary(max_size=300))
+@settings(deadline=None, max_examples=60)
+def test_arbitrary_bytes_are_prefixes_or_an_error(tmp_path_factory, content: bytes) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    for name in ("p.npy", "p.npz", "p.csv"):
+        (folder / name).write_bytes(content)
+        try:
+            assert _read(folder / name).shape[1] == 3
+        except HarnessError as error:
+            assert name in str(error)
+
 
 HEADER = "Example ID,Score\n"
 

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import typst
 
-from harness.submit.description import TEMPLATES
-from harness.submit.markdown_to_typst import markdown_to_typst
-from harness.submit.typesetting import typeset
+from harness.submit.description import TEMPLATES, markdown_to_typst, typeset
 
 _BREAK = "\u200b"
 _PLAIN_TABLE = "#let team-table(columns, alignment, ..cells) = table(columns: columns, ..cells)"

@@ -1,6 +1,5 @@
 """Budgets: spent time never decreases, and killing the supervisor gains no time."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,50 +56,3 @@ def test_a_recorded_end_is_charged_exactly_and_a_kill_with_a_fixed_charge() -> N
     assert spent_so_far(tick) == 5.0 + CRASH_CHARGE_SECONDS
     assert spent_so_far(end) == 9.0
     assert CRASH_CHARGE_SECONDS > TICK_SECONDS
-
-
-speeds = st.floats(1e-3, 1e3)
-
-
-@given(st.floats(1, 1e6), speeds, st.floats(0, 1e5))
-def test_a_second_is_charged_as_many_seconds_as_the_speed(total: float, speed: float, duration: float) -> None:
-    budget = Budget(total, speed=speed).started(0.0)
-    assert budget.spent(duration) == min(total, speed * duration)
-    assert budget.spent(budget.remaining(0.0)) == pytest.approx(total)
-
-
-@given(st.floats(1, 1e6), speeds, st.floats(0, 1))
-def test_waits_are_in_wall_time_at_every_speed(total: float, speed: float, share: float) -> None:
-    budget, wall = Budget(total, share * total, speed=speed).started(0.0), total / speed
-    # Seconds; the difference of two large numbers is rounded.
-    assert budget.remaining(0.0) == pytest.approx((1 - share) * wall, abs=1e-6)
-    assert budget.notice == min(60.0, wall / 20)
-    assert budget.until_soft_deadline(0.0) == pytest.approx(budget.remaining(0.0) - budget.notice)
-
-
-@given(st.lists(st.tuples(speeds, st.floats(0, 5), st.floats(0, TICK_SECONDS)), max_size=30))
-def test_no_kill_gains_time_when_each_execution_has_its_own_speed(
-    executions: list[tuple[float, float, float]],
-) -> None:
-    """The work that a run has done is at most its budget, and one tick of its fastest machine."""
-    total, spent, work = 50.0, 0.0, 0.0
-    for speed, ticked, unrecorded in executions:
-        budget = Budget(total, spent, speed=speed).started(0.0)
-        duration = min(ticked + unrecorded, budget.remaining(0.0))
-        work += speed * duration
-        recorded = budget.spent(min(ticked, duration))
-        spent = spent_so_far(LedgerEntry(0.0, "tick", recorded), speed=speed)
-        assert spent == recorded + speed * CRASH_CHARGE_SECONDS
-        if spent >= total:
-            break
-    assert work <= total + TICK_SECONDS * max((speed for speed, _, _ in executions), default=0.0) + 1e-6
-
-
-@given(st.floats(10, 1e4), speeds, speeds, st.floats(0, 1))
-def test_a_resume_with_another_speed_spends_the_rest_of_the_budget(
-    total: float, first: float, second: float, share: float
-) -> None:
-    spent = Budget(total, speed=first).started(0.0).spent(share * total / first)
-    resumed = Budget(total, spent_so_far(LedgerEntry(0.0, "end", spent)), speed=second).started(0.0)
-    assert resumed.remaining(0.0) == pytest.approx((total - spent) / second)
-    assert resumed.spent(resumed.remaining(0.0)) == pytest.approx(total)

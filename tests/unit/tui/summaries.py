@@ -46,4 +46,4 @@ def summary_of(id_: str, **fields: Any) -> RunSummary:
         "trend": (),
     }
     values |= fields
-    return RunSummary(id=id_, **{"wall_s": values["elapsed_s"], **values})
+    return RunSummary(id=id_, **values)

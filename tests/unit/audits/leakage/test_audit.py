@@ -206,6 +206,7 @@ def test_the_likeliest_matches_may_be_of_one_sequence():
     assert list(sequences.columns["sequence"]) == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_low_temperature_has_no_probability_above_one():
     pairs = round_pairs(load_round("demo"), [DEMO], PairSize(), limit=60, seed=0)
     context = _context(LeakageParams(temperature=0.3, inexact=0), pairs, DEMO).run()

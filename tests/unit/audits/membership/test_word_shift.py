@@ -80,6 +80,7 @@ def test_near_copies_on_one_side_are_no_difference_in_kind(monkeypatch: pytest.M
     assert by_cluster.p_value > 0.025
 
 
+@pytest.mark.slow
 def test_equal_kinds_are_called_different_at_the_nominal_rate():
     # At a rate of 2.5 %, more than 8 % in 150 data sets have a probability of 1 in 10,000.
     for is_clustered in (False, True):

@@ -1,4 +1,4 @@
-"""Cells and figures of an audit as readable text."""
+"""Cells and figures of an audit as readable text, and redaction without text of the corpus or of the model."""
 
 import json
 import math
@@ -8,16 +8,27 @@ import numpy as np
 import pyarrow.parquet
 
 from harness.audits.report import table_of
-from harness.core.findings import BarChart, FoundTable, HeatMap, bars_as_json, heat_map_as_json
+from harness.core.findings import (
+    BarChart,
+    Findings,
+    FoundTable,
+    HeatMap,
+    Passage,
+    ShadedText,
+    Stretch,
+    bars_as_json,
+    heat_map_as_json,
+)
+from harness.core.redaction import redact_text
 from harness.core.text import json_value, plain_value
-from harness.submit.audit_tables import (
+from harness.submit.audit_page import (
     format_column,
     format_value,
     is_numeric_column,
     named_figures,
-    write_csv,
     write_parquet,
 )
+from harness.submit.audit_redaction import redact_findings
 
 
 def test_cells_are_formatted() -> None:
@@ -65,11 +76,8 @@ CELLS = [-np.inf, 0.0, -0.0, None, np.nan, np.inf, 0.5]
 def test_impossible_and_not_measured_are_different_in_every_export(tmp_path: Path) -> None:
     """A log-probability of minus infinity was measured; an empty cell was not."""
     table = table_of("t", "T", [{"x": cell} for cell in CELLS])
-    write_csv(table, tmp_path / "t.csv")
     write_parquet(table, tmp_path / "t.parquet")
     expected = [-math.inf, 0.0, 0.0, None, None, math.inf, 0.5]
-    read = (tmp_path / "t.csv").read_text().splitlines()[1:]
-    assert [None if cell in ("", '""') else float(cell) for cell in read] == expected
     assert pyarrow.parquet.read_table(tmp_path / "t.parquet")["x"].to_pylist() == expected
     printed = json.loads(json.dumps(json_value({"x": CELLS}), allow_nan=False))["x"]
     assert [None if cell is None else float(cell) for cell in printed] == expected
@@ -78,3 +86,38 @@ def test_impossible_and_not_measured_are_different_in_every_export(tmp_path: Pat
     assert heat["values"] == [["-Infinity", 0.0, 0.0, None, None, "Infinity", 0.5]]
     bars = bars_as_json(BarChart("b", "B", "y", ["l"] * 7, ["g"], np.array([CELLS], float)))
     assert [bar["value"] for bar in bars["bars"]] == heat["values"][0]
+
+
+SECRET = "Dr. Ada Quint lives at the third lamp"
+WORDS = SECRET.split()
+FOUND = Findings(
+    figures={"pairs": 3},
+    tables=[
+        FoundTable("pairs", "Pairs", {"name": ["Ada Quint", None], "esp": [0.5, 0.25]}, text_columns=("name",)),
+        FoundTable("texts", "Texts", {"text": [[SECRET, "b"]], "kind": ["prompt"]}, text_columns=("text",)),
+    ],
+    charts=[
+        HeatMap("h", "H", ["row"], [str(place) for place in range(len(WORDS))], np.zeros((1, len(WORDS))), [WORDS]),
+        HeatMap("n", "N", ["row"], ["1", "2"], np.zeros((1, 2)), [["0.5", "−1.2 %"]]),
+    ],
+    passages=[Passage("first", [("prompt", [Stretch(SECRET[:9]), Stretch(SECRET[9:], True)])])],
+    texts=[ShadedText("t", "T", SECRET, np.zeros(len(SECRET)), (0.5,))],
+)
+
+
+def test_text_is_replaced_in_tables_passages_and_charts() -> None:
+    closed = redact_findings(FOUND)
+    assert closed.tables[0].columns == {"name": [redact_text("Ada Quint"), None], "esp": [0.5, 0.25]}
+    assert closed.tables[1].columns["text"] == [[redact_text(SECRET), redact_text("b")]]
+    assert closed.passages[0].texts == [("prompt", (Stretch(redact_text(SECRET)),))]
+    assert closed.is_redacted and closed.texts == ()
+    heat, numbers = closed.charts
+    assert isinstance(heat, HeatMap) and heat.words is None
+    assert isinstance(numbers, HeatMap) and numbers.words is not None
+    assert not [word for word in ("Quint", "lamp") if word in repr(closed)]
+
+
+def test_equal_texts_have_equal_hashes() -> None:
+    assert redact_text("a b") == "2 words, sha256 c8687a08aa5d"
+    assert redact_text("one") != redact_text("two")
+    assert redact_text("\ud800") == "1 word, sha256 91a681b99855"

@@ -1,9 +1,6 @@
-"""The folder of an audit is a Hugging Face data set with a card and Croissant metadata, whatever text it contains."""
+"""The folder of an audit is a Hugging Face data set with a card, whatever text it contains."""
 
-import hashlib
 import html
-import itertools
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +16,9 @@ from markdown_it.token import Token
 
 from harness.core.findings import Conclusion, Findings, FoundTable
 from harness.core.text import sanitize
-from harness.submit.audit_export import write_audit
-from harness.submit.audit_page import AuditHeader
+from harness.submit.audit_export import markdown_text, write_audit, yaml_string
+from harness.submit.audit_page import AuditHeader, whole_text
 from harness.submit.audit_redaction import redact_findings
-from harness.submit.audit_tables import whole_text
-from harness.submit.markdown_escape import markdown_text, yaml_string
 from tests.unit.submit.audit_header import HEADER, MODEL
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -84,11 +79,6 @@ def card_of(folder: Path) -> tuple[dict[str, Any], str]:
     return yaml.safe_load(front_matter), body
 
 
-def croissant_of(folder: Path) -> dict[str, Any]:
-    metadata: dict[str, Any] = json.loads((folder / "croissant.json").read_bytes())
-    return metadata
-
-
 def tokens_of(body: str) -> list[Token]:
     return [token for block in MARKDOWN.parse(body) for token in (block, *(block.children or ()))]
 
@@ -110,7 +100,7 @@ def test_datasets_loads_every_configuration(written: Path, tmp_path: Path) -> No
 
 
 def test_the_card_names_each_table_that_can_be_loaded(written: Path) -> None:
-    front_matter, body = card_of(written)
+    front_matter, _ = card_of(written)
     assert front_matter["license"] == "other" and "memorization" in front_matter["tags"]
     assert front_matter["pretty_name"] == "Sequence extraction: corpus"
     assert front_matter["configs"] == [
@@ -118,20 +108,14 @@ def test_the_card_names_each_table_that_can_be_loaded(written: Path) -> None:
         | ({"default": True} if name == LOADABLE[0] else {})
         for name in LOADABLE
     ]
-    assert "tables/without-rows.parquet has no rows" in body
 
 
-def test_the_card_says_what_was_measured_and_what_columns_mean(tmp_path: Path) -> None:
-    for is_redacted, sentence, meaning in (
-        (False, "This data set is not redacted", "text of the corpus or of the model"),
-        (True, "This data set is redacted", "length and hash of a text of the corpus or of the model"),
-    ):
-        _, body = card_of(write(tmp_path, redact=is_redacted))
-        for known in (sentence, f"| text | {meaning} |", "| rate | number |"):
-            assert known in body
-        assert body.count("- rate: the share of paragraphs that pass\n") == body.count("the share of paragraphs") == 1
-        assert "|  |\n" not in body
-    for known in ("A paper", "Seed: 7", "harness: 0.1", "ab" * 32, "corpus.jsonl, SHA-256 cdcd", "abcd-demo, finished"):
+@pytest.mark.parametrize(
+    ("redact", "sentence"), [(False, "can quote the corpus"), (True, "are replaced with their length and hash")]
+)
+def test_the_card_says_what_was_measured(redact: bool, sentence: str, tmp_path: Path) -> None:
+    _, body = card_of(write(tmp_path, redact=redact))
+    for known in ("# Sequence extraction: corpus", "harness audit sequence", "Target: demo.", sentence):
         assert known in body
 
 
@@ -144,27 +128,16 @@ def test_hostile_text_is_only_shown_as_text(tmp_path: Path) -> None:
     assert not {"html_block", "html_inline", "link_open", "image", "s_open", "em_open", "hr"} & {
         token.type for token in tokens
     }
-    headings = [after.content for token, after in itertools.pairwise(tokens) if token.type == "heading_open"]
-    assert headings[1:] == [
-        *("What was measured", "Notes and limitations", "Warnings", "Terms", "Tables"),
-        *("Rates", "Texts", "Odd names", "No rows", "No columns"),
-    ]
-    assert [token.content.split("\n")[0] for token in tokens if token.type == "fence"] == [
-        "from datasets import load_dataset"
-    ]
-    assert sum(token.type == "strong_open" for token in tokens) == 1
-    rows = sum(token.type == "tr_open" for token in tokens)
-    assert rows == sum(1 + len(table.columns) for table in TABLES if table.columns)
-    shown = {token.content for token in tokens if token.type == "text"}
-    assert sanitize(HOSTILE[1]) in shown
+    assert sum(token.type == "heading_open" for token in tokens) == 1
+    assert not {"fence", "table_open", "strong_open", "list_item_open"} & {token.type for token in tokens}
 
 
 def test_no_file_contains_a_path_of_this_machine(tmp_path: Path) -> None:
     conclusion = Conclusion("Was it seen?", "Yes", "/home/me/models/target leaks it")
     found = replace(FINDINGS, conclusion=conclusion, sentences=["/home/me/models/target leaks 40 %."])
     folder = write(tmp_path, found, hostile_header())
-    card = (folder / "README.md").read_text(encoding="utf-8")
-    assert "target leaks 40 %" in card and "target has no tokenizer" in card
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    assert "target leaks 40\u00a0%" in page and "target has no tokenizer" in page
     for file in filter(Path.is_file, folder.rglob("*")):
         assert not [path for path in (b"/home", bytes(tmp_path)) if path in file.read_bytes()], file
 
@@ -184,55 +157,6 @@ def test_any_text_is_a_yaml_scalar(text: str) -> None:
     assert yaml.safe_load(f"a: {scalar}\nb: 1") == {"a": sanitize(text), "b": 1}
 
 
-def test_croissant_reads_every_table(written: Path) -> None:
-    import mlcroissant as croissant  # slow to import
-
-    dataset = croissant.Dataset(jsonld=str(written / "croissant.json"))
-    assert not dataset.metadata.ctx.issues.errors and not dataset.metadata.ctx.issues.warnings
-    assert [record_set.name for record_set in dataset.metadata.record_sets] == [*LOADABLE, "without-rows"]
-    rates = list(dataset.records("rates"))
-    assert rates == [
-        {"rates/threshold": b"trigram", "rates/rate": 0.4, "rates/n": 3},
-        {"rates/threshold": b"start", "rates/rate": None, "rates/n": None},
-    ]
-    texts = [record["texts/text"] for record in dataset.records("texts")]
-    assert texts == [row["text"] and row["text"].encode() for row in stored_rows(written, "texts")]
-    assert [len(record["texts/vector"]) for record in dataset.records("texts")] == [2] * 8
-    named = [name for name in ODD_NAMES if name]
-    assert [list(record.values()) for record in dataset.records("odd")] == [
-        [float(number) for number in range(len(named))],
-        [None] * len(named),
-    ]
-    assert list(dataset.records("without-rows")) == []
-
-
-def test_croissant_has_the_hash_and_types_of_each_file(written: Path) -> None:
-    metadata = croissant_of(written)
-    assert len(metadata["distribution"]) == len(TABLES)
-    for file in metadata["distribution"]:
-        content = (written / file["contentUrl"]).read_bytes()
-        assert file["sha256"] == hashlib.sha256(content).hexdigest()
-        assert file["contentSize"] == f"{len(content)} B"
-    types = {field["name"]: field["dataType"] for record in metadata["recordSet"] for field in record["field"]}
-    assert (types["threshold"], types["rate"], types["n"]) == ("sc:Text", "sc:Float", "sc:Integer")
-    assert (types["vector"], types["is_known"], types["none"]) == ("sc:Float", "sc:Boolean", "sc:Float")
-    repeated = [field["name"] for record in metadata["recordSet"] for field in record["field"] if "repeated" in field]
-    assert repeated == ["vector"]
-
-
-def test_croissant_describes_the_audit_and_its_day(tmp_path: Path) -> None:
-    metadata = croissant_of(write(tmp_path))
-    assert metadata["datePublished"] == "2023-11-14"
-    assert metadata["citeAs"] == "A paper" and "Target: demo. Source: corpus." in metadata["description"]
-    ids = [metadata["distribution"], *(record["field"] for record in metadata["recordSet"]), metadata["recordSet"]]
-    names = [node["@id"] for nodes in ids for node in nodes]
-    assert len(set(names)) == len(names)
-
-
-def test_an_audit_without_tables_has_a_card_and_metadata(tmp_path: Path) -> None:
-    folder = write(tmp_path, Findings({"n": 1}))
-    front_matter, body = card_of(folder)
-    assert "configs" not in front_matter and "The audit has no table." in body
-    import mlcroissant as croissant  # slow to import
-
-    assert croissant.Dataset(jsonld=str(folder / "croissant.json")).metadata.record_sets == []
+def test_an_audit_without_tables_has_a_card(tmp_path: Path) -> None:
+    front_matter, body = card_of(write(tmp_path, Findings({"n": 1})))
+    assert "configs" not in front_matter and "Sequence extraction: corpus" in body

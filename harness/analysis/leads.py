@@ -1,55 +1,13 @@
-"""One time axis for several runs, and the run that leads at each time on it."""
+"""The run that leads at each time, from the recall of several runs over time."""
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from harness.core.calibration import P100, BudgetMachine, TimeScale
-from harness.core.spec import JobSpec
 from harness.runs.status import Status
 
 History = Sequence[tuple[float, float]]
 """Pairs of a time and a recall, ascending."""
-
-
-class CommonClock(NamedTuple):
-    """The time axis of a comparison: standard seconds of `machine`, or wall seconds if it is None.
-
-    budget: the end of the axis. uncalibrated: the ids of the runs because of which the axis is in wall seconds.
-    """
-
-    machine: BudgetMachine | None
-    budget: float
-    uncalibrated: tuple[str, ...] = ()
-
-    def time(self, scale: TimeScale, spent: float) -> float:
-        """Return the time on this axis when a run has spent so much of its budget."""
-        standard = None if self.machine is None else scale.standard(spent, self.machine)
-        return scale.wall(spent) if standard is None else standard
-
-    @property
-    def title(self) -> str:
-        """The label of the axis: `wall clock`, or `standard time of p100`."""
-        return "wall clock" if self.machine is None else f"standard time of {self.machine.title}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        machine = None if self.machine is None else self.machine.model_dump()
-        return {"machine": machine, "budget_s": self.budget, "uncalibrated": list(self.uncalibrated)}
-
-
-def common_clock(specs: Sequence[JobSpec], scales: Sequence[TimeScale]) -> CommonClock:
-    """Return the axis of these runs.
-
-    It is that of the first budget in standard seconds. If all budgets are in wall seconds, the budget of the first run
-    is taken as one of a P100. Without the calibration of each run, the axis is in wall seconds.
-    """
-    first = next((spec for spec in specs if spec.budget_machine is not None), specs[0])
-    machine = first.budget_machine or P100
-    unknown = tuple(spec.id for spec, scale in zip(specs, scales, strict=True) if scale.standard(0.0, machine) is None)
-    if not unknown:
-        return CommonClock(machine, first.budget)
-    return CommonClock(None, max(scale.wall(spec.budget) for spec, scale in zip(specs, scales, strict=True)), unknown)
 
 
 def counts_until(status: Status, *, elapsed: float, budget: float) -> float:

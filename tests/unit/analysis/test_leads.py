@@ -1,11 +1,11 @@
-"""Who leads when, and the time axis that runs share."""
+"""Who leads when."""
 
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.common_clock import Lead, counts_until, leads
+from harness.analysis.leads import Lead, counts_until, leads
 from harness.runs.status import Status
 
 UNTIL = 10.0

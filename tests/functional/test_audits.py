@@ -1,0 +1,374 @@
+"""Every audit is a run: it is shown, redacted, killed, resumed and stopped, and refuses bad input in one sentence."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from harness.core.text import sanitize
+from harness.demo import CORPUS, ROUND_ARRAYS, SEED, UNSEEN
+from harness.runs.folder import RunFolder
+from harness.runs.summary import run_status, run_summary
+from tests.completions_server import Reply, completion, completions_server
+from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
+from tests.demo_target.corpus import corpus
+from tests.demo_texts import TOKENIZER, trained_text, unseen_text
+from tests.functional.machine import Machine, kill_supervisor, kill_worker, readable_bytes, wait_until
+
+TINY = ("--target", "demo-tiny", "--threads", "1")
+TWO_SIZES = ("--target", "demo-tiny", "--target", "demo-small", "--threads", "1")
+KEY = "sk-a-secret-key"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An audit of a few texts."""
+
+    arguments: tuple[str, ...]
+    files: frozenset[str]
+    """Some of the files that `--out` writes."""
+    secrets: tuple[str, ...] = ()
+    """Texts that its page shows and a redacted one does not."""
+    text_columns: tuple[str, ...] = ()
+    """Columns of its table of matches, whose texts are secrets too."""
+
+
+def book(folder: Path) -> Case:
+    texts = folder / "books"
+    texts.mkdir()
+    (texts / "one.txt").write_text(trained_text(8), encoding="utf-8")
+    (texts / "two.txt").write_text(trained_text(14)[-900:], encoding="utf-8")
+    (folder / "control.txt").write_text(unseen_text(8), encoding="utf-8")
+    return Case(
+        ("audit", "book", "books", "--control", "control.txt", *TWO_SIZES, "--stride", "8"),
+        frozenset({"figures/heat-map.svg", "tables/windows.parquet", "texts/text-1-model-2.html"}),
+        tuple(line for line in trained_text(14).splitlines() if len(line) > 20),
+    )
+
+
+def compare(folder: Path) -> Case:
+    arrays = [np.load(ROUND_ARRAYS / f"{part}.npy") for part in ("prefix", "suffix")]
+    for name, rows in (("pairs", slice(10)), ("others", slice(10, 16))):
+        np.savez(folder / f"{name}.npz", prefixes=arrays[0][rows], suffixes=arrays[1][rows])
+    np.save(folder / "copies.npy", np.arange(1, 11))
+    control = ("--control", "others.npz", "--copies", "copies.npy")
+    return Case(
+        ("audit", "compare", "pairs.npz", *control, *TWO_SIZES),
+        frozenset({"figures/measures.svg", "figures/transitions.svg"}),
+        _decoded(arrays[1][:10]),
+    )
+
+
+def entities(folder: Path) -> Case:
+    names = invented_names(20)
+    for family in (Family.BERT, Family.ALBERT):
+        fine_tune(family, names, folder / family, steps=60)
+    write_names(names, folder)
+    (folder / "prompts.txt").write_text("MASK came home.\nWho is MASK?\nNobody came.\n")
+    files = ("--in-train", "in-train.txt", "--out-train", "out-train.txt", "--prompts", "prompts.txt")
+    return Case(
+        ("audit", "entities", "--target", "bert", "--target", "albert", *files, "--threads", "1"),
+        frozenset({"tables/prompts.parquet", "tables/names.parquet"}),
+        (*names.read, *names.unread, "came home", "Nobody came"),
+    )
+
+
+def leakage(folder: Path) -> Case:
+    limits = ("--prefix-lengths", "20", "--limit", "12", "--inexact", "3")
+    return Case(
+        ("audit", "leakage", "--names", *limits, "--target", "demo", "--target", "demo-tiny", "--threads", "1"),
+        frozenset({"figures/leaked.svg", "figures/token-probability.svg", "tables/matches.parquet"}),
+        text_columns=("suffix", "match"),
+    )
+
+
+def membership(folder: Path) -> Case:
+    arrays = np.load(UNSEEN)
+    unseen = np.concatenate([arrays["prefixes"], arrays["suffixes"]], axis=1)[:150].tolist()
+    texts = {"members": json.loads(CORPUS.read_bytes())[:150], "others": [TOKENIZER.decode(row) for row in unseen]}
+    for name, documents in texts.items():
+        lines = (json.dumps({"text": text}) for text in documents)
+        (folder / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    inputs = ("members.jsonl", "--non-members", "others.jsonl", "--reference", "demo-reference")
+    return Case(
+        ("audit", "membership", *inputs, *TINY),
+        frozenset({"figures/roc.svg", "figures/auc.svg", "tables/documents.parquet"}),
+    )
+
+
+def sequence(folder: Path) -> Case:
+    chosen = sorted(corpus(SEED), key=lambda document: -document.repetitions)[:24]
+    texts = [document.text for document in chosen]
+    (folder / "corpus.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts), encoding="utf-8")
+    return Case(
+        ("audit", "sequence", "corpus.jsonl", "--target", "demo", "--threads", "1", "--prompt-length", "12"),
+        frozenset({"index.html"}),
+        tuple(" ".join(text.split()[12:16]) for text in texts),
+    )
+
+
+def _decoded(rows: np.ndarray) -> tuple[str, ...]:
+    """Return the longest line of each row of tokens of the demo."""
+    return tuple(max(TOKENIZER.decode(row.tolist()).splitlines(), key=len).strip() for row in rows)
+
+
+AUDITS: dict[str, Callable[[Path], Case]] = {
+    audit.__name__: audit for audit in (book, compare, entities, leakage, membership, sequence)
+}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished audit, which tests only read."""
+
+    machine: Machine
+    case: Case
+    id: str
+    findings: dict[str, Any]
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=() if name == "sequence" else pytest.mark.slow) for name in AUDITS]
+)
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder = tmp_path_factory.mktemp(request.param)
+    machine, case = Machine(folder), AUDITS[request.param](folder)
+    machine.run(*case.arguments)
+    (run,) = machine.folders()
+    return Finished(machine, case, run.id, machine.json("audit", "show", run.id, "--out", "whole"))
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    """Return the contents of the files that `--out` wrote, by name."""
+    return {path.relative_to(folder).as_posix(): readable_bytes(path) for path in folder.rglob("*") if path.is_file()}
+
+
+def _texts_of_matches(folder: Path, columns: tuple[str, ...]) -> set[str]:
+    """Return the texts of more than 5 characters in columns of the table of matches."""
+    if not columns:
+        return set()
+    matches = pyarrow.parquet.read_table(folder / "tables" / "matches.parquet")
+    texts = {" ".join(text.split()) for column in columns for text in matches[column].to_pylist()}
+    return {shown for text in texts if len(text) > 5 for shown in (text, sanitize(text))}
+
+
+def test_an_audit_writes_its_findings_and_redacts_them(finished: Finished) -> None:
+    machine, case = finished.machine, finished.case
+    json.dumps(finished.findings, allow_nan=False)
+    files = written(machine.folder / "whole")
+    assert case.files | {"index.html", "findings.json"} <= set(files)
+    machine.run("audit", "show", finished.id, "--out", "hidden", "--redact")
+    # A page may break a text over lines.
+    shown = {name: b" ".join(content.split()) for name, content in files.items()}
+    hidden = {name: b" ".join(content.split()) for name, content in written(machine.folder / "hidden").items()}
+    secrets = {*case.secrets, *_texts_of_matches(machine.folder / "whole", case.text_columns)}
+    assert any(secret.encode() in content for secret in secrets for content in shown.values()) or not secrets
+    assert secrets or finished.case.arguments[1] == "membership"
+    assert not [(name, text) for name, content in hidden.items() for text in secrets if text.encode() in content]
+
+
+@pytest.mark.parametrize(
+    "finished",
+    [pytest.param(name, marks=pytest.mark.slow if name == "membership" else pytest.mark.long) for name in AUDITS],
+    indirect=True,
+)
+def test_a_killed_audit_continues_to_the_same_findings(finished: Finished) -> None:
+    machine, case = finished.machine, finished.case
+    folder = RunFolder(Path(machine.json(*case.arguments, "--detach")["directory"]))
+    wait_until(lambda: run_summary(folder).guesses > 0)
+    kill_supervisor(folder)
+    wait_until(lambda: run_status(folder).is_over)
+    assert run_status(folder) != "finished"
+    assert machine.json("audit", "show", folder.id) != finished.findings
+    machine.run("resume", folder.id)
+    assert machine.json("audit", "show", folder.id, "--out", "resumed") == finished.findings
+    resumed = written(machine.folder / "resumed")
+    whole = written(machine.folder / "whole")
+    assert set(resumed) == set(whole)
+    parts = ("tables/", "figures/", "texts/")
+    assert [name for name in whole if name.startswith(parts) and resumed[name] != whole[name]] == []
+
+
+@pytest.mark.slow
+def test_a_stopped_audit_shows_findings_and_continues_with_the_same_inputs_only(machine: Machine) -> None:
+    arguments = ("audit", "sequence", "--round", "demo", *TINY, "--limit", "400", "--detach")
+    folder = RunFolder(Path(machine.json(*arguments)["directory"]))
+    wait_until(lambda: run_summary(folder).guesses > 0)
+    machine.run("stop", folder.id)
+    assert run_status(folder) == "stopped"
+    assert "audit         sequence" in machine.run("show", folder.id).stdout
+    assert "trigrams" in machine.run("audit", "show", folder.id).stdout
+    for command in (
+        ("export", folder.id),
+        ("package", folder.id),
+        ("compare", folder.id, folder.id),
+        ("report", folder.id),
+        ("show", folder.id, "--example", "1"),
+    ):
+        assert "found kind audit" in machine.run(*command, code=1).stderr
+    inputs = folder.inputs / "inputs.json"
+    original = inputs.read_text()
+    inputs.write_text(original + " ")
+    assert "its inputs in" in machine.run("resume", folder.id, code=1).stderr
+    inputs.write_text(original)
+    machine.run("resume", folder.id)
+    assert run_status(folder) == "finished"
+    assert "finished" in machine.run("runs").stdout
+
+
+@pytest.mark.slow
+def test_an_audit_out_of_time_keeps_its_findings(machine: Machine) -> None:
+    arguments = ("audit", "sequence", "--round", "demo", "--threads", "1", "--limit", "1000", "--budget", "6s")
+    machine.run(*arguments, "--json", code=3)
+    summary = machine.newest()
+    assert summary["status"] == "out_of_time"
+    assert 5 < summary["elapsed_s"] < 12
+    assert machine.json("audit", "show", summary["id"])
+
+
+@pytest.mark.long
+def test_stored_audits_and_targets_give_the_same_comparison(machine: Machine) -> None:
+    on_demo = ("--round", "demo", "--threads", "1", "--limit", "12")
+    measured = machine.json("audit", "compare", *on_demo, "--target", "demo-tiny", "--target", "demo")
+    ids = []
+    for target in ("demo-tiny", "demo"):
+        machine.json("audit", "leakage", *on_demo, "--inexact", "0", "--near", "0", "--target", target)
+        ids.append(machine.newest()["id"])
+    stored = machine.json("audit", "compare", "--run", ids[0], "--run", ids[1])
+    assert stored["targets"] == measured["targets"] == ["demo-tiny", "demo"]
+    assert len(stored["measures"]) == len(measured["measures"]) > 0
+    for row, again in zip(measured["measures"], stored["measures"], strict=True):
+        assert (again["measure"], again["model"], again["case"]) == (row["measure"], row["model"], row["case"])
+        assert again["value"] == pytest.approx(row["value"], abs=1e-5)
+    refused = machine.run("audit", "compare", "--run", machine.newest()["id"], "--run", ids[0], code=1)
+    assert "and --run takes leakage audits" in refused.stderr
+
+
+def test_a_sandboxed_worker_uses_an_endpoint_and_stores_no_key(machine_per_backend: Machine) -> None:
+    machine = Machine(machine_per_backend.folder, {**machine_per_backend.environment, "OPENAI_API_KEY": KEY})
+    paragraphs = [" ".join(f"word{number}of{paragraph}" for number in range(60)) for paragraph in range(5)]
+    (machine.folder / "corpus.txt").write_text("\n\n".join(paragraphs))
+    with completions_server(lambda body, number: completion(" and then nothing more")) as server:
+        options = ("--endpoint", server.url, "--endpoint-model", "any", "--requests-per-minute", "6000")
+        assert machine.json("audit", "sequence", "corpus.txt", *options, "--out", "found")
+    assert len(set(server.prompts)) == 5
+    assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+    summary = machine.newest()
+    assert summary["status"] == "finished" and summary["network"] == "endpoint"
+    for path in machine.folder.rglob("*"):
+        if path.is_file():
+            assert KEY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.slow
+def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> None:
+    (machine.folder / "corpus.jsonl").write_text(
+        "".join(f'{{"body": "p{place} {" ".join(f"w{number}" for number in range(30))}"}}\n' for place in range(24))
+        + "broken\n"
+    )
+
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        if number % 5 == 1:
+            return Reply(429, headers=(("Retry-After", "0"),))
+        if number == 8:
+            return Reply(200, b'{"choices": [{"text": "cut', promised=999)
+        return completion(" " + " ".join(f"w{word}" for word in range(4, 40)))
+
+    with completions_server(reply) as server:
+        summary = machine.json(
+            *("audit", "sequence", "corpus.jsonl", "--field", "body", "--prompt-length", "5", "--detach"),
+            *("--endpoint", server.url, "--endpoint-model", "m", "--requests-per-minute", "600"),
+        )
+        folder = RunFolder(Path(summary["directory"]))
+        kills = 0
+        for kill in (kill_worker, kill_supervisor):
+            before = run_summary(folder).guesses
+            wait_until(lambda before=before: run_status(folder).is_over or run_summary(folder).guesses > before)
+            if run_status(folder) == "finished":
+                break
+            kill(folder)
+            kills += 1
+            wait_until(lambda: run_status(folder).is_over)
+            machine.run("resume", folder.id, "--detach")
+        wait_until(lambda: run_status(folder).is_over, seconds=90)
+        assert kills > 0
+        found = machine.json("audit", "show", folder.id)
+    assert found["paragraphs"] == {"completed": 24, "unanswered": 0, "no_room": 0, "pending": 0}
+    assert found["counts"]["trigram"]["corpus"]["passed"] == 24
+    refused = sum(number % 5 == 1 or number == 8 for number in range(len(server.prompts)))
+    repeated = sum(times - 1 for times in Counter(server.prompts).values())
+    assert repeated <= refused + kills
+    assert len(set(server.prompts)) == 24
+
+
+BOOK, COMPARE, LEAKAGE, MEMBERSHIP, SEQUENCE = (
+    ("audit", name) for name in ("book", "compare", "leakage", "membership", "sequence")
+)
+MEMBERS = ("members.jsonl", "--non-members", "others.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (BOOK, 2, "no text is named. Give a file or a directory."),
+        ((*BOOK, "books"), 2, "no target is named. Give --target."),
+        ((*BOOK, "books", *TINY, "--schemes", "beam"), 2, "--schemes: "),
+        ((*BOOK, "books", *TINY, "--stride", "0"), 2, "--stride: "),
+        ((*BOOK, "short.txt", *TINY), 1, "short.txt contains no text of 100 tokens."),
+        ((*BOOK, "books", *TINY, "--prefix-tokens", "4000"), 1, "the context of demo-tiny is"),
+        ((*COMPARE, "--round", "demo", "--target", "demo"), 2, "only demo is named, and a comparison needs two"),
+        (COMPARE, 2, "no pairs are named"),
+        ((*COMPARE, "--run", "none"), 2, "unknown run 'none'"),
+        ((*COMPARE, "--round", "demo", "--run", "latest"), 2, "--run compares stored audits. Remove --round."),
+        ((*COMPARE, "--round", "demo", *TWO_SIZES, "--queries", "0"), 2, "--queries: "),
+        ((*LEAKAGE, "pairs.npz"), 2, "no target is named"),
+        (LEAKAGE, 2, "no pairs are named"),
+        ((*LEAKAGE, "absent.npz", "--target", "demo"), 1, "no such file"),
+        ((*LEAKAGE, "--names", "--top-p", "2"), 2, "--top-p"),
+        ((*LEAKAGE, "--corpus", "pairs.npz"), 2, "--corpus and --tagger must be given together"),
+        (MEMBERSHIP, 2, "no members are named. Give a file or a directory, or a round with --round."),
+        ((*MEMBERSHIP, "members.jsonl"), 2, "no non-members are named. Give --non-members or --non-members-round."),
+        ((*MEMBERSHIP, *MEMBERS), 2, "no target is named. Give --target."),
+        ((*MEMBERSHIP, *MEMBERS, "--target", "demo", "--k", "0"), 2, "--k: "),
+        ((*MEMBERSHIP, *MEMBERS, "--target", "demo", "--reference", "demo"), 2, "demo is both --target and"),
+        (
+            (*MEMBERSHIP, "members.jsonl", "--non-members", "members.jsonl", "--target", "demo"),
+            1,
+            "are the same documents",
+        ),
+        (SEQUENCE, 2, "no corpus is named. Give a directory or a file, or a round with --round."),
+        ((*SEQUENCE, "nowhere", "--target", "demo"), 1, "no such file or directory: nowhere"),
+        ((*SEQUENCE, "empty", "--target", "demo"), 1, "empty contains no paragraph. It is empty."),
+        (
+            (*SEQUENCE, "short.txt", "--target", "demo"),
+            1,
+            "none of which has more than 35 words (text between spaces). Use longer paragraphs",
+        ),
+        ((*SEQUENCE, "short.txt"), 2, "no model is named"),
+        ((*SEQUENCE, "short.txt", "--endpoint", "http://localhost/v1"), 2, "--endpoint-model must be given together."),
+        ((*SEQUENCE, "short.txt", "--target", "demo", "--top-p", "0.5"), 2, "set --temperature."),
+        ((*SEQUENCE, "short.txt", "--target", "demo", "--overlap", "bag"), 2, "--overlap"),
+        ((*SEQUENCE, "short.txt", "--target", "demo", "--split", "train"), 1, "not a data set with splits"),
+        ((*SEQUENCE, "broken.jsonl", "--target", "demo"), 1, "Skipped broken.jsonl, line 1: not valid JSON."),
+        ((*SEQUENCE, "--round", "round.toml", "--target", "empty"), 1, "not the directory of a model: "),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(
+    machine: Machine, arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    book(machine.folder)
+    membership(machine.folder)
+    (machine.folder / "empty").mkdir()
+    (machine.folder / "short.txt").write_text("a few words")
+    (machine.folder / "broken.jsonl").write_text("{")
+    rows = np.random.default_rng(0).integers(1, 384, (20, 54))
+    np.savez(machine.folder / "pairs.npz", prefixes=rows[:, :50], suffixes=rows[:, 50:])
+    failed = machine.run(*arguments, code=code)
+    assert sentence in failed.stderr and len(failed.stderr.splitlines()) == 1, failed.stderr
+    assert failed.stdout == "" and machine.folders() == []
