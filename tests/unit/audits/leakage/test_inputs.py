@@ -7,7 +7,6 @@ import pytest
 from tokenizers import Tokenizer
 
 from harness.audits.classifier import Entity
-from harness.audits.leakage.cutting import entity_pairs, token_at
 from harness.audits.leakage.inputs import (
     Model,
     PairSize,
@@ -19,7 +18,7 @@ from harness.audits.leakage.inputs import (
     round_pairs,
     shared_tokenizer,
 )
-from harness.audits.leakage.pairs import Pairs, TokenDecoder
+from harness.audits.leakage.pairs import Pairs, TokenDecoder, entity_pairs, token_at
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
