@@ -14,6 +14,7 @@ from harness.core.findings import (
     FoundTable,
     HeatMap,
     Passage,
+    ShadedText,
     Stretch,
     bars_as_json,
     heat_map_as_json,
