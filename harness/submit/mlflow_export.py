@@ -14,7 +14,6 @@ from harness.core.text import plain_value, sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
-from harness.submit.audit_page import reported_figures
 
 _SETTINGS = {
     # The names of used functions would be sent to MLflow's developers.
@@ -107,11 +106,11 @@ def _params(folder: RunFolder) -> dict[str, str]:
 
 
 def _metrics(figures: Mapping[str, Any]) -> dict[str, float]:
-    """Return each finite figure by its path. The parts of an interval have the names `.low`, `.high` and `.of`."""
+    """Return each finite figure by its name. The parts of an interval have the names `.low`, `.high` and `.of`."""
     metrics: dict[str, Any] = {}
-    for path, figure in reported_figures(figures):
+    for name, figure in figures.items():
         parts = figure if isinstance(figure, Mapping) else {"": figure}
-        metrics |= {".".join([*path, part]): plain_value(value) for part, value in parts.items()}
+        metrics |= {f"{name}.{part}": plain_value(value) for part, value in parts.items()}
     numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float) and isfinite(value)}
     return _with_valid_keys({name.removesuffix(".value"): float(value) for name, value in numbers.items()})
 

@@ -43,11 +43,12 @@ def test_a_redacted_audit_is_logged_to_mlflow_without_text(machine: Machine) -> 
         run = client.get_run(machine.json("export", "latest", "--mlflow", uri, "--redact")["mlflow_run"])
     assert run.data.params["targets"] == "demo-tiny" and run.data.tags["harness.status"] == "finished"
     assert run.data.metrics["sequences"] == findings["sequences"]
-    rate = run.data.metrics["demo-tiny_50_tokens_top_k_mean_ESP"]
     (expected,) = (
-        row["value"] for row in findings["measures"] if (row["measure"], row["case"]) == ("mean_esp", "top-k 10")
+        row["value"]
+        for row in findings["measures"]
+        if (row["measure"], row["case"], row["side"]) == ("mean_esp", "top-k 10", "prefixes of 50 tokens")
     )
-    assert rate == pytest.approx(expected)
+    assert run.data.metrics["mean_esp.top-k_10.prefixes_of_50_tokens.demo-tiny"] == pytest.approx(expected)
     artifacts = Path(run.info.artifact_uri) / "audit"
     assert {"README.md", "findings.json", "index.html"} <= {path.name for path in artifacts.iterdir()}
     matches = pyarrow.parquet.read_table(machine.folder / "out" / "tables" / "matches.parquet")

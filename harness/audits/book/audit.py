@@ -67,15 +67,15 @@ class BookAudit(Audit[BookParams]):
     def _cut(self, context: AuditContext, texts: Texts) -> list["_TokenizedTexts"]:
         """Return the windows of all texts in the tokens of each model. Models of equal tokenizers share them."""
         by_tokenizer: dict[str, _TokenizedTexts] = {}
-        found = []
+        models = []
         for config in context.models:
             content = read_text(config.path / "tokenizer.json")
             if content not in by_tokenizer:
                 tokenizer = load_text_tokenizer(Model(str(config.path), config.path))
                 parts = [cut_windows(text, tokenizer, self.params) for text in texts.texts]
                 by_tokenizer[content] = _TokenizedTexts(tokenizer, *join_windows(parts))
-            found.append(by_tokenizer[content])
-        return found
+            models.append(by_tokenizer[content])
+        return models
 
     def _measure(
         self, context: AuditContext, source: Likelihoods, texts: Texts, model: "_TokenizedTexts", number: int
@@ -99,8 +99,8 @@ class BookAudit(Audit[BookParams]):
                 if self.params.endpoint is None:
                     _check_vocabulary(context, number, windows.tokens, context.target(number).vocabulary)
                 counts, near = (
-                    np.bincount(each, minlength=len(texts.texts))
-                    for each in (model.text, model.text[self._near_windows(model)])
+                    np.bincount(numbers, minlength=len(texts.texts))
+                    for numbers in (model.text, model.text[self._near_windows(model)])
                 )
                 numbers = np.arange(len(counts))
                 of_model = np.full(len(counts), number)
@@ -108,7 +108,7 @@ class BookAudit(Audit[BookParams]):
             chosen = np.sort(order[places])
             # A window has a probability under all schemes or under none.
             logprobs[:, np.isnan(logprobs).any(axis=(0, 2))] = np.nan
-            logs = {scheme: log_esp(each) for scheme, each in zip(self.params.schemes, logprobs, strict=True)}
+            logs = {scheme: log_esp(part) for scheme, part in zip(self.params.schemes, logprobs, strict=True)}
             unmeasured = np.full(len(chosen), np.nan)
             context.emit(
                 WINDOWS.name,
@@ -175,8 +175,8 @@ class _TokenizedTexts(NamedTuple):
 def _measured_places(context: AuditContext, model: "_TokenizedTexts", number: int, order: Ints) -> Ints:
     """Return the places in `order` of the windows that have rows, [measured]."""
     rows = context.rows(WINDOWS.name)
-    mine = np.asarray(rows["model"]) == number
-    text, window = (np.asarray(rows[name], np.int64)[mine] for name in ("text", "window"))
+    is_of_model = np.asarray(rows["model"]) == number
+    text, window = (np.asarray(rows[name], np.int64)[is_of_model] for name in ("text", "window"))
     return np.asarray(np.argsort(order)[np.searchsorted(model.text, text) + window])
 
 
@@ -200,9 +200,9 @@ class _LiveCoverage:
         self._levels = [np.zeros(len(text), np.int8) for text in texts.texts]
         self._known, self._covered = (np.zeros(len(texts.texts), np.int64) for _ in range(2))
         rows = context.rows(WINDOWS.name)
-        mine = np.flatnonzero(np.asarray(rows["model"]) == model)
-        text, cut, end = (np.asarray(rows[name], np.int64)[mine] for name in ("text", "cut", "end"))
-        self._count(text, cut, end, np.asarray(rows[params.main_scheme.value], np.float64)[mine])
+        is_of_model = np.asarray(rows["model"]) == model
+        text, cut, end = (np.asarray(rows[name], np.int64)[is_of_model] for name in ("text", "cut", "end"))
+        self._count(text, cut, end, np.asarray(rows[params.main_scheme.value], np.float64)[is_of_model])
 
     def add(self, text: Ints, cut: Ints, end: Ints, logs: Floats) -> None:
         """Count the windows of a batch, [n] each, and report."""

@@ -55,18 +55,25 @@ class Measured:
 
 def read_measured(rows: RowsOf) -> list[Measured]:
     """Return the measured windows by model and text, in the order in which these were named."""
-    found = rows(WINDOWS.name)
-    model, text, window = (np.asarray(found[name], np.int64) for name in ("model", "text", "window"))
+    windows = rows(WINDOWS.name)
+    model, text, window = (np.asarray(windows[name], np.int64) for name in ("model", "text", "window"))
     order = np.lexsort((window, text, model))
-    order = order[_is_measured(found)[order]]
+    order = order[_is_measured(windows)[order]]
     model, text = model[order], text[order]
-    start, cut, end = (np.asarray(found[name], np.int64)[order] for name in ("start", "cut", "end"))
-    logs = np.array([np.asarray(found[scheme.value], np.float64)[order] for scheme in SCHEMES])
+    start, cut, end = (np.asarray(windows[name], np.int64)[order] for name in ("start", "cut", "end"))
+    logs = np.array([np.asarray(windows[scheme.value], np.float64)[order] for scheme in SCHEMES])
     edges = [0, *(np.flatnonzero(np.diff(model) | np.diff(text)) + 1).tolist(), len(order)]
     return [
-        Measured(int(model[first]), int(text[first]), start[part], cut[part], end[part], logs[:, part])
+        Measured(
+            int(model[first]),
+            int(text[first]),
+            start[first:stop],
+            cut[first:stop],
+            end[first:stop],
+            logs[:, first:stop],
+        )
         for first, stop in pairwise(edges)
-        if stop > first and (part := slice(first, stop))
+        if stop > first
     ]
 
 
@@ -75,9 +82,9 @@ def count_unmeasured(rows: RowsOf) -> int:
     return int((~_is_measured(rows(WINDOWS.name))).sum())
 
 
-def _is_measured(found: Rows) -> Bools:
+def _is_measured(windows: Rows) -> Bools:
     """Return which windows have a probability under some scheme, [windows]."""
-    return np.asarray(~np.isnan([np.asarray(found[scheme.value], np.float64) for scheme in SCHEMES]).all(axis=0))
+    return np.asarray(~np.isnan([np.asarray(windows[scheme.value], np.float64) for scheme in SCHEMES]).all(axis=0))
 
 
 def read_counts(rows: RowsOf) -> Mapping[tuple[int, int], tuple[int, int]]:

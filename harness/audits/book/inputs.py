@@ -142,14 +142,14 @@ def read_texts(
                     "texts that were read before",
                     f"Skipped {document.name}: the same text as {texts[text][0]}.",
                 )
-    is_control = [each for _, each in texts.values()]
+    is_control = [is_of_control for _, is_of_control in texts.values()]
     if all(is_control):
         why = f" {notes.sentences[0]}" if notes.sentences else ""
         raise HarnessError(f"{paths[0]} contains no text of {params.window_tokens} tokens.{why} Name a longer text.")
     if control is not None and not any(is_control):
         raise HarnessError(f"{control} contains no text of {params.window_tokens} tokens. Name a longer control text.")
-    found = [name for name, _ in texts.values()]
-    return Texts(found, list(texts), np.array(is_control), notes.sentences).to_inputs()
+    read = [name for name, _ in texts.values()]
+    return Texts(read, list(texts), np.array(is_control), notes.sentences).to_inputs()
 
 
 def _tokens_up_to(text: str, tokenizer: "Tokenizer", wanted: int) -> int:
@@ -241,10 +241,10 @@ def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams
     starts = range(0, max(1, len(text)), params.stride)
     reach = _expected_reach(text, tokenizer, params.window_tokens)
     for group in range(0, len(starts), _WINDOWS_AT_ONCE):
-        some = starts[group : group + _WINDOWS_AT_ONCE]
-        encodings = _encode(tokenizer, [text[start : start + reach] for start in some])
+        begun = starts[group : group + _WINDOWS_AT_ONCE]
+        encodings = _encode(tokenizer, [text[start : start + reach] for start in begun])
         tokens, bounds = [], []
-        for start, first_try in zip(some, encodings, strict=True):
+        for start, first_try in zip(begun, encodings, strict=True):
             encoding, length = first_try, reach
             while len(encoding.ids) < params.window_tokens + _FURTHER_TOKENS and start + length < len(text):
                 length *= 2
@@ -269,5 +269,5 @@ def _expected_reach(text: str, tokenizer: "Tokenizer", tokens: int) -> int:
 
 
 def _encode(tokenizer: "Tokenizer", texts: list[str]) -> "list[Encoding]":
-    found: list[Encoding] = tokenizer.encode_batch(texts, add_special_tokens=False)
-    return found
+    encodings: list[Encoding] = tokenizer.encode_batch(texts, add_special_tokens=False)
+    return encodings

@@ -114,15 +114,15 @@ class MembershipAudit(Audit[MembershipParams]):
         statistics: [3, tokens]. after: the log-probabilities of its tokens after the shots, [tokens].
         """
         logprobs, means, deviations = statistics
-        found = {
+        scores = {
             Score.LOSS: loss_score(logprobs),
             Score.ZLIB: zlib_score(logprobs, text),
             Score.MIN_K: min_k_score(logprobs, self.params.k),
             Score.MIN_K_PLUS: min_k_plus_score(logprobs, means, deviations, self.params.k),
         }
         if after is not None:
-            found[Score.RECALL] = recall_score(logprobs, after)
-        return [found.get(score, np.nan) for score in MODEL_SCORES]
+            scores[Score.RECALL] = recall_score(logprobs, after)
+        return [scores.get(score, np.nan) for score in MODEL_SCORES]
 
     def _score_reference(self, context: AuditContext, documents: Documents) -> None:
         source = LocalModel(context, 1)
@@ -130,7 +130,7 @@ class MembershipAudit(Audit[MembershipParams]):
         for numbers, alone, _ in source.statistics(
             _REFERENCE_STAGE, documents.tokens, nothing, size=_DOCUMENTS, done=nothing
         ):
-            context.emit(REFERENCE.name, document=numbers, loss=[float(each[0].mean()) for each in alone])
+            context.emit(REFERENCE.name, document=numbers, loss=[float(logprobs.mean()) for logprobs, *_ in alone])
 
 
 _NO_TOKENS = np.empty(0, np.int64)

@@ -67,11 +67,11 @@ TABLES = (SCORES, REFERENCE, WORDS, WORD_SHIFT)
 
 def read_scores(rows: RowsOf, documents: int) -> dict[Score, Floats]:
     """Return each score of all documents, [documents], NaN where it was not computed."""
-    found = rows(SCORES.name)
-    numbers = np.asarray(found["document"], np.int64)
+    scored = rows(SCORES.name)
+    numbers = np.asarray(scored["document"], np.int64)
     scores = {score: np.full(documents, np.nan) for score in Score}
     for score in MODEL_SCORES:
-        scores[score][numbers] = np.asarray(found[score.value], np.float64)
+        scores[score][numbers] = np.asarray(scored[score.value], np.float64)
     for name, column, score in ((REFERENCE.name, "loss", Score.REFERENCE), (WORDS.name, "score", Score.WORDS)):
         part = rows(name)
         values = np.full(documents, np.nan)
@@ -104,14 +104,14 @@ class Documents:
 
     def to_inputs(self) -> AuditInputs:
         """Return the documents in the form in which the run stores them."""
-        lengths = np.array([len(each) for each in self.tokens], np.int64)
+        lengths = np.array([len(tokens) for tokens in self.tokens], np.int64)
         joined = np.concatenate([np.empty(0, np.int64), *self.tokens])
         arrays = {"tokens": joined, "lengths": lengths, "is_member": self.is_member, "shots": self.shots}
         return AuditInputs({"texts": list(self.texts), "names": list(self.names), "notes": list(self.notes)}, arrays)
 
     def clusters(self) -> Ints:
         """Return the cluster of each document, [documents]. Near-copies are in one."""
-        return cluster_ids([each[None] for each in self.tokens], NEAR_COPY_WINDOW)
+        return cluster_ids([tokens[None] for tokens in self.tokens], NEAR_COPY_WINDOW)
 
     @classmethod
     def from_inputs(cls, inputs: AuditInputs) -> "Documents":
@@ -151,7 +151,7 @@ def read_documents(
     sides = []
     for source in (members, others):
         # Documents with equal scored tokens are one document.
-        found: dict[bytes, tuple[str, Ints]] = {}
+        documents: dict[bytes, tuple[str, Ints]] = {}
         for name, ids in _documents(source, tokenizer, notes):
             if len(ids) < params.least_tokens:
                 notes.add(
@@ -160,24 +160,24 @@ def read_documents(
                 )
             else:
                 scored = ids[: params.tokens]
-                found.setdefault(scored.tobytes(), (name, scored))
-        if not found:
+                documents.setdefault(scored.tobytes(), (name, scored))
+        if not documents:
             why = f" {notes.sentences[0]}" if notes.sentences else ""
             raise HarnessError(
                 f"{source_name(source)} contains no document of {params.least_tokens} tokens.{why} Set --least-tokens."
             )
-        sides.append([(name, key, ids) for key, (name, ids) in found.items()])
+        sides.append([(name, key, ids) for key, (name, ids) in documents.items()])
     both = {key for _, key, _ in sides[0]} & {key for _, key, _ in sides[1]}
     if both:
         notes.add("documents on both sides", f"Left out {len(both):,} documents that are members and non-members.")
-        sides = [[one for one in side if one[1] not in both] for side in sides]
+        sides = [[document for document in side if document[1] not in both] for side in sides]
         if not all(sides):
             raise HarnessError("members and non-members are the same documents. Name text that the target never saw.")
     chosen = [[side[place] for place in generator.permutation(len(side))] for side in sides]
     number = min(params.shots, len(chosen[1]) // 10)
     shots = [ids for _, _, ids in chosen[1][:number]]
     chosen = [chosen[0][:limit], chosen[1][number : number + limit]]
-    rows = [(one, is_member) for side, is_member in zip(chosen, (True, False), strict=True) for one in side]
+    rows = [(document, is_member) for side, is_member in zip(chosen, (True, False), strict=True) for document in side]
     firsts = np.array([[ids[0]] for (_, _, ids), _ in rows])
     return Documents(
         [ids for (_, _, ids), _ in rows],

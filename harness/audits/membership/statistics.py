@@ -106,7 +106,7 @@ def roc_of(scores: Floats, is_member: Bools, clusters: Ints, rates: tuple[float,
     true, false = _curve(weights, step, members), _curve(weights, step, others)
     values = np.append(auc, at[0])
     observations = [min(units), *([units[0]] * len(rates))]
-    area, *found = [
+    area, *at_rates = [
         _rate(float(values[place]), float(low[place]), float(high[place]), number)
         for place, number in enumerate(observations)
     ]
@@ -115,7 +115,7 @@ def roc_of(scores: Floats, is_member: Bools, clusters: Ints, rates: tuple[float,
         false[0],
         true[0],
         area,
-        [one if is_enough else None for one, is_enough in zip(found, enough, strict=True)],
+        [rate if is_enough else None for rate, is_enough in zip(at_rates, enough, strict=True)],
     )
 
 
@@ -236,8 +236,8 @@ def _out_of_fold_scores(similarities: Floats, labels: Bools, folds: Ints) -> Flo
         inside[np.diag_indices_from(inside)] += _PENALTY
         own = targets[train] - targets[train].mean(axis=0)
         dual = cho_solve(cho_factor(inside, overwrite_a=True), own, overwrite_b=True)
-        found = outside @ dual
-        scores[test] = found - found.mean(axis=0)
+        predicted = outside @ dual
+        scores[test] = predicted - predicted.mean(axis=0)
     return scores.round(_DECIMALS)
 
 

@@ -65,20 +65,9 @@ def test_a_parquet_column_has_one_type_in_every_audit(tmp_path: Path) -> None:
     assert schemas[0] == schemas[1]
 
 
-def test_figures_are_named_by_path_with_their_interval() -> None:
-    figures = {
-        "pairs": 12,
-        "rates": {
-            "first_5": {"value": 0.5, "low": 0.25, "high": 0.75, "of": 9},
-            "none": {"value": 1, "low": None, "high": None},
-        },
-        "curve": [1, 2],
-    }
-    assert named_figures(figures) == [
-        ("pairs", "12"),
-        ("rates first 5", "0.500 [0.250, 0.750], of 9"),
-        ("rates none", "1"),
-    ]
+def test_figures_of_one_value_are_named() -> None:
+    figures = {"tokens_of_a_pair": 1200, "is_complete": True, "shared": {"corpus": 1}, "curve": [1, 2]}
+    assert named_figures(figures) == [("tokens of a pair", "1,200"), ("is complete", "yes")]
 
 
 CELLS = [-np.inf, 0.0, -0.0, None, np.nan, np.inf, 0.5]
