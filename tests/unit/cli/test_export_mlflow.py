@@ -88,10 +88,10 @@ def test_a_hostile_run_is_logged_in_printable_text(harness: CommandLine, home: P
 
 
 def test_every_finite_figure_gets_a_key_that_mlflow_accepts() -> None:
-    rates = {"trigram": {"value": np.float64(0.4), "low": 0.3, "high": 0.5, "of": 10}, "p > 0.5": 0.25}
+    rate = {"value": np.float64(0.4), "low": 0.3, "high": 0.5, "of": 10}
     odd = {"a b": 1, "a/b": 2, "": 3, "..": 4, "x" * 300: 5}
     other = {"is_complete": True, "unknown": None, "infinite": float("inf"), "model": "demo", "numbers": [1, 2, 3]}
-    assert _metrics({"rates": rates, **odd, **other}) == {
+    assert _metrics({"rates.trigram": rate, **odd, **other}) == {
         "rates.trigram": 0.4,
         "rates.trigram.low": 0.3,
         "rates.trigram.high": 0.5,
