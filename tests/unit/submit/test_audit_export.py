@@ -38,6 +38,7 @@ TEXT = " ".join(SECRETS)
 
 
 def findings(text: str = TEXT, label: str = "a") -> Findings:
+    """Return findings with a text of the corpus where an audit has texts. label: of the charts."""
     numbers = np.arange(1, 5)
     return Findings(
         figures={"paragraphs": 3},
@@ -113,7 +114,7 @@ def test_an_audit_writes_a_page_a_record_tables_and_charts(tmp_path: Path) -> No
 
 def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write_audit(tmp_path / name, findings(HOSTILE), HEADER)
+        write_audit(tmp_path / name, findings(HOSTILE, HOSTILE), HEADER)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
@@ -220,6 +221,11 @@ def test_no_file_of_a_redacted_audit_contains_the_text(written: Path, tmp_path: 
     assert redacted in (tmp_path / "closed" / "index.html").read_text(encoding="utf-8")
     paragraphs = pyarrow.parquet.read_table(tmp_path / "closed" / "tables" / "paragraphs.parquet")
     assert paragraphs["text"].to_pylist()[0] == redacted
+    # The figure contains glyphs instead of text, so compare it with a figure without words.
+    *others, words = findings().charts
+    assert isinstance(words, HeatMap)
+    write_audit(tmp_path / "wordless", replace(findings(), charts=[*others, replace(words, words=None)]), HEADER)
+    assert files["figures/words.svg"] == contents(tmp_path / "wordless")["figures/words.svg"]
 
 
 def _as_plain_bytes(name: str, content: bytes) -> bytes:
