@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import RANKER_HELP, Attack, Context, Field, Guesses, Params, Ranker, Tokens
+from harness import Attack, Context, Field, Guesses, Params, Ranker, Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ContrastiveParams(Params):
     top_k: int = Field(8, ge=1, le=1024, description="Tokens tried at each step, the most likely ones.")
     penalty: float = Field(0.6, ge=0, le=1, description="Weight of the similarity; 0 is greedy decoding.")
-    ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
+    ranker: Ranker = "mean_loss"
 
 
 class Contrastive(Attack[ContrastiveParams]):

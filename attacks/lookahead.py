@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import RANKER_HELP, Attack, Context, Field, Guesses, Params, Ranker, Tokens
+from harness import Attack, Context, Field, Guesses, Params, Ranker, Tokens
 
 if TYPE_CHECKING:
     from harness import Walk
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class LookaheadParams(Params):
     candidates: int = Field(4, ge=1, le=1024, description="Tokens tried at each step, the most likely ones.")
     weight: float = Field(1.0, ge=0, le=100, description="Weight of a candidate's successor; 0 is greedy decoding.")
-    ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
+    ranker: Ranker = "mean_loss"
 
 
 class Lookahead(Attack[LookaheadParams]):

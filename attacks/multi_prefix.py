@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness import RANKER_HELP, Attack, Context, Field, Guesses, Params, PrefixView, Ranker, Tokens
+from harness import Attack, Context, Field, Guesses, Params, PrefixView, Ranker, Tokens
 
 
 class MultiPrefixParams(Params):
@@ -19,7 +19,7 @@ class MultiPrefixParams(Params):
         description="Lengths of the prefixes, counted from the end; at most the round's length.",
     )
     width: int = Field(4, ge=1, le=1024, description="Beam width of the search after each prefix.")
-    ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
+    ranker: Ranker = "mean_loss"
 
 
 class MultiPrefix(Attack[MultiPrefixParams]):

@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from harness import (
-    RANKER_HELP,
     Attack,
     Batch,
     Context,
@@ -30,7 +29,7 @@ class PositionShiftParams(Params):
     shifts: int = Field(4, ge=1, le=64, description="Number of shifts; the first is 0.")
     step: int = Field(1, ge=1, le=1024, description="Positions between two shifts.")
     combine: Literal["average", "choose"] = Field("average", description="Average all shifts, or choose the best.")
-    ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
+    ranker: Ranker = "mean_loss"
 
 
 class PositionShift(Attack[PositionShiftParams]):

@@ -6,7 +6,7 @@ prefix, the attack submits the one with the best score of the chosen ranker.
 
 from collections.abc import Iterator
 
-from harness import RANKER_HELP, Attack, Context, Field, Guesses, Params, Policy, Ranker
+from harness import Attack, Context, Field, Guesses, Params, Policy, Ranker
 
 
 class SamplingParams(Params):
@@ -18,7 +18,7 @@ class SamplingParams(Params):
     repetition_penalty: float = Field(
         1.04, gt=0, le=10, description="Divides positive logits of tokens seen before, in prefix or suffix."
     )
-    ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
+    ranker: Ranker = "mean_loss"
 
 
 class Sampling(Attack[SamplingParams]):

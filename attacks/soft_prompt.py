@@ -7,7 +7,6 @@ example gets a guess without a prompt, ranked below all others, so that a run th
 from collections.abc import Iterator
 
 from harness import (
-    RANKER_HELP,
     Attack,
     Context,
     Field,
@@ -33,7 +32,7 @@ class SoftPromptParams(Params):
     epochs: int = Field(15, ge=1, le=1000, description="Passes over the training examples.")
     batch: int = Field(128, ge=1, le=4096, description="Training examples per step.")
     examples: int = Field(0, ge=0, description="Training examples used, drawn at random; 0 for all.")
-    ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
+    ranker: Ranker = "mean_loss"
 
 
 class SoftPrompt(Attack[SoftPromptParams]):

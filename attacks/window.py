@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 from harness import (
-    RANKER_HELP,
     Attack,
     Combination,
     Context,
@@ -30,7 +29,7 @@ class WindowParams(Params):
     stride: int = Field(1, ge=1, le=49, description="Tokens by which a window is shorter than the one before.")
     decay: float = Field(0.9, gt=0, le=1, description="Weight of a window relative to the one before (logits only).")
     combine: Literal["votes", "logits"] = Field("votes", description="How the windows' predictions are combined.")
-    ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
+    ranker: Ranker = "mean_loss"
 
 
 class Window(Attack[WindowParams]):

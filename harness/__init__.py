@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from harness.notebook.starting import Comparison as Comparison
     from harness.notebook.starting import compare as compare
     from harness.notebook.starting import run as run
-    from harness.rankers import RANKER_HELP as RANKER_HELP
     from harness.rankers import Ranker as Ranker
     from harness.rankers import compressed_bytes as compressed_bytes
     from harness.rankers import mean_loss as mean_loss
@@ -71,7 +70,6 @@ _HOMES = {
     "PrefixView": "harness.core.policy",
     "PromptPlan": "harness.engine.prompt_training",
     "Ranker": "harness.rankers",
-    "RANKER_HELP": "harness.rankers",
     "read_submission": "harness.core.submission_reader",
     "Schedule": "harness.core.examples",
     "stitched": "harness.core.windows",

@@ -10,9 +10,10 @@ nats.
 import functools
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from harness.engine.target import Target
 
-Ranker = Literal[
+RankerName = Literal[
     "mean_loss",
     "official_loss",
     "cumulative",
@@ -35,14 +36,17 @@ Ranker = Literal[
     "least_token",
     "greedy_share",
 ]
-"""The rankers that a sampling attack offers. RANKER_HELP describes them."""
+"""The scores that `context.rank` computes."""
 
-RANKER_HELP = (
+_HELP = (
     "Score that orders suffixes: mean_loss, official_loss (its window begins a token early), cumulative probability, "
     "zlib (loss times compressed length), high_confidence (sure tokens count less), surprise (outliers are clipped), "
     "reference_ratio (loss divided by that of the reference model), zlib_ratio (loss divided by the text's compressed "
     "length), least_token (the least likely token), greedy_share (tokens that are the likeliest)."
 )
+
+Ranker = Annotated[RankerName, Field(description=_HELP)]
+"""The type of an attack's parameter that chooses a ranker, with the description of each."""
 _SCORED_AGAIN = ("high_confidence", "greedy_share")
 """Rankers that need more than the log-probabilities that decoding computes."""
 _LEAST_LOSS = 1e-12
@@ -50,7 +54,7 @@ _LEAST_LOSS = 1e-12
 
 
 def ranked(
-    ranker: Ranker,
+    ranker: RankerName,
     target: "Target",
     prefixes: Tokens,
     suffixes: Tokens,

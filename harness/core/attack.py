@@ -14,7 +14,7 @@ from harness.core.guesses import Guesses
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
-    from harness.rankers import Ranker
+    from harness.rankers import RankerName
 
 __all__ = ["Attack", "Batch", "Context", "Field", "Params"]
 
@@ -97,7 +97,7 @@ class Context(Protocol):
         self,
         prefixes: Tokens,
         suffixes: Tokens,
-        ranker: "Ranker",
+        ranker: "RankerName",
         *,
         token_logprobs: Floats | None = None,
         last_prefix_logprob: Floats | None = None,

@@ -11,7 +11,7 @@ import numpy as np
 from harness.core.errors import HarnessError
 from harness.core.scoring import recall_at_errors
 from harness.engine.loading import load_target
-from harness.rankers import Ranker, ranked
+from harness.rankers import RankerName, ranked
 from harness.runs.machine import usable_cores
 from tests.data import SATML, SURROGATE, what_is_missing
 from tests.surrogate import FIRST_MEMORIZED
@@ -29,7 +29,7 @@ def measure(*, rows: int = BLOCK) -> dict[str, float]:
         raise HarnessError(missing)
     target = load_target(SURROGATE, device="cpu", threads=usable_cores())
     prefixes, answers = (np.load(SATML / f"train_{part}.npy") for part in ("prefix", "suffix"))
-    names = [name for name in get_args(Ranker) if name != "reference_ratio"]
+    names = [name for name in get_args(RankerName) if name != "reference_ratio"]
     recalls: dict[str, list[float]] = {name: [] for name in names}
     for first in range(FIRST_MEMORIZED, FIRST_MEMORIZED + BLOCK * BLOCKS, BLOCK):
         here = slice(first, first + rows)

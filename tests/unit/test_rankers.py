@@ -14,8 +14,8 @@ from harness.demo import REFERENCE, ROUND_ARRAYS, SIZES
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.rankers import (
-    RANKER_HELP,
     Ranker,
+    RankerName,
     clipped_loss,
     compressed_loss,
     confident_loss,
@@ -106,7 +106,8 @@ def test_a_certain_suffix_is_below_one_with_another_likeliest_token():
 
 
 def test_each_ranker_is_described():
-    assert all(ranker in RANKER_HELP for ranker in get_args(Ranker))
+    description = get_args(Ranker)[1].description
+    assert all(ranker in description for ranker in get_args(RankerName))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +130,7 @@ def test_ranked_measures_what_decoding_does_not(tiny: Target):
         "greedy_share": (scored.rank == 0).mean(axis=1) + np.exp(scored.token_logprobs.mean(axis=1)) / 100,
     }
     decoding = {"token_logprobs": scored.token_logprobs, "last_prefix_logprob": scored.last_prefix_logprob}
-    for ranker in get_args(Ranker):
+    for ranker in get_args(RankerName):
         alone = ranked(ranker, tiny, PREFIXES, SUFFIXES, reference=reference)
         after_decoding = ranked(ranker, tiny, PREFIXES, SUFFIXES, reference=reference, **decoding)
         assert np.array_equal(alone, after_decoding)

@@ -42,7 +42,7 @@ from harness.worker.channel import Channel
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
-    from harness.rankers import Ranker
+    from harness.rankers import RankerName
 
 _LEAST_BATCHES_ON_GPU = 16
 """Batches of a pass over many examples."""
@@ -155,7 +155,7 @@ class AttackContext:
         self,
         prefixes: Tokens,
         suffixes: Tokens,
-        ranker: "Ranker",
+        ranker: "RankerName",
         *,
         token_logprobs: Floats | None = None,
         last_prefix_logprob: Floats | None = None,

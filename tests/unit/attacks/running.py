@@ -13,7 +13,7 @@ from harness.core.examples import Training
 from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.submission import submission_order
 from harness.engine.target import Target
-from harness.rankers import Ranker, ranked
+from harness.rankers import RankerName, ranked
 from harness.worker.plugin import load_attack
 
 ATTACKS = Path(__file__).resolve().parents[3] / "attacks"
@@ -52,7 +52,9 @@ class SmallContext:
         assert self.training is not None
         return self.training
 
-    def rank(self, prefixes: np.ndarray, suffixes: np.ndarray, ranker: Ranker, **decoding: np.ndarray) -> np.ndarray:
+    def rank(
+        self, prefixes: np.ndarray, suffixes: np.ndarray, ranker: RankerName, **decoding: np.ndarray
+    ) -> np.ndarray:
         assert self.target is not None
         return ranked(ranker, self.target, prefixes, suffixes, **decoding)
 
