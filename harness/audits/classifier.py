@@ -13,6 +13,7 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from transformers import AutoModelForTokenClassification, PreTrainedModel
 
+from harness.audits.entities.inputs import PERSONS
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
@@ -21,8 +22,6 @@ from harness.engine.first_token import load_offset_tokenizer
 from harness.engine.loading import load_model
 from harness.engine.memory import non_finite_error, run_within_memory
 
-PERSONS = ("PER", "PERSON")
-"""The name of a person in label schemes, after any prefix."""
 _ROWS_AT_ONCE = {"cpu": 64, "cuda": 1024}
 _ROWS_WITH_ATTENTION = 8
 """A sequence needs this many times more memory while its attention is stored."""

@@ -30,6 +30,36 @@ def numbered_words(*texts: Sequence[str]) -> list[Ints]:
     return [np.array([numbers.setdefault(word, len(numbers)) for word in text], np.int64) for text in texts]
 
 
+class Substitutions:
+    """The numbers of substituted tokens, [sequences], after `length` tokens."""
+
+    def __init__(self, limit: int, counts: Ints, length: int = 0) -> None:
+        self.limit, self.counts, self.length = limit, counts, length
+
+    def extended(self, parents: Ints, tokens: Ints, given: Ints) -> "Substitutions":
+        """Return the numbers after one more token. The arguments are those of `Bands.extended`."""
+        return Substitutions(self.limit, self.counts[parents] + (tokens != given[:, self.length]), self.length + 1)
+
+    def part(self, sequences: Ints) -> "Substitutions":
+        """Return the numbers of some sequences."""
+        return Substitutions(self.limit, self.counts[sequences], self.length)
+
+    @property
+    def least(self) -> Ints:
+        """The substitutions so far, [sequences]."""
+        return self.counts
+
+    @property
+    def least_after_unknown(self) -> Ints:
+        """One substitution more, [sequences]."""
+        return self.counts + 1
+
+    @property
+    def of_equal_length(self) -> Ints:
+        """The substitutions so far, [sequences]."""
+        return self.counts
+
+
 class Bands:
     """Rows of the table of edit distances between growing sequences and the given ones, as far as they can matter.
 
@@ -48,9 +78,9 @@ class Bands:
         return cls(limit, np.tile(row, (sequences, 1)), 0)
 
     def extended(self, parents: Ints, tokens: Ints, given: Ints) -> "Bands":
-        """Return the rows after one more token. tokens: [new]; parents: [new], the sequence that each extends.
+        """Return the rows after one more token.
 
-        given: [new, length], the given sequence of each.
+        parents: [new], the sequence that each extends. tokens: [new]. given: [new, length], the given sequences.
         """
         before = self.costs[parents]
         new = np.full_like(before, self.limit + 1)
@@ -78,9 +108,18 @@ class Bands:
         return np.asarray(self.costs.min(axis=1))
 
     @property
+    def least_after_unknown(self) -> Ints:
+        """The smallest distance that each sequence can still have: the token may be a later one of the given ones."""
+        return self.least
+
+    @property
     def of_equal_length(self) -> Ints:
         """The distance of each sequence to as many tokens of its given one, [sequences]."""
         return np.asarray(self.costs[:, self.limit])
+
+
+Distances = Bands | Substitutions
+"""The distances of growing sequences to their given ones, as far as they are at most a limit."""
 
 
 def distances_within(sequences: Sequence[Ints], given: Sequence[Ints], limit: int) -> Ints:

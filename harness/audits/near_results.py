@@ -1,17 +1,17 @@
 """Near-verbatim probabilities in an audit: parameters, rows, and what is reported. It loads no torch."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.audits.report import Share, share_of, table_of
+from harness.audits.report import Part, lines_of, part_of, share_of, wide_table
 from harness.audits.schemes import SchemeParams
-from harness.core.arrays import Floats, Ints
+from harness.core.arrays import Ints
 from harness.core.attack import Field
 from harness.core.audit import RowsOf
-from harness.core.findings import FoundTable, LineChart, Series
+from harness.core.findings import FoundTable, LineChart
+from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.rows import Kind, table
 from harness.core.text import format_percent, pluralize
 
@@ -39,120 +39,97 @@ class NearParams(SchemeParams):
     beams: int = Field(16, ge=1, le=256, description="Partial suffixes followed in the near-verbatim search.")
 
 
-@dataclass(frozen=True)
-class NearSummary:
-    """Near-verbatim probabilities of some sequences under one model.
+NEAR_MEAN = Measure(
+    "near_mean",
+    "mean probability",
+    "the mean probability of a suffix within this number of edits, a lower bound",
+    at="≤ {} edits",
+    at_name="edits",
+)
+NEAR_OVER = Measure(
+    "near_over_1_in_1000",
+    "> 1/1000",
+    "the share of sequences with a probability above 1/1000 within this number of edits, a lower bound",
+    at="≤ {} edits",
+    at_name="edits",
+)
+NEAR_MEASURES = (NEAR_MEAN, NEAR_OVER)
+TOKEN_EDITS, CHARACTER_EDITS_CASE = "token edits", "character edits"
 
-    name: the name of the model or of the text. of: the number of sequences. mean, [edits + 1], and over: the mean and
-    the share above 1/1000 for each number of token edits. mean_characters, over_characters: the same for
-    `CHARACTER_EDITS`, NaN without a tokenizer.
+
+def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Sequence[int] = (0,)) -> list[MeasureRow]:
+    """Return the near-verbatim probabilities of the sequences of `texts` under a model, empty if none was measured.
+
+    model, name: its number and its name. side: what the texts are, such as `control`.
     """
-
-    name: str
-    model: int
-    of: int
-    mean: Floats
-    over: list[Share]
-    mean_characters: Floats
-    over_characters: list[Share]
-    is_control: bool = False
-
-
-def summarize_near(
-    rows: RowsOf, name: str, *, model: int, texts: Sequence[int] = (0,), is_control: bool = False
-) -> NearSummary | None:
-    """Return the summary of the sequences of `texts` under a model, or None if none was measured."""
     found = rows(NEAR.name)
     chosen = np.flatnonzero(
         (np.asarray(found["model"], np.int64) == model) & np.isin(np.asarray(found["text"], np.int64), texts)
     )
     if not len(chosen):
-        return None
+        return []
     keys: Ints = np.column_stack([np.asarray(found[column], np.int64)[chosen] for column in ("text", "sequence")])
     _, last = np.unique(keys[::-1], axis=0, return_index=True)
     chosen = chosen[::-1][last]
-    tokens, characters = (np.asarray(found[column], np.float64)[chosen] for column in ("tokens", "characters"))
+    number, measured = len(chosen), []
+    for case, column, edits in ((TOKEN_EDITS, "tokens", None), (CHARACTER_EDITS_CASE, "characters", CHARACTER_EDITS)):
+        probabilities = np.asarray(found[column], np.float64)[chosen]  # [sequences, numbers of edits]
+        for place, at in enumerate(edits or range(probabilities.shape[1])):
+            mean = float(probabilities[:, place].mean())
+            if math.isnan(mean):  # a target without a tokenizer has no characters
+                continue
+            over = share_of(int((probabilities[:, place] > OVER).sum()), number)
+            measured.append(MeasureRow(NEAR_MEAN, Estimate(mean, of=number), name, side, case, at))
+            measured.append(MeasureRow(NEAR_OVER, over, name, side, case, at))
+    return measured
 
-    def shares(probabilities: Floats) -> list[Share]:
-        return [share_of(int((column > OVER).sum()), len(column)) for column in probabilities.T]
 
-    return NearSummary(
-        name,
-        model,
-        len(chosen),
-        tokens.mean(axis=0),
-        shares(tokens),
-        characters.mean(axis=0),
-        shares(characters),
-        is_control,
+def count_near(measured: MeasureTable) -> int:
+    """Return the number of sequences whose near-verbatim probability was measured, under all models."""
+    return sum(row.estimate.of for row in measured.select((NEAR_OVER, 0), case=TOKEN_EDITS))
+
+
+def near_verbatim_table(measured: MeasureTable, scheme: str, *, by: str, part: Part) -> FoundTable:
+    """Return the near-verbatim probabilities by number of edits. by, part: the first column, and what identifies it."""
+
+    def edits(row: MeasureRow) -> str:
+        is_exact = row.case == TOKEN_EDITS and row.at == 0
+        return "verbatim" if is_exact else f"≤ {pluralize(int(row.at or 0), row.case.removesuffix(' edits'))}"
+
+    return wide_table(
+        "near-verbatim",
+        f"Near-verbatim suffixes (lower bounds), {scheme}",
+        measured.select(NEAR_MEAN, NEAR_OVER),
+        by={by: part, "edits": edits},
+        intervals=(NEAR_OVER,),
+        number="number",
+        has_parameter=False,
     )
 
 
-def near_figures(summaries: Sequence[NearSummary]) -> list[dict[str, Any]]:
-    """Return the summaries for JSON."""
-
-    def figures(means: Floats, shares: Sequence[Share], edits: Sequence[int]) -> Mapping[str, Any]:
-        return {
-            str(number): {"mean": mean, "over_1_in_1000": share._asdict()}
-            for number, mean, share in zip(edits, means, shares, strict=True)
-        }
-
-    return [
-        {
-            "name": one.name,
-            "is_control": one.is_control,
-            "sequences": one.of,
-            "token_edits": figures(one.mean, one.over, range(len(one.mean))),
-            "character_edits": figures(one.mean_characters, one.over_characters, CHARACTER_EDITS),
-        }
-        for one in summaries
-    ]
-
-
-def near_table(summaries: Sequence[NearSummary], scheme: str, column: str) -> FoundTable:
-    """Return the table of the summaries. column: the name of the first one."""
-    rows = [
-        {
-            column: one.name,
-            "edits": "verbatim" if number == 0 else f"≤ {pluralize(number, kind)}",
-            "mean probability": mean,
-            "> 1/1000": share.value,
-            "low": share.low,
-            "high": share.high,
-            "number": one.of,
-        }
-        for one in summaries
-        for kind, means, shares, edits in (
-            ("token", one.mean, one.over, range(len(one.mean))),
-            ("character", one.mean_characters, one.over_characters, CHARACTER_EDITS),
-        )
-        for number, mean, share in zip(edits, means, shares, strict=True)
-        if not np.isnan(mean)
-    ]
-    return table_of("near-verbatim", f"Near-verbatim suffixes (lower bounds), {scheme}", rows)
-
-
-def near_chart(summaries: Sequence[NearSummary], scheme: str, noun: str) -> LineChart:
-    """Return the share above 1/1000 by the number of token edits. noun: of what."""
-    series = [
-        Series(
-            one.name,
-            np.arange(len(one.over)),
-            np.array([share.value for share in one.over]),
-            np.array([share.low for share in one.over]),
-            np.array([share.high for share in one.over]),
-            is_dashed=one.is_control,
-        )
-        for one in summaries
-    ]
-    title = f"Share of {noun}s with a near-verbatim probability > 1/1000, {scheme}"
-    return LineChart("near-verbatim", title, "token edits", f"share of {noun}s", series, has_markers=True)
-
-
-def near_sentence(one: NearSummary, scheme: str, noun: str) -> str:
-    """Return what the summary says in words. noun: what was measured."""
-    return (
-        f"{one.name}: the share of {pluralize(one.of, noun)} with a probability above 1/1000 under {scheme} is "
-        f"{format_percent(one.over[0].value)} verbatim and at least {format_percent(one.over[-1].value)} near-verbatim "
-        f"(at most {pluralize(len(one.over) - 1, 'token edit')})."
+def near_verbatim_chart(
+    measured: MeasureTable, scheme: str, noun: str, *, part: Part, controls: Sequence[str] = ()
+) -> LineChart:
+    """Return the share above 1/1000 by the number of token edits. part: what a line is of. noun: what is counted."""
+    return lines_of(
+        "near-verbatim",
+        f"Share of {noun}s with a near-verbatim probability > 1/1000, {scheme}",
+        "token edits",
+        f"share of {noun}s",
+        measured.select(NEAR_OVER, case=TOKEN_EDITS),
+        series=part,
+        controls=controls,
+        has_markers=True,
     )
+
+
+def near_verbatim_sentences(measured: MeasureTable, scheme: str, noun: str, *, part: Part) -> Iterator[str]:
+    """Yield what was measured of each model and side in words. part: its name. noun: what is counted."""
+    for exact in measured.select((NEAR_OVER, 0), case=TOKEN_EDITS):
+        *_, near = measured.select(NEAR_OVER, model=exact.model, side=exact.side, case=TOKEN_EDITS)
+        edits = pluralize(int(near.at or 0), "token edit")
+        yield (
+            f"{part_of(exact, part)}: the share of {pluralize(exact.estimate.of, noun)} with a probability above "
+            f"1/1000 under {scheme} is {format_percent(exact.estimate.value)} verbatim and at least "
+            f"{format_percent(near.estimate.value)} near-verbatim (at most {edits})."
+        )

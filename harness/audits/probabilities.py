@@ -5,13 +5,28 @@ All functions work with natural logarithms: log_esps [n] holds the logarithm of 
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from harness.audits.report import lines_of
 from harness.core.arrays import Bools, Floats, Ints
+from harness.core.findings import LineChart
+from harness.core.measures import Estimate, Measure, MeasureRow
 
 MOST_QUERIES = 1_000_000
+DISCOVERABLE_QUERIES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+DISCOVERABLE = {
+    probability: Measure(
+        f"discoverable_{probability:g}",
+        f"p = {probability:g}",
+        f"the share of sequences that at least one of n queries returns with a probability of at least {probability:g}",
+        at="n = {}",
+        at_name="queries n",
+    )
+    for probability in (0.1, 0.5, 0.9)
+}
+"""The (n, p)-discoverable extraction rate for each p (Hayes et al. 2024)."""
 _ROUNDING = 1e-12
 """Difference below which two shares of the same number of sequences are equal."""
 
@@ -61,6 +76,30 @@ def discoverable_rate(log_esps: Floats, queries: int, probability: float) -> flo
     Hayes et al. 2024, "Measuring memorization through probabilistic discoverable extraction".
     """
     return _mean(leaked_probability(log_esps, queries) >= probability)
+
+
+def discoverable_rows(log_esps: Floats, model: str, side: str = "", case: str = "") -> list[MeasureRow]:
+    """Return the (n, p)-discoverable rates of sequences, for each number of queries and each probability."""
+    return [
+        MeasureRow(measure, Estimate(discoverable_rate(log_esps, queries, probability)), model, side, case, queries)
+        for probability, measure in DISCOVERABLE.items()
+        for queries in DISCOVERABLE_QUERIES
+    ]
+
+
+def discoverable_chart(rows: Sequence[MeasureRow], noun: str, of: str) -> LineChart:
+    """Return the (n, p)-discoverable rates over the queries. noun: what is counted. of: the model and the scheme."""
+    title = f"(n, p)-discoverable {noun}s, {of}"
+    return lines_of(
+        "discoverable",
+        title,
+        "queries n",
+        f"share of {noun}s",
+        rows,
+        series="measure",
+        is_x_logarithmic=True,
+        has_markers=True,
+    )
 
 
 def underestimate(log_esps: Floats, queries: int) -> tuple[float, float]:

@@ -1,39 +1,23 @@
-"""Parts of a report that all audits share: shares with their intervals, tables from rows, charts, number formats."""
+"""Parts of a report that all audits share: estimates with intervals, and measured values as tables and charts."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Floats
-from harness.core.findings import BarChart, FoundTable
+from harness.core.audit import AuditContext
+from harness.core.findings import BarChart, FoundTable, KeyFigure, LineChart, Series
 from harness.core.intervals import wilson
-from harness.core.text import format_percent, plain_value
+from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable, Unit
+from harness.core.text import plain_value
 
 NORMAL_975 = NormalDist().inv_cdf(0.975)
 Row = Mapping[str, Any]
-
-
-class Share(NamedTuple):
-    """A share in [0, 1] of `of` items and its 95 % interval (Wilson 1927); NaN if `of` is 0."""
-
-    value: float
-    low: float
-    high: float
-    of: int
-
-    def __str__(self) -> str:
-        return f"{format_percent(self.value)} [{format_percent(self.low)}, {format_percent(self.high)}] of {self.of:,}"
-
-
-class Estimate(NamedTuple):
-    """A share or a mean and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
+Part = str | Callable[[MeasureRow], str]
+"""A part of a measured row by which rows are grouped: `model`, `side`, `case`, `at`, `measure`, or any text of it."""
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
@@ -43,14 +27,19 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
     return Estimate(value, low, value + math.hypot(one.high - one.value, other.value - other.low))
 
 
-def share_of(number: float, of: int) -> Share:
-    """Return `number` as a share of `of`."""
+def share_of(number: float, of: int) -> Estimate:
+    """Return `number` as a share of `of` with its 95 % interval (Wilson 1927); NaN if `of` is 0."""
     if of == 0:
-        return Share(math.nan, math.nan, math.nan, 0)
+        return NO_ESTIMATE
     value = number / of
     low, high = wilson(value, of)
     # At 0 and 1 rounding may put the end of the interval beyond the value.
-    return Share(value, min(low, value), max(high, value), of)
+    return Estimate(value, min(low, value), max(high, value), of)
+
+
+def share_text(share: Estimate) -> str:
+    """Return a share with its interval and number of items, such as `46.2 % [35.7 %, 57.1 %] of 80`."""
+    return f"{Unit.PERCENT.format_estimate(share)} of {share.of:,}"
 
 
 def finite_mean(values: Any) -> float:
@@ -89,6 +78,140 @@ def table_of(
     return FoundTable(name, title, columns, is_detail=is_detail, text_columns=texts)
 
 
+def measure_table(measured: MeasureTable) -> FoundTable:
+    """Return all measured values as the detail table `measures`, one row for each value."""
+    return table_of("measures", "Every measured value", [row.as_dict() for row in measured], is_detail=True)
+
+
+def wide_table(
+    name: str,
+    title: str,
+    rows: Sequence[MeasureRow],
+    *,
+    by: Mapping[str, Part],
+    intervals: Sequence[Measure] = (),
+    number: str = "",
+    has_parameter: bool = True,
+    is_detail: bool = False,
+) -> FoundTable:
+    """Return measured rows as a table with a column for each measure and value of its parameter.
+
+    by: the parts that identify a row of the table, by the name of their column. has_parameter: False if one of them is
+    made of the parameter, so that a measure has one column; `at` among them has the same effect.
+    intervals: measures whose interval follows their first column, as `low` and `high`. number: the column with
+    the numbers of items behind the first measure of each row, empty for none.
+    """
+    has_parameter = has_parameter and "at" not in by.values()
+    names = {row.measure.label(row.at if has_parameter else None): row.measure for row in rows}
+    cells: dict[tuple[Any, ...], dict[str, Any]] = {}
+    first: dict[Measure, str] = {}
+    columns: dict[str, None] = dict.fromkeys(by)
+    for label, measure in names.items():
+        columns[label] = None
+        if measure in intervals and measure not in first:
+            first[measure] = label
+            ending = "" if len(intervals) == 1 else f"{label} "
+            columns |= {f"{ending}low": None, f"{ending}high": None}
+    for row in rows:
+        key = tuple(row.at if part == "at" else part_of(row, part) for part in by.values())
+        cell = cells.setdefault(key, dict.fromkeys(columns) | dict(zip(by, key, strict=True)))
+        label = row.measure.label(row.at if has_parameter else None)
+        cell[label] = row.estimate.value
+        if first.get(row.measure) == label:
+            ending = "" if len(intervals) == 1 else f"{label} "
+            cell |= {f"{ending}low": row.estimate.low, f"{ending}high": row.estimate.high}
+        if number:
+            cell.setdefault(number, row.estimate.of)
+    return table_of(name, title, list(cells.values()), is_detail=is_detail)
+
+
+def case_table(name: str, title: str, rows: Sequence[MeasureRow], *, by: Mapping[str, Part]) -> FoundTable:
+    """Return measured rows as a table with a column for each case. by: as in `wide_table`."""
+    cases = dict.fromkeys(row.case for row in rows)
+    cells: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        key = tuple(part_of(row, part) for part in by.values())
+        cell = cells.setdefault(key, dict(zip(by, key, strict=True)) | cases)
+        cell[row.case] = row.estimate.value
+    return table_of(name, title, list(cells.values()))
+
+
+def part_of(row: MeasureRow, part: Part) -> str:
+    """Return a part of a row as text. Parameters and measures are written for people."""
+    if callable(part):
+        return part(row)
+    if part == "at":
+        return "" if row.at is None else row.measure.at_text(row.at)
+    return row.measure.label() if part == "measure" else str(getattr(row, part))
+
+
+def bars_of(
+    name: str,
+    title: str,
+    y_label: str,
+    rows: Sequence[MeasureRow],
+    *,
+    label: Part,
+    group: Part,
+    reference: float | None = None,
+    controls: Sequence[str] = (),
+) -> BarChart:
+    """Return measured rows as a bar chart. label, group: the parts of a row that are labels and groups."""
+    groups: dict[str, dict[str, Estimate]] = {}
+    for row in rows:
+        groups.setdefault(part_of(row, group), {})[part_of(row, label)] = row.estimate
+    labels = list(dict.fromkeys(part_of(row, label) for row in rows))
+    shown = tuple(name for name in groups if name in controls)
+    return bar_chart(name, title, y_label, groups, labels, reference=reference, controls=shown)
+
+
+def lines_of(
+    name: str,
+    title: str,
+    x_label: str,
+    y_label: str,
+    rows: Sequence[MeasureRow],
+    *,
+    series: Part,
+    controls: Sequence[str] = (),
+    has_interval: bool = True,
+    is_x_logarithmic: bool = False,
+    has_markers: bool = False,
+) -> LineChart:
+    """Return measured rows as lines over their parameter. series: the part of a row that names its line."""
+    lines: dict[str, list[MeasureRow]] = {}
+    for row in rows:
+        lines.setdefault(part_of(row, series), []).append(row)
+    drawn = []
+    for line, points in lines.items():
+        x = np.array([point.at for point in points])
+        value, low, high, _ = np.array([point.estimate for point in points], float).T
+        is_shaded = has_interval and bool(np.isfinite(low).any())
+        low, high = (low, high) if is_shaded else (None, None)
+        drawn.append(Series(line, x, value, low, high, is_dashed=line in controls))
+    return LineChart(name, title, x_label, y_label, drawn, is_x_logarithmic=is_x_logarithmic, has_markers=has_markers)
+
+
+def report_live(context: AuditContext, row: MeasureRow) -> None:
+    """Report a measured value while the audit runs, under the name that it has in all reports."""
+    value, low, high, of = row.estimate
+    context.figure(row.name, value, low=low, high=high, of=of)
+
+
+def model_and_side(names: Sequence[str]) -> Callable[[MeasureRow], str]:
+    """Return the part of a row that names its model and its side; of a single model only its side."""
+    if len(names) == 1:
+        return lambda row: row.side or row.model
+    return lambda row: ", ".join(filter(None, (row.model, row.side)))
+
+
+def key_figure(row: MeasureRow, details: str | None = None, *, name: str = "") -> KeyFigure:
+    """Return a measured row as a key figure. Its details are its interval by default."""
+    unit = row.measure.unit
+    shown = unit.format_interval(row.estimate) if details is None else details
+    return KeyFigure(name or row.measure.label(row.at), unit.format(row.estimate.value), shown)
+
+
 def bar_chart(
     name: str,
     title: str,
@@ -100,8 +223,7 @@ def bar_chart(
     controls: tuple[str, ...] = (),
 ) -> BarChart:
     """Return a bar chart of `groups`: for each label anything with `value`, `low` and `high`, or nothing."""
-    absent = Share(math.nan, math.nan, math.nan, 0)
-    bars = [[group.get(label, absent) for label in labels] for group in groups.values()]
+    bars = [[group.get(label, NO_ESTIMATE) for label in labels] for group in groups.values()]
     values, low, high = (
         np.array([[getattr(bar, part) for bar in row] for row in bars], float).reshape(len(bars), len(labels))
         for part in ("value", "low", "high")

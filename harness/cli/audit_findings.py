@@ -12,7 +12,7 @@ from harness.cli.output import align_columns, pluralize, print_json, sanitize, s
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
-from harness.core.text import plain_value
+from harness.core.text import json_value, plain_value
 from harness.runs.audit_record import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -61,7 +61,8 @@ def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: b
             "heat_maps": [heat_map_as_json(chart) for chart in shown.charts if isinstance(chart, HeatMap)],
             "passages": [passage.as_json() for passage in shown.passages],
         }
-        print_json({"conclusion": conclusion, **lists, **shown.figures})
+        measures = shown.measures.as_json()
+        print_json({"conclusion": conclusion, **lists, **json_value(shown.figures), "measures": measures})
     else:
         print(findings_in_words(shown))
 

@@ -90,7 +90,7 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
     from harness.cli.audit_findings import audit_header, findings_of
     from harness.submit.audit_export import write_audit
     from harness.submit.audit_redaction import redact_findings
-    from harness.submit.mlflow_export import log_to_mlflow, require_mlflow
+    from harness.submit.mlflow_export import log_to_mlflow, measured_figures, require_mlflow
     from harness.submit.report import report_page
     from harness.submit.run_facts import run_facts
 
@@ -104,7 +104,7 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
         if isinstance(folder.spec(), AuditSpec):
             findings = redact_findings(findings_of(folder)) if redact else findings_of(folder)
             write_audit(artifacts / "audit", findings, audit_header(folder))
-            figures = findings.figures
+            figures = {**findings.figures, **measured_figures(findings.measures)}
         else:
             facts = run_facts(folder)
             (artifacts / "report.html").write_text(report_page([folder], redact=redact), encoding="utf-8")

@@ -19,6 +19,7 @@ from harness.core.arrays import Ints
 from harness.core.attack import Params, ParamsType, params_type_of
 from harness.core.files import write_atomically
 from harness.core.findings import Findings
+from harness.core.measures import Measure
 from harness.core.protocol import read_archive
 from harness.core.rows import Kind, Rows, Table, table
 from harness.core.spec import TargetConfig
@@ -123,13 +124,17 @@ class AuditContext(ABC):
 
 
 class Audit(ABC, Generic[ParamsType]):
-    """A measurement of what a model memorized. `tables` are the tables that it emits, in addition to `figure`."""
+    """A measurement of what a model memorized.
+
+    `tables` are the tables that it emits, in addition to `figure`; `measures` are the quantities that it reports.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
     """The heading of its report, such as "Sequence extraction"."""
     reference: ClassVar[str]
     tables: ClassVar[tuple[Table, ...]]
+    measures: ClassVar[tuple[Measure, ...]] = ()
 
     def __init__(self, params: ParamsType) -> None:
         self.params = params

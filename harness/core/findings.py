@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.measures import MeasureTable
 from harness.core.text import json_value
 
 
@@ -208,9 +209,10 @@ class FoundTable:
 class Findings:
     """Everything that an audit reports.
 
-    figures: the output of `--json`, with the conclusion; sentences: how to read the findings; conclusion: None if the
-    audit asks no question; definitions: the meaning of each technical term in titles, labels and columns; is_redacted:
-    texts of the corpus and of the model are replaced with their length and hash.
+    figures: facts by name, such as `is_complete`; measures: every measured value; sentences: how to read
+    the findings; conclusion: None if the audit asks no question; definitions: the meaning of each technical term in
+    titles, labels and columns; is_redacted: texts of the corpus and of the model are replaced with their length and
+    hash.
     """
 
     figures: Mapping[str, Any]
@@ -221,4 +223,5 @@ class Findings:
     texts: Sequence[ShadedText] = ()
     conclusion: Conclusion | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)
+    measures: MeasureTable = field(default_factory=MeasureTable)
     is_redacted: bool = False

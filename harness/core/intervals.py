@@ -99,7 +99,7 @@ def recall_interval(
     if np.ptp(recalls) == 0:
         low, high = wilson(float(recalls[0]), sample.units)
     else:
-        low, high = _percentiles(recalls)
+        low, high = map(float, percentiles(recalls))
     return Interval(low, high, sample.unit)
 
 
@@ -146,9 +146,23 @@ def newcombe(one: float, other: float, observations: int, *, z: float = _NORMAL_
     )
 
 
-def _percentiles(values: Floats) -> tuple[float, float]:
-    low, high = np.quantile(values, (0.025, 0.975))
-    return float(low), float(high)
+def draw_units(
+    units: Sequence[int], *, seed: int | Sequence[int], replicates: int, at_once: int
+) -> Iterator[list[NDArray[np.int64]]]:
+    """Yield how often each unit is drawn in some replicates of a bootstrap, [at_once, units] for each side.
+
+    units: the number of units of each side. As many as there are are drawn from a side, with replacement. at_once: a
+    divisor of `replicates`. Equal arguments give equal draws.
+    """
+    generator = np.random.default_rng(seed)
+    for _ in range(0, replicates, at_once):
+        yield [generator.multinomial(number, np.full(number, 1 / number), size=at_once) for number in units]
+
+
+def percentiles(values: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of the 95 % percentile interval (Efron 1979) of replicates, [replicates, ...], each [...]."""
+    low, high = np.quantile(values, (0.025, 0.975), axis=0)
+    return low, high
 
 
 @dataclass(frozen=True)

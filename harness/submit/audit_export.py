@@ -194,6 +194,7 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
         "conclusion": findings.conclusion and findings.conclusion.as_json(),
         "definitions": dict(findings.definitions),
         "figures": dict(findings.figures),
+        "measures": findings.measures.as_json(),
         "sentences": list(findings.sentences),
         "warnings": list(header.warnings),
         "tables": [{"name": table.name, "title": table.title, "parquet": str(file)} for table, file in tables],

@@ -1,7 +1,7 @@
 """The HTML page of an audit, and its cells and tables as readable text and as Parquet."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -32,8 +32,6 @@ from harness.submit.run_tables import Monospace, Rows
 
 if TYPE_CHECKING:
     import pyarrow
-
-_INTERVAL = ("value", "low", "high")
 
 
 def format_value(value: Any) -> str:
@@ -70,33 +68,12 @@ def is_numeric_column(cells: Sequence[Any]) -> bool:
 
 
 def named_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the name and text of each top-level figure, and of each figure with an interval at any depth.
-
-    A figure with an interval is a mapping with `value`, `low` and `high`, and optionally `of`, the sample size. The
-    name of a nested figure is its path, such as `rates trigram`.
-    """
-    return [(" ".join(path).replace("_", " "), _figure_text(figure)) for path, figure in _reported_figures(figures)]
-
-
-def _reported_figures(figures: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the path and value of each figure that `named_figures` names; with an interval, the value is a mapping."""
-    for name, value in figures.items():
-        name_path = (*path, str(name))
-        if not isinstance(value, Mapping):
-            if not path and not isinstance(value, list | tuple):
-                yield name_path, value
-        elif all(part in value for part in _INTERVAL):
-            yield name_path, value
-        else:
-            yield from _reported_figures(value, name_path)
-
-
-def _figure_text(figure: Any) -> str:
-    if not isinstance(figure, Mapping):
-        return format_value(figure)
-    value, low, high = format_column([figure[name] for name in _INTERVAL])
-    of = f", of {format_value(figure['of'])}" if "of" in figure else ""
-    return (value if low == NO_VALUE else f"{value} [{low}, {high}]") + of
+    """Return the name and text of each figure that is a single value."""
+    return [
+        (name.replace("_", " "), format_value(value))
+        for name, value in figures.items()
+        if not isinstance(value, Mapping | list | tuple)
+    ]
 
 
 def row_count(table: FoundTable) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
+from harness.core.measures import MeasureTable
 from harness.core.text import plain_value, sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -85,6 +86,16 @@ def log_to_mlflow(
     return run
 
 
+def measured_figures(measures: MeasureTable) -> dict[str, dict[str, float]]:
+    """Return each measured value of an audit with its interval, by its path, such as `auc.loss.target.demo`."""
+    figures = {}
+    for row in measures:
+        at = "" if row.at is None else f"{row.at:g}"
+        name = ".".join(filter(None, (row.measure.name, at, row.case, row.side, row.model)))
+        figures[name] = {part: value for part, value in row.estimate._asdict().items() if part != "of" or value}
+    return figures
+
+
 def _params(folder: RunFolder) -> dict[str, str]:
     """Return what a job was started with, without directories of this machine."""
     spec = folder.spec()
@@ -95,14 +106,17 @@ def _params(folder: RunFolder) -> dict[str, str]:
 
 
 def _metrics(figures: Mapping[str, Any], path: str = "") -> dict[str, float]:
-    """Return each finite number by its path, such as `rates.trigram.low`. Numbers in lists are left out."""
+    """Return each finite number by its path. The parts of an interval have the names `.low`, `.high` and `.of`.
+
+    Numbers in lists are left out.
+    """
     metrics: dict[str, float] = {}
     for name, figure in figures.items():
         value = plain_value(figure)
         if isinstance(value, Mapping):
             metrics |= _metrics(value, f"{path}{name}.")
         elif isinstance(value, int | float) and isfinite(value):
-            metrics[f"{path}{name}"] = float(value)
+            metrics[f"{path}{name}".removesuffix(".value")] = float(value)
     return metrics
 
 

@@ -13,12 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from harness.audits.book.inputs import Texts, read_texts
-from harness.audits.book.params import BookParams
+from harness.audits.book.inputs import BookParams, Texts, read_texts
 from harness.audits.leakage.inputs import PairSize, file_pairs, read_documents
-from harness.audits.membership.inputs import Documents
+from harness.audits.membership.inputs import Documents, MembershipParams
 from harness.audits.membership.inputs import read_documents as read_members
-from harness.audits.membership.params import MembershipParams
 from harness.audits.models import Model
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.inputs import read_inputs

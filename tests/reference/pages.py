@@ -11,6 +11,7 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
+from harness.audits.registry import AUDITS, audit_named
 from harness.cli.app import PANELS, app, load_command
 from harness.cli.typer_classes import HarnessGroup, summary_of
 from harness.core.rounds import Round
@@ -118,12 +119,26 @@ def _attack(attack: AttackFile) -> Iterator[str]:
     yield _table("parameter", parameters) if parameters else "It has no parameters."
 
 
+def measures() -> Iterator[str]:
+    """Yield a section for each audit: the quantities that it reports."""
+    for name in AUDITS:
+        audit = audit_named(name)
+        if audit.measures:
+            yield f"## {name}"
+            rows = ["| measure | title | parameter `at` | meaning |", "|---|---|---|---|"]
+            for one in audit.measures:
+                cells = (f"`{one.name}`", escaped(one.label()), escaped(one.at_name), escaped(one.meaning))
+                rows.append("| " + " | ".join(map(_cell, cells)) + " |")
+            yield "\n".join(rows)
+
+
 TEXTS: dict[str, Callable[[str], Iterator[str]]] = {
     "commands": lambda _: commands(),
     "settings": lambda _: keys_of(Settings),
     "round": lambda _: keys_of(Round, without=("source",)),
     "sweep": lambda _: keys_of(SweepFile),
     "attacks": lambda _: attacks(),
+    "measures": lambda _: measures(),
     "api": entries,
 }
 

@@ -60,7 +60,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ),
         (
             "harness.audits.entities.audit, harness.audits.entities.inputs",
-            HEAVY | {"scipy", "statsmodels", "tokenizers"},
+            HEAVY | {"scipy", "tokenizers"},
         ),
         ("harness.audits.leakage.audit, harness.audits.leakage.inputs", HEAVY),
         ("harness.demo.names, tests.demo_target.corpus", HEAVY | {"harness.engine"}),

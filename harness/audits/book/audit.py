@@ -4,21 +4,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from harness.audits.book.coverage import COUNTS, TABLES, WINDOWS
 from harness.audits.book.findings import book_findings
-from harness.audits.book.inputs import Texts
-from harness.audits.book.params import LEAST, THRESHOLDS, BookParams
-from harness.audits.book.rows import COUNTS, TABLES, WINDOWS
-from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows, join_windows
+from harness.audits.book.inputs import (
+    LEAST,
+    THRESHOLDS,
+    BookParams,
+    Texts,
+    Windows,
+    coarse_to_fine,
+    cut_windows,
+    join_windows,
+)
+from harness.audits.book.results import CONTROL, COVERAGE, MEASURES, TEXT
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
+from harness.audits.report import report_live
 from harness.audits.schemes import SCHEMES
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
-from harness.core.text import format_bound
+from harness.core.measures import Estimate, MeasureRow
 from harness.corpora.text_files import read_text
 
 if TYPE_CHECKING:
@@ -37,6 +46,7 @@ class BookAudit(Audit[BookParams]):
         "Cooper et al., Extracting memorized pieces of (copyrighted) books from open-weight language models, 2025"
     )
     tables = TABLES
+    measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
         texts = Texts.from_inputs(context.inputs)
@@ -57,15 +67,15 @@ class BookAudit(Audit[BookParams]):
     def _cut(self, context: AuditContext, texts: Texts) -> list["_TokenizedTexts"]:
         """Return the windows of all texts in the tokens of each model. Models of equal tokenizers share them."""
         by_tokenizer: dict[str, _TokenizedTexts] = {}
-        found = []
+        models = []
         for config in context.models:
             content = read_text(config.path / "tokenizer.json")
             if content not in by_tokenizer:
                 tokenizer = load_text_tokenizer(Model(str(config.path), config.path))
                 parts = [cut_windows(text, tokenizer, self.params) for text in texts.texts]
                 by_tokenizer[content] = _TokenizedTexts(tokenizer, *join_windows(parts))
-            found.append(by_tokenizer[content])
-        return found
+            models.append(by_tokenizer[content])
+        return models
 
     def _measure(
         self, context: AuditContext, source: Likelihoods, texts: Texts, model: "_TokenizedTexts", number: int
@@ -89,8 +99,8 @@ class BookAudit(Audit[BookParams]):
                 if self.params.endpoint is None:
                     _check_vocabulary(context, number, windows.tokens, context.target(number).vocabulary)
                 counts, near = (
-                    np.bincount(each, minlength=len(texts.texts))
-                    for each in (model.text, model.text[self._near_windows(model)])
+                    np.bincount(numbers, minlength=len(texts.texts))
+                    for numbers in (model.text, model.text[self._near_windows(model)])
                 )
                 numbers = np.arange(len(counts))
                 of_model = np.full(len(counts), number)
@@ -98,7 +108,7 @@ class BookAudit(Audit[BookParams]):
             chosen = np.sort(order[places])
             # A window has a probability under all schemes or under none.
             logprobs[:, np.isnan(logprobs).any(axis=(0, 2))] = np.nan
-            logs = {scheme: log_esp(each) for scheme, each in zip(self.params.schemes, logprobs, strict=True)}
+            logs = {scheme: log_esp(part) for scheme, part in zip(self.params.schemes, logprobs, strict=True)}
             unmeasured = np.full(len(chosen), np.nan)
             context.emit(
                 WINDOWS.name,
@@ -165,8 +175,8 @@ class _TokenizedTexts(NamedTuple):
 def _measured_places(context: AuditContext, model: "_TokenizedTexts", number: int, order: Ints) -> Ints:
     """Return the places in `order` of the windows that have rows, [measured]."""
     rows = context.rows(WINDOWS.name)
-    mine = np.asarray(rows["model"]) == number
-    text, window = (np.asarray(rows[name], np.int64)[mine] for name in ("text", "window"))
+    is_of_model = np.asarray(rows["model"]) == number
+    text, window = (np.asarray(rows[name], np.int64)[is_of_model] for name in ("text", "window"))
     return np.asarray(np.argsort(order)[np.searchsorted(model.text, text) + window])
 
 
@@ -184,28 +194,28 @@ class _LiveCoverage:
 
     def __init__(self, context: AuditContext, params: BookParams, texts: Texts, model: int) -> None:
         self._context, self._texts = context, texts
-        self._label = f"{context.model_names[model]}, " if len(context.models) > 1 else ""
+        self._model = context.model_names[model] if len(context.models) > 1 else ""
         self._threshold = float(np.log(THRESHOLDS[0]))
         # 0: in no measured suffix, 1: in one, 2: in one that reaches the threshold.
         self._levels = [np.zeros(len(text), np.int8) for text in texts.texts]
         self._known, self._covered = (np.zeros(len(texts.texts), np.int64) for _ in range(2))
         rows = context.rows(WINDOWS.name)
-        mine = np.flatnonzero(np.asarray(rows["model"]) == model)
-        text, cut, end = (np.asarray(rows[name], np.int64)[mine] for name in ("text", "cut", "end"))
-        self._count(text, cut, end, np.asarray(rows[params.main_scheme.value], np.float64)[mine])
+        is_of_model = np.asarray(rows["model"]) == model
+        text, cut, end = (np.asarray(rows[name], np.int64)[is_of_model] for name in ("text", "cut", "end"))
+        self._count(text, cut, end, np.asarray(rows[params.main_scheme.value], np.float64)[is_of_model])
 
     def add(self, text: Ints, cut: Ints, end: Ints, logs: Floats) -> None:
         """Count the windows of a batch, [n] each, and report."""
         self._count(text, cut, end, logs)
         is_control = self._texts.is_control
-        groups = [("text", ~is_control), ("control", is_control)]
+        groups = [(TEXT, ~is_control), (CONTROL, is_control)]
         if len(self._texts.texts) <= _MOST_FIGURES:
             everything = np.arange(len(is_control))
             groups += [(self._texts.names[number], everything == number) for number in np.unique(text).tolist()]
         for name, chosen in groups:
             if known := int(self._known[chosen].sum()):
-                label = f"{self._label}{name}: coverage at p ≥ {format_bound(THRESHOLDS[0])}"
-                self._context.figure(label, float(self._covered[chosen].sum() / known), of=known)
+                covered = Estimate(float(self._covered[chosen].sum() / known), of=known)
+                report_live(self._context, MeasureRow(COVERAGE, covered, self._model, name, at=THRESHOLDS[0]))
 
     def _count(self, text: Ints, cut: Ints, end: Ints, logs: Floats) -> None:
         known = ~np.isnan(logs)

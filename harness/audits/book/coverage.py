@@ -1,4 +1,4 @@
-"""The characters of texts that extractable suffixes cover, and the uncertainty of every share by block bootstrap.
+"""The measured windows of texts, the characters that they cover, and the uncertainty of shares by block bootstrap.
 
 Windows overlap, so neighbours are not independent. A replicate draws blocks of consecutive characters with replacement
 from all texts. A block lies in one text, whose end is joined to its beginning (the circular block bootstrap, Politis
@@ -6,18 +6,93 @@ and Romano 1992), and a text that is shorter than a block is one block.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from harness.audits.book.params import THRESHOLDS
-from harness.audits.book.rows import Measured
-from harness.audits.report import Estimate
-from harness.audits.schemes import Scheme
-from harness.core.arrays import Floats, Ints
-from harness.core.intervals import wilson
+from harness.audits.book.inputs import THRESHOLDS
+from harness.audits.near_results import NEAR
+from harness.audits.schemes import SCHEMES, Scheme
+from harness.core.arrays import Bools, Floats, Ints
+from harness.core.audit import RowsOf
+from harness.core.intervals import percentiles, wilson
+from harness.core.measures import Estimate
+from harness.core.rows import Kind, Rows, table
+
+_OF_WINDOW = dict.fromkeys(("model", "text", "window", "start", "cut", "end"), Kind.INTEGER)
+WINDOWS = table("window", **_OF_WINDOW, **{scheme.value: Kind.REAL for scheme in SCHEMES})
+"""A window of a text, its characters, and the log-probability of its suffix under each scheme, NaN if not measured."""
+COUNTS = table("count", model=Kind.INTEGER, text=Kind.INTEGER, windows=Kind.INTEGER, near=Kind.INTEGER)
+"""The windows of a text in the tokens of a model, and those whose near-verbatim probability is to be measured."""
+TABLES = (WINDOWS, COUNTS, NEAR)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The measured windows of one text under one model, in order.
+
+    start, cut, end: [n] int64. log_probabilities: [schemes, n], of the suffixes under each of `SCHEMES`.
+    """
+
+    model: int
+    text: int
+    start: Ints
+    cut: Ints
+    end: Ints
+    log_probabilities: Floats
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def log_probability(self, scheme: Scheme) -> Floats:
+        """The log-probability of each suffix under `scheme`, [n]."""
+        return np.asarray(self.log_probabilities[SCHEMES.index(scheme)])
+
+
+def read_measured(rows: RowsOf) -> list[Measured]:
+    """Return the measured windows by model and text, in the order in which these were named."""
+    windows = rows(WINDOWS.name)
+    model, text, window = (np.asarray(windows[name], np.int64) for name in ("model", "text", "window"))
+    order = np.lexsort((window, text, model))
+    order = order[_is_measured(windows)[order]]
+    model, text = model[order], text[order]
+    start, cut, end = (np.asarray(windows[name], np.int64)[order] for name in ("start", "cut", "end"))
+    logs = np.array([np.asarray(windows[scheme.value], np.float64)[order] for scheme in SCHEMES])
+    edges = [0, *(np.flatnonzero(np.diff(model) | np.diff(text)) + 1).tolist(), len(order)]
+    return [
+        Measured(
+            int(model[first]),
+            int(text[first]),
+            start[first:stop],
+            cut[first:stop],
+            end[first:stop],
+            logs[:, first:stop],
+        )
+        for first, stop in pairwise(edges)
+        if stop > first
+    ]
+
+
+def count_unmeasured(rows: RowsOf) -> int:
+    """Return the number of windows that an endpoint could not measure."""
+    return int((~_is_measured(rows(WINDOWS.name))).sum())
+
+
+def _is_measured(windows: Rows) -> Bools:
+    """Return which windows have a probability under some scheme, [windows]."""
+    return np.asarray(~np.isnan([np.asarray(windows[scheme.value], np.float64) for scheme in SCHEMES]).all(axis=0))
+
+
+def read_counts(rows: RowsOf) -> Mapping[tuple[int, int], tuple[int, int]]:
+    """Return the numbers of windows and of near-verbatim windows by model and text."""
+    counts = rows(COUNTS.name)
+    columns = (np.asarray(counts[name], np.int64).tolist() for name in ("model", "text", "windows", "near"))
+    return {(model, text): (windows, near) for model, text, windows, near in zip(*columns, strict=True)}
+
 
 REPLICATES = 2000
 _SEED = 20250501
@@ -143,7 +218,7 @@ class Sums:
             drawn = self._replicates[:, whole]
             values = self._replicates[drawn > 0, part] / drawn[drawn > 0]
             if np.ptp(values) > 1e-12:
-                low, high = (float(end) for end in np.quantile(values, (0.025, 0.975)))
+                low, high = map(float, percentiles(values))
         return Estimate(value, min(low, value), max(high, value))
 
     @cached_property

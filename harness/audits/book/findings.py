@@ -1,31 +1,68 @@
-"""Findings of a book audit, from complete or partial rows: figures, tables, sentences, passages, and the rest."""
+"""Findings of a book audit, from complete or partial rows."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from harness.audits.book.charts import MOST_ROWS, book_charts, estimate_text, shaded_texts
-from harness.audits.book.conclusion import DEFINITIONS, NOT_MEASURED, book_conclusion
-from harness.audits.book.inputs import Texts
-from harness.audits.book.params import LEAST, THRESHOLDS, BookParams
+from harness.audits.book.coverage import Passage
+from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams, Texts
 from harness.audits.book.results import (
-    DISCOVERY,
-    QUERIES,
+    CHARACTERS,
+    CONTROL,
+    COVERAGE,
+    EXTRACTABLE,
+    GAP,
+    LEAST_THRESHOLD,
+    LONGEST,
+    MEAN,
+    MOST_THRESHOLD,
+    TEXT,
+    WINDOWS,
     BookResults,
-    LocatedPassage,
     TextResult,
     book_results,
-    most_likely_passages,
 )
-from harness.audits.near_results import near_figures, near_sentence, near_table
-from harness.audits.report import Estimate, table_of
-from harness.core.arrays import Bools
+from harness.audits.near_results import (
+    NEAR_DEFINITION,
+    near_verbatim_chart,
+    near_verbatim_sentences,
+    near_verbatim_table,
+)
+from harness.audits.probabilities import DISCOVERABLE, discoverable_chart
+from harness.audits.report import bars_of, key_figure, measure_table, model_and_side, table_of, wide_table
+from harness.core import findings as report
+from harness.core.arrays import Bools, Floats
 from harness.core.audit import RowsOf
-from harness.core.findings import Findings, FoundTable, Marked, Passage, Stretch
+from harness.core.findings import (
+    Chart,
+    Conclusion,
+    Findings,
+    FoundTable,
+    HeatMap,
+    KeyFigure,
+    LineChart,
+    Marked,
+    Series,
+    ShadedText,
+    Stretch,
+)
+from harness.core.measures import MeasureTable
 from harness.core.paths import model_names
-from harness.core.text import format_bound, format_number, json_value, pluralize
+from harness.core.text import format_bound, format_number, format_percent, pluralize
 
+QUESTION = "How much of the text can be extracted?"
+DEFINITIONS = {
+    "window": "consecutive tokens of the text: a prefix that the model is given and the suffix after it",
+    COVERAGE.title: COVERAGE.meaning,
+    "probability of a suffix": "the probability that one query with the prefix returns the suffix exactly",
+    "near-verbatim": NEAR_DEFINITION,
+    "(n, p)-discoverable": "returned by at least one of n queries with a probability of at least p",
+}
+_MOST_ROWS = 24
+"""Texts in a chart."""
+_BINS = 400
+"""Parts of a text in the heat map."""
+_CURVE = np.logspace(-6, 0, 121)
 _SHOWN_PASSAGES, _MOST_PASSAGES = 20, 1_000
 _CONTEXT, _LONGEST_SHOWN = 120, 2_000
 """Characters before and after a shown passage, and of a passage."""
@@ -34,82 +71,74 @@ _CONTEXT, _LONGEST_SHOWN = 120, 2_000
 def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequence[str]) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
-    figures: `scheme`, `prefix_tokens`, `suffix_tokens`, `models` (coverage of all texts, of the control, and their
-    difference), `texts` (by model and text), `near_verbatim`, `windows`, `measured_windows`, `is_complete`.
+    figures: `scheme`, `prefix_tokens`, `suffix_tokens`, `windows`, `measured_windows`, `is_complete`.
     """
-    names = model_names(models)
-    results = book_results(params, texts, rows, names)
+    results = book_results(params, texts, rows, model_names(models))
     if results is None:
-        return Findings(
-            {"texts": [], "is_complete": False}, ["Nothing has been measured yet."], conclusion=NOT_MEASURED
-        )
-    figures = {
-        "scheme": results.label,
-        "prefix_tokens": params.prefix_tokens,
-        "suffix_tokens": params.suffix_tokens,
-        "models": [_model_figures(results, number) for number in range(len(results.by_model))],
-        "texts": [_text_figures(results, one) for one in results.by_text],
-        "near_verbatim": near_figures(results.near),
-        "windows": results.progress.all_windows,
-        "measured_windows": results.progress.windows,
-        "is_complete": results.is_complete,
-    }
-    found = most_likely_passages(results, _MOST_PASSAGES)
+        conclusion = Conclusion(QUESTION, "Not known yet", "nothing has been measured")
+        return Findings({"is_complete": False}, ["Nothing has been measured yet."], conclusion=conclusion)
+    measured = MeasureTable([*results.totals, *results.single])
+    passages = _likeliest_passages(results)
     return Findings(
-        figures=json_value(figures),
+        figures={
+            "scheme": results.label,
+            "prefix_tokens": params.prefix_tokens,
+            "suffix_tokens": params.suffix_tokens,
+            "windows": results.progress.all_windows,
+            "measured_windows": results.progress.windows,
+            "is_complete": results.progress.is_complete,
+        },
         sentences=list(_sentences(results)),
-        tables=[*_tables(results), _passage_table(results, found), _window_table(results)],
-        charts=book_charts(results),
-        passages=[_shown_passage(results, one) for one in found[:_SHOWN_PASSAGES]],
-        texts=shaded_texts(results),
-        conclusion=book_conclusion(results),
+        tables=[*_tables(results), measure_table(measured), _passage_table(results, passages), _window_table(results)],
+        charts=_charts(results),
+        passages=[_shown_passage(results, *passage) for passage in passages[:_SHOWN_PASSAGES]],
+        texts=_shaded_texts(results),
+        conclusion=_conclusion(results),
         definitions=DEFINITIONS,
+        measures=measured,
     )
 
 
-def _model_figures(results: BookResults, number: int) -> dict[str, Any]:
-    one = results.by_model[number]
-    differences = {f"{each:g}": one.difference(each) for each in THRESHOLDS}
-    return {
-        "model": results.names[one.model],
-        "coverage": None if one.total is None else _by_threshold(one.total.coverage),
-        "control_coverage": None if one.control is None else _by_threshold(one.control.coverage),
-        "coverage_minus_control": {
-            each: None if found is None else found._asdict() for each, found in differences.items()
-        },
-        "extractable_windows": None if one.total is None else _by_threshold(one.total.extractable),
-        "mean_probability": None if one.total is None else one.total.mean_probability()._asdict(),
-        "discoverable": {
-            str(queries): dict(zip(map("{:g}".format, DISCOVERY), row, strict=True))
-            for queries, row in zip(QUERIES, one.discoverable, strict=True)
-        },
-    }
-
-
-def _text_figures(results: BookResults, one: TextResult) -> dict[str, Any]:
-    measured, longest = one.measured, one.longest
-    return {
-        "text": results.texts.names[measured.text],
-        "model": results.names[measured.model],
-        "is_control": bool(results.texts.is_control[measured.text]),
-        "characters": len(one.peaks),
-        "measured_windows": len(measured),
-        "schemes": {
-            scheme.value: {
-                "name": results.params.label(scheme),
-                "coverage": _by_threshold(sums.coverage),
-                "extractable_windows": _by_threshold(sums.extractable),
-                "mean_probability": sums.mean_probability()._asdict(),
-            }
-            for scheme, sums in one.sums.items()
-        },
-        "longest_passage": None if longest is None else longest._asdict(),
-    }
-
-
-def _by_threshold(estimate: Any) -> dict[str, dict[str, float]]:
-    found: dict[str, Estimate] = {f"{threshold:g}": estimate(threshold) for threshold in THRESHOLDS}
-    return {name: each._asdict() for name, each in found.items()}
+def _conclusion(results: BookResults) -> Conclusion:
+    """Return the conclusion for the model with the largest coverage."""
+    model, progress, totals = results.best, results.progress, results.totals
+    covered, most = totals.select((COVERAGE, LEAST_THRESHOLD), (COVERAGE, MOST_THRESHOLD), model=model, side=TEXT)
+    windows, longest = totals.select((EXTRACTABLE, LEAST_THRESHOLD), LONGEST, model=model, side=TEXT)
+    of_control = totals.select((COVERAGE, LEAST_THRESHOLD), model=model, side=CONTROL)
+    control = "".join(f"; of the control text, {row.text}" for row in of_control)
+    so_far = f"; so far {progress.windows:,} of {pluralize(progress.all_windows, 'window')}"
+    if progress.all_near:
+        so_far += f" and {progress.near:,} of {pluralize(progress.all_near, 'near-verbatim window')}"
+    caveat = (
+        "Text that the model has seen elsewhere, such as quotations, counts as well."
+        if of_control
+        else "Common text is likely without having been memorized. A control text of the same kind shows how much."
+    )
+    subject = [result for result in results.by_text if results.of_model(result) == model and not result.is_control]
+    name = f"{model} (the largest coverage of {len(results.names)} targets)" if len(results.names) > 1 else model
+    value, low, high, _ = covered.estimate
+    characters = int(longest.estimate.value)
+    return Conclusion(
+        QUESTION,
+        f"{format_percent(value)} of the characters",
+        f"the part of {pluralize(len(subject), 'text')} that lies in suffixes of "
+        f"{pluralize(results.params.suffix_tokens, 'token')} which {name} returns with a "
+        f"probability of at least {format_bound(LEAST_THRESHOLD)} under {results.label} "
+        f"(95 % interval {format_percent(low)} to {format_percent(high)}); "
+        f"{format_percent(most.estimate.value)} at {format_bound(MOST_THRESHOLD)}{control}"
+        f"{'' if progress.is_complete else so_far}",
+        caveat,
+        (
+            key_figure(covered, results.label),
+            key_figure(most, results.label),
+            key_figure(windows, f"of {sum(len(result.measured) for result in subject):,}"),
+            KeyFigure(
+                LONGEST.title,
+                pluralize(characters, "character") if characters else "–",
+                f"at {LONGEST.at_text(LEAST_THRESHOLD)}",
+            ),
+        ),
+    )
 
 
 def _sentences(results: BookResults) -> Iterator[str]:
@@ -117,22 +146,18 @@ def _sentences(results: BookResults) -> Iterator[str]:
     if results.progress.unmeasured:
         missing = pluralize(results.progress.unmeasured, "window")
         yield f"Left out {missing} that could not be measured through the endpoint."
-    for one in results.by_model:
-        gap = one.difference(THRESHOLDS[0])
-        if gap is not None:
-            verdict = "more than" if gap.low > 0 else "less than" if gap.high < 0 else "not clearly different from"
-            yield (
-                f"{results.names[one.model]}: coverage of the text is {verdict} that of the control text: difference "
-                f"{estimate_text(gap)}."
-            )
-    for summary in results.near:
-        yield near_sentence(summary, results.label, "window")
+    for gap in results.totals.select((GAP, LEAST_THRESHOLD)):
+        low, high = gap.estimate.low, gap.estimate.high
+        verdict = "more than" if low > 0 else "less than" if high < 0 else "not clearly different from"
+        yield f"{gap.model}: coverage of the text is {verdict} that of the control text: difference {gap.text}."
+    part = model_and_side(results.names)
+    yield from near_verbatim_sentences(results.totals, results.label, "window", part=part)
     unit = params.stride_unit.value.removesuffix("s")
     yield (
         f"Windows begin {pluralize(params.stride, unit)} apart and have {params.prefix_tokens} + "
         f"{params.suffix_tokens} tokens, which are tokenized together."
     )
-    blocks = sorted({one.block for one in results.by_text})
+    blocks = sorted({result.block for result in results.by_text})
     length = f"{blocks[0]:,}" if len(blocks) == 1 else f"{blocks[0]:,} to {blocks[-1]:,}"
     yield f"Intervals are 95 % intervals of a circular block bootstrap with blocks of {length} characters."
     if params.endpoint is None:
@@ -140,74 +165,66 @@ def _sentences(results: BookResults) -> Iterator[str]:
             "A window whose first tokens are less likely than 10⁻⁹ under every scheme is not followed to its end; its "
             "probability is then an upper bound, which changes no coverage."
         )
-    if len(results.by_text) > MOST_ROWS:
-        yield f"Charts show {MOST_ROWS} rows of {len(results.by_text)} (texts under targets); the tables have all."
+    if len(results.by_text) > _MOST_ROWS:
+        yield f"Charts show {_MOST_ROWS} rows of {len(results.by_text)} (texts under targets); the tables have all."
     yield from results.texts.notes
 
 
 def _tables(results: BookResults) -> list[FoundTable]:
-    main = results.main
-    overview = [
-        {
-            "model": results.names[one.measured.model],
-            "text": results.texts.names[one.measured.text],
-            "is control": bool(results.texts.is_control[one.measured.text]),
-            "characters": len(one.peaks),
-            "windows": len(one.measured),
-            **{f"≥ {format_bound(threshold)}": one.sums[main].coverage(threshold).value for threshold in THRESHOLDS},
-            "low": one.sums[main].coverage(THRESHOLDS[0]).low,
-            "high": one.sums[main].coverage(THRESHOLDS[0]).high,
-            "mean probability": one.sums[main].mean_probability().value,
-        }
-        for one in results.by_text
+    by_model = {"model": "model"}
+    single = results.single.select(CHARACTERS, WINDOWS)
+    single += results.single.select(COVERAGE, MEAN, case=results.label)
+    interval = f"interval at p ≥ {format_bound(LEAST_THRESHOLD)}"
+    discoverable = results.totals.select(*DISCOVERABLE.values())
+    tables = [
+        wide_table(
+            "coverage",
+            f"Coverage by text, {results.label} ({interval})",
+            single,
+            by={**by_model, "text": "side"},
+            intervals=(COVERAGE,),
+        ),
+        wide_table(
+            "discoverable",
+            f"(n, p)-discoverable windows, {results.label}",
+            discoverable,
+            by={**by_model, "queries n": "at"},
+        ),
     ]
-    schemes = [
-        {
-            "model": results.names[one.measured.model],
-            "text": results.texts.names[one.measured.text],
-            "scheme": results.params.label(scheme),
-            "probability": threshold,
-            **{
-                f"{name}{end}": getattr(estimate(threshold), part)
-                for name, estimate in (("coverage", sums.coverage), ("windows", sums.extractable))
-                for end, part in (("", "value"), (" low", "low"), (" high", "high"))
-            },
-        }
-        for one in results.by_text
-        for scheme, sums in one.sums.items()
-        for threshold in THRESHOLDS
-    ]
-    discoverable = [
-        {
-            "model": results.names[one.model],
-            "queries n": queries,
-            **{f"p = {p:g}": share for p, share in zip(DISCOVERY, row, strict=True)},
-        }
-        for one in results.by_model
-        for queries, row in zip(QUERIES, one.discoverable, strict=True)
-    ]
-    interval = f"interval at p ≥ {format_bound(THRESHOLDS[0])}"
-    return [
-        table_of("coverage", f"Coverage by text, {results.label} ({interval})", overview),
-        table_of("discoverable", f"(n, p)-discoverable windows, {results.label}", discoverable),
-        *([near_table(results.near, results.label, "text")] if results.near else []),
-        table_of("schemes", "Coverage and windows by scheme and probability", schemes, is_detail=True),
-    ]
+    if results.progress.near:
+        part = model_and_side(results.names)
+        tables.append(near_verbatim_table(results.totals, results.label, by="text", part=part))
+    return tables
 
 
-def _passage_table(results: BookResults, found: Sequence[LocatedPassage]) -> FoundTable:
+def _likeliest_passages(results: BookResults) -> list[tuple[TextResult, Passage]]:
+    """Return passages at the smallest threshold, the likeliest first and the longer first among equals."""
+    passages = [(result, passage) for result in results.by_text for passage in result.passages]
+    passages.sort(
+        key=lambda pair: (
+            -round(pair[1].probability, 6),
+            pair[1].start - pair[1].end,
+            pair[0].measured.model,
+            pair[0].measured.text,
+            pair[1],
+        )
+    )
+    return passages[:_MOST_PASSAGES]
+
+
+def _passage_table(results: BookResults, passages: Sequence[tuple[TextResult, Passage]]) -> FoundTable:
     rows = [
         {
-            "model": results.names[one.model],
-            "text": results.texts.names[one.text],
-            "start": one.passage.start,
-            "end": one.passage.end,
-            "probability": one.passage.probability,
-            "passage": results.texts.texts[one.text][one.passage.start : one.passage.end],
+            "model": results.of_model(result),
+            "text": results.texts.names[result.measured.text],
+            "start": passage.start,
+            "end": passage.end,
+            "probability": passage.probability,
+            "passage": results.texts.texts[result.measured.text][passage.start : passage.end],
         }
-        for one in found
+        for result, passage in passages
     ]
-    title = f"Passages at p ≥ {format_bound(THRESHOLDS[0])}, {results.label}"
+    title = f"Passages at p ≥ {format_bound(LEAST_THRESHOLD)}, {results.label}"
     return table_of("passages", title, rows, is_detail=True, text_columns=("passage",))
 
 
@@ -216,52 +233,146 @@ def _window_table(results: BookResults) -> FoundTable:
 
     It is None if a scheme cannot return the suffix.
     """
-    rows = [
-        {
-            "model": results.names[one.measured.model],
-            "text": results.texts.names[one.measured.text],
-            "start": int(start),
-            "suffix start": int(cut),
-            "end": int(end),
-            **{
-                f"log probability, {results.params.label(scheme)}": float(one.measured.log_probability(scheme)[place])
-                for scheme in results.params.schemes
-            },
-            "is upper bound": bool(is_bound[place]),
+    rows = []
+    for result in results.by_text:
+        windows = result.measured
+        logs = {
+            f"log probability, {results.params.label(scheme)}": windows.log_probability(scheme)
+            for scheme in results.params.schemes
         }
-        for one in results.by_text
-        for is_bound in [_is_upper_bound(results, one)]
-        for place, (start, cut, end) in enumerate(
-            zip(one.measured.start, one.measured.cut, one.measured.end, strict=True)
-        )
-    ]
+        is_bound = _is_upper_bound(logs.values())
+        rows += [
+            {
+                "model": results.of_model(result),
+                "text": results.texts.names[windows.text],
+                "start": int(windows.start[place]),
+                "suffix start": int(windows.cut[place]),
+                "end": int(windows.end[place]),
+                **{name: float(values[place]) for name, values in logs.items()},
+                "is upper bound": bool(is_bound[place]),
+            }
+            for place in range(len(windows))
+        ]
     return table_of("windows", "Every window", rows, is_detail=True)
 
 
-def _is_upper_bound(results: BookResults, one: TextResult) -> Bools:
-    """Return which windows were not followed to their end, [windows]; a probability of 0 is exact."""
-    logs = np.max([one.measured.log_probability(scheme) for scheme in results.params.schemes], axis=0)
-    return np.asarray(np.isfinite(logs) & (logs < np.log(LEAST)))
+def _is_upper_bound(logs: Iterable[Floats]) -> Bools:
+    """Return which windows were not followed to their end, [windows]; a probability of 0 is exact.
+
+    logs: the log-probabilities of the windows under each scheme, [windows].
+    """
+    largest = np.max(list(logs), axis=0)
+    return np.asarray(np.isfinite(largest) & (largest < np.log(LEAST)))
 
 
-def _shown_passage(results: BookResults, one: LocatedPassage) -> Passage:
-    text, passage = results.texts.texts[one.text], one.passage
+def _shown_passage(results: BookResults, result: TextResult, passage: Passage) -> report.Passage:
+    text = results.texts.texts[result.measured.text]
     stop = min(passage.end, passage.start + _LONGEST_SHOWN)
     rest = f" … and {passage.end - stop:,} characters more" if stop < passage.end else ""
-    after = rest or text[passage.end : passage.end + _CONTEXT]
-    where = f"{results.names[one.model]}: " if len(results.names) > 1 else ""
-    return Passage(
-        f"{where}{results.texts.names[one.text]}, characters {passage.start:,} to {passage.end:,}: probability up to "
-        f"{format_number(passage.probability)}",
-        (
-            (
-                "text",
-                [
-                    Stretch(text[max(0, passage.start - _CONTEXT) : passage.start]),
-                    Stretch(text[passage.start : stop], True),
-                    Stretch(after),
-                ],
-            ),
-        ),
+    where = f"{results.of_model(result)}: " if len(results.names) > 1 else ""
+    stretches = [
+        Stretch(text[max(0, passage.start - _CONTEXT) : passage.start]),
+        Stretch(text[passage.start : stop], True),
+        Stretch(rest or text[passage.end : passage.end + _CONTEXT]),
+    ]
+    return report.Passage(
+        f"{where}{results.texts.names[result.measured.text]}, characters {passage.start:,} to {passage.end:,}: "
+        f"probability up to {format_number(passage.probability)}",
+        (("text", stretches),),
         Marked.EXTRACTABLE,
+    )
+
+
+def _shaded_texts(results: BookResults) -> list[ShadedText]:
+    """Return every text under every model, coloured by the largest probability of a suffix with the character."""
+    return [
+        ShadedText(
+            f"text-{result.measured.text + 1}-model-{result.measured.model + 1}",
+            f"{results.row_name(result)}: {results.names[0]}, {results.label}"
+            if len(results.names) == 1
+            else f"{results.row_name(result)}, {results.label}",
+            results.texts.texts[result.measured.text],
+            result.peaks,
+            THRESHOLDS,
+        )
+        for result in results.by_text
+    ]
+
+
+def _charts(results: BookResults) -> list[Chart]:
+    shown, part = _shown_texts(results), model_and_side(results.names)
+    coverage = results.totals.select(COVERAGE)
+    controls = [part(row) for row in results.totals if row.side == CONTROL]
+    charts: list[Chart] = [
+        _map_chart(results, shown),
+        bars_of(
+            "coverage",
+            f"Characters in a suffix of at least this probability, {results.label}",
+            "share of characters",
+            coverage,
+            label="at",
+            group=part,
+            controls=controls,
+        ),
+        _curve_chart(results, shown),
+        discoverable_chart(
+            results.totals.select(*DISCOVERABLE.values(), model=results.best),
+            "window",
+            f"{results.best}, {results.label}",
+        ),
+    ]
+    if results.progress.near:
+        charts.append(near_verbatim_chart(results.totals, results.label, "window", part=part, controls=controls))
+    return charts
+
+
+def _shown_texts(results: BookResults) -> list[TextResult]:
+    """Return the texts that charts show: the first ones under each target, and then its control."""
+    shown: list[TextResult] = []
+    models = sorted({result.measured.model for result in results.by_text})
+    rows = max(2, _MOST_ROWS // len(models))
+    for model in models:
+        of_model = [result for result in results.by_text if result.measured.model == model]
+        control = [result for result in of_model if result.is_control][: rows // 2]
+        subject = [result for result in of_model if not result.is_control]
+        shown += [*subject[: rows - len(control)], *control]
+    return shown
+
+
+def largest_by_bin(peaks: Floats, bins: int) -> Floats:
+    """Return the largest of peaks [characters] in each of at most `bins` equal parts, NaN where all are NaN."""
+    edges = np.linspace(0, len(peaks), min(bins, len(peaks)) + 1).astype(np.int64)[:-1]
+    largest = np.maximum.reduceat(np.where(np.isnan(peaks), -1.0, peaks), edges)
+    return np.where(largest < 0, np.nan, largest)
+
+
+def _map_chart(results: BookResults, shown: Sequence[TextResult]) -> HeatMap:
+    values = np.full((len(shown), _BINS), np.nan)
+    for row, result in enumerate(shown):
+        parts = largest_by_bin(result.peaks, _BINS)
+        # A text of fewer characters than bins fills the width, too.
+        values[row] = parts[np.arange(_BINS) * len(parts) // _BINS]
+    return HeatMap(
+        "heat-map",
+        f"Largest probability of a suffix at each place of the text, {results.label}",
+        [results.row_name(result) for result in shown],
+        [format_bound(place / _BINS) for place in range(_BINS)],
+        values,
+        bounds=THRESHOLDS,
+    )
+
+
+def _curve_chart(results: BookResults, shown: Sequence[TextResult]) -> LineChart:
+    series = []
+    for result in shown:
+        known = np.sort(result.peaks[~np.isnan(result.peaks)])
+        share = 1 - np.searchsorted(known, _CURVE, side="left") / max(1, len(known))
+        series.append(Series(results.row_name(result), _CURVE, share, is_dashed=result.is_control))
+    return LineChart(
+        "coverage-curve",
+        f"Coverage at each probability, {results.label}",
+        "probability of a suffix",
+        "share of characters",
+        series,
+        is_x_logarithmic=True,
     )

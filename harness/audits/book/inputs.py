@@ -1,25 +1,85 @@
-"""Read the texts of a book audit, and check that every target can tokenize them."""
+"""The parameters and the texts of a book audit, and the windows into which texts are cut.
+
+Prefix and suffix are tokenized together and divided at a token boundary, so no token crosses the boundary and makes
+the suffix unlikely.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import field_validator
 
-from harness.audits.book.params import BookParams
+from harness.audits.endpoint.params import ScoringParams
 from harness.audits.models import Model, load_text_tokenizer, require_context
+from harness.audits.near_results import NearParams
 from harness.audits.options import Preparation, Reading, Subject, option
+from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.audits.sources import field_option, line_ends_option, target_option
-from harness.core.arrays import Bools
+from harness.core.arrays import Bools, Ints, Tokens
+from harness.core.attack import Field
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.corpora.documents import documents_in, require_fields
 from harness.corpora.text_files import Notes
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
+
+THRESHOLDS = (0.001, 0.01, 0.1, 0.5)
+"""The probabilities at which coverage is reported."""
+LEAST = 1e-9
+"""A window whose first tokens have a smaller probability under every scheme is not followed to its end."""
+
+
+class StrideUnit(StrEnum):
+    """The unit in which the distance between two windows is counted."""
+
+    CHARACTERS = "characters"
+    TOKENS = "tokens"
+
+
+class BookParams(NearParams, ScoringParams):
+    """The options of the audit. Defaults follow the source."""
+
+    schemes: tuple[Scheme, ...] = option(
+        (Scheme.TOP_K, Scheme.GREEDY),
+        min_length=1,
+        metavar="SCHEME,…",
+        separator=",",
+        description="Decoding schemes: greedy, plain, temperature, top_k, top_p, typical_p.",
+    )
+    top_k: int = Field(
+        40,
+        ge=1,
+        le=1024,
+        description="Tokens kept by the `top_k` scheme; vLLM returns 20 unless started with --max-logprobs.",
+    )
+    near: int = Field(100, ge=0, description="Windows whose near-verbatim probability is bounded; 0 for none.")
+    prefix_tokens: int = Field(50, ge=1, le=4096, description="Tokens of a window that the model is given.")
+    suffix_tokens: int = Field(50, ge=1, le=4096, description="Tokens of a window whose probability is computed.")
+    stride: int = Field(10, ge=1, le=1_000_000, description="Distance between the starts of two windows.")
+    stride_unit: StrideUnit = Field(StrideUnit.CHARACTERS, description="Unit of the stride.")
+
+    @field_validator("schemes")
+    @classmethod
+    def _are_distinct(cls, schemes: tuple[Scheme, ...]) -> tuple[Scheme, ...]:
+        return tuple(dict.fromkeys(schemes))
+
+    @property
+    def window_tokens(self) -> int:
+        """Tokens of a window."""
+        return self.prefix_tokens + self.suffix_tokens
+
+    @property
+    def main_scheme(self) -> Scheme:
+        """The scheme of single figures: the first random one, or else greedy decoding."""
+        return next((scheme for scheme in self.schemes if scheme in RANDOM_SCHEMES), self.schemes[0])
+
 
 _CHARACTERS_PER_TOKEN = 16
 """Usually enough to see whether a text has as many tokens as a window."""
@@ -94,14 +154,14 @@ def read_texts(
                     "texts that were read before",
                     f"Skipped {document.name}: the same text as {texts[text][0]}.",
                 )
-    is_control = [each for _, each in texts.values()]
+    is_control = [is_of_control for _, is_of_control in texts.values()]
     if all(is_control):
         why = f" {notes.sentences[0]}" if notes.sentences else ""
         raise HarnessError(f"{paths[0]} contains no text of {params.window_tokens} tokens.{why} Name a longer text.")
     if control is not None and not any(is_control):
         raise HarnessError(f"{control} contains no text of {params.window_tokens} tokens. Name a longer control text.")
-    found = [name for name, _ in texts.values()]
-    return Texts(found, list(texts), np.array(is_control), notes.sentences).to_inputs()
+    read = [name for name, _ in texts.values()]
+    return Texts(read, list(texts), np.array(is_control), notes.sentences).to_inputs()
 
 
 def _tokens_up_to(text: str, tokenizer: "Tokenizer", wanted: int) -> int:
@@ -126,6 +186,103 @@ class _UniqueNames:
             name = f"{name} ({self._taken[name]})"
             self._taken[name] += 1
         return name
+
+
+_FURTHER_TOKENS = 8
+"""Tokens after a window that must be known, because the last tokens of a shortened text can be different."""
+_WINDOWS_AT_ONCE = 512
+_SAMPLED = 1 << 14  # characters
+_MOST_CHARACTERS = 16  # per token
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The n windows of a text, in order of their start.
+
+    tokens: [n, prefix + suffix] int32. start, cut, end: [n] int64, the characters at which the window begins, at which
+    its suffix begins, and after its last one.
+    """
+
+    tokens: Tokens
+    start: Ints
+    cut: Ints
+    end: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def cut_windows(text: str, tokenizer: "Tokenizer", params: BookParams) -> Windows:
+    """Return the windows of `text`, which begin at every `stride`-th character or token and have all their tokens."""
+    if params.stride_unit is StrideUnit.TOKENS:
+        return _windows_at_tokens(text, tokenizer, params)
+    parts = list(_windows_at_characters(text, tokenizer, params))
+    tokens, bounds = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Windows(tokens, *bounds.T)
+
+
+def join_windows(parts: Sequence[Windows]) -> tuple[Ints, Windows]:
+    """Return the number of the text of each window, and the windows of all texts."""
+    text = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
+    joined = (np.concatenate([getattr(each, name) for each in parts]) for name in ("tokens", "start", "cut", "end"))
+    return text, Windows(*joined)
+
+
+def coarse_to_fine(windows: int) -> Ints:
+    """Return an order of the windows in which every part covers the whole text: every 16th one, those between, ….
+
+    An audit that is stopped early has then measured the whole text, with a larger stride.
+    """
+    numbers = np.arange(windows)
+    # The number of trailing zeros of the number, at most four.
+    level = np.minimum(4, np.log2((numbers & -numbers) | (numbers == 0) << 4).astype(np.int64))
+    return np.argsort(-level, kind="stable")
+
+
+def _windows_at_tokens(text: str, tokenizer: "Tokenizer", params: BookParams) -> Windows:
+    (encoding,) = _encode(tokenizer, [text])
+    ids, offsets = np.array(encoding.ids, np.int32), np.array(encoding.offsets, np.int64).reshape(-1, 2)
+    first = np.arange(0, len(ids) - params.window_tokens + 1, params.stride)
+    tokens = ids[first[:, None] + np.arange(params.window_tokens)]
+    end = offsets[first + params.window_tokens - 1, 1]
+    return Windows(tokens, offsets[first, 0], offsets[first + params.prefix_tokens, 0], end)
+
+
+def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams) -> Iterator[tuple[Tokens, Ints]]:
+    """Yield the tokens [n, window tokens] and the start, cut and end [n, 3] of some windows after the other."""
+    starts = range(0, max(1, len(text)), params.stride)
+    reach = _expected_reach(text, tokenizer, params.window_tokens)
+    for group in range(0, len(starts), _WINDOWS_AT_ONCE):
+        begun = starts[group : group + _WINDOWS_AT_ONCE]
+        encodings = _encode(tokenizer, [text[start : start + reach] for start in begun])
+        tokens, bounds = [], []
+        for start, first_try in zip(begun, encodings, strict=True):
+            encoding, length = first_try, reach
+            while len(encoding.ids) < params.window_tokens + _FURTHER_TOKENS and start + length < len(text):
+                length *= 2
+                (encoding,) = _encode(tokenizer, [text[start : start + length]])
+            if len(encoding.ids) >= params.window_tokens:
+                offsets = encoding.offsets
+                cut, end = offsets[params.prefix_tokens][0], offsets[params.window_tokens - 1][1]
+                tokens.append(encoding.ids[: params.window_tokens])
+                bounds.append((start, start + cut, start + end))
+        yield (
+            np.array(tokens, np.int32).reshape(-1, params.window_tokens),
+            np.array(bounds, np.int64).reshape(-1, 3),
+        )
+
+
+def _expected_reach(text: str, tokenizer: "Tokenizer", tokens: int) -> int:
+    """Return how many characters usually have a few more than `tokens` tokens."""
+    sample = text[:_SAMPLED]
+    characters = len(sample) / max(1, len(_encode(tokenizer, [sample])[0].ids))
+    # The beginning can be unusual, such as a line of spaces; a window that needs more characters gets them.
+    return int(min(_MOST_CHARACTERS, 1.5 * characters) * (tokens + _FURTHER_TOKENS)) + 1
+
+
+def _encode(tokenizer: "Tokenizer", texts: list[str]) -> "list[Encoding]":
+    encodings: list[Encoding] = tokenizer.encode_batch(texts, add_special_tokens=False)
+    return encodings
 
 
 class BookSubject(Subject):

@@ -1,17 +1,19 @@
 """The comparison of targets: token probabilities and greedy completions of the same sequences under each."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from harness.audits.compare.findings import compare_findings
-from harness.audits.compare.inputs import Sequences
-from harness.audits.compare.params import SCHEMES, CompareParams
-from harness.audits.compare.rows import COMPLETIONS, TABLES, TOKENS
+from harness.audits.compare.inputs import COMPLETIONS, SCHEMES, TABLES, TOKENS, CompareParams, Sequences
+from harness.audits.compare.results import ESP, MEASURES
 from harness.audits.probabilities import log_esp
+from harness.audits.report import report_live
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
+from harness.core.measures import Estimate, MeasureRow
 from harness.core.policy import Policy
 
 _SEQUENCES = 64  # per batch
@@ -29,6 +31,7 @@ class CompareAudit(Audit[CompareParams]):
         "language models, 2021; Tiwari & Suh, 2024"
     )
     tables = TABLES
+    measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
         given = Sequences.from_inputs(context.inputs)
@@ -41,13 +44,17 @@ class CompareAudit(Audit[CompareParams]):
             (target,) = batch.items.tolist()
             logprobs = given.stored[target].logprobs
             _emit(context, target, np.arange(number), logprobs)
-            esp = np.exp(log_esp(logprobs[SCHEMES.index(self.params.main)]))
-            context.figure(f"target {target + 1}: mean ESP, {self.params.label}", float(esp.mean()), of=number)
+            self._report(context, target, np.exp(log_esp(logprobs[SCHEMES.index(self.params.main)])))
         for model in range(len(context.models)):
             self._measure(context, given, model)
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         return compare_findings(self.params, Sequences.from_inputs(inputs), rows, models)
+
+    def _report(self, context: AuditContext, target: int, esp: Sequence[float] | Floats) -> None:
+        """Report the mean probability of the sequences so far."""
+        mean = Estimate(float(np.mean(esp)), of=len(esp))
+        report_live(context, MeasureRow(ESP, mean, f"target {target + 1}", case=self.params.label))
 
     def _measure(self, context: AuditContext, given: Sequences, model: int) -> None:
         from harness.audits.exact import exact_logprobs  # loads torch
@@ -62,7 +69,7 @@ class CompareAudit(Audit[CompareParams]):
             logprobs = exact_logprobs(context.target(model), prefixes, suffixes, self.params.policies)
             _emit(context, target, batch.items, logprobs)
             live += np.exp(log_esp(logprobs[main])).tolist()
-            context.figure(f"target {target + 1}: mean ESP, {self.params.label}", float(np.mean(live)), of=len(live))
+            self._report(context, target, live)
         stage = _completion_stage(model)
         for batch in context.batches(stage, len(pairs), size=_SEQUENCES, weight=_COMPLETION_WEIGHT):
             prefixes, length = pairs.prefixes[batch.rows], pairs.suffixes.shape[1]

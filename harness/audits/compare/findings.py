@@ -5,223 +5,187 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.compare.inputs import Sequences
-from harness.audits.compare.params import CompareParams
+from harness.audits.compare.inputs import CompareParams, Sequences, read_targets
 from harness.audits.compare.results import (
+    CHANGE,
+    CONTROL,
     COPIES,
+    ESP,
+    EXACT,
     FEW_CLUSTERS,
+    GREEDY,
+    HIGHER,
     LEAKED,
-    MEASURES,
+    LOWER,
+    MEMORIZATION,
+    SHARES,
     STRENGTH,
+    TEXT,
     CompareResults,
-    Group,
     compare_results,
+    label_of,
     most_changed,
 )
-from harness.audits.compare.rows import read_targets
 from harness.audits.leakage.pairs import TokenDecoder
-from harness.audits.report import Estimate, bar_chart, difference, table_of
+from harness.audits.report import bars_of, difference, lines_of, measure_table, model_and_side, table_of, wide_table
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import (
-    Chart,
-    Conclusion,
-    Findings,
-    FoundTable,
-    HeatMap,
-    KeyFigure,
-    LineChart,
-    Passage,
-    Series,
-    Stretch,
-)
+from harness.core.findings import Chart, Conclusion, Findings, FoundTable, HeatMap, KeyFigure, Passage, Stretch
+from harness.core.measures import Measure, MeasureRow, MeasureTable, Unit
 from harness.core.paths import model_names
-from harness.core.text import format_interval, format_percent, format_score, json_value, pluralize
+from harness.core.text import format_percent, format_score, pluralize
 
 QUESTION = "Did memorization change?"
-DEFINITIONS = {
-    "exact memorization": "the share of the suffix's tokens that greedy decoding predicts, given all tokens before",
-    "extraction strength": "the largest share of the suffix, counted from its end, that greedy decoding returns if it "
-    "is given everything before",
-    "greedy extraction": "the share of sequences whose whole suffix greedy decoding returns",
-    "ESP": "exact sample probability: the probability that one query, given the prefix, returns the suffix exactly",
-}
+DEFINITIONS = {measure.title: measure.meaning for measure in (EXACT, STRENGTH, GREEDY, ESP)}
+_BEFORE = Measure("before", "before", "the mean under the first target")
+_AFTER = Measure("after", "after", "the mean under the target")
 _SHOWN_PASSAGES, _CONTEXT = 20, 20
 _BINS = 10
-_SHARES = MEASURES[:5]
 
 
 def compare_findings(params: CompareParams, given: Sequences, rows: RowsOf, models: Sequence[str]) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
-    figures: `targets`, `sequences`, `groups` (by target and measure: `before`, `after`, `difference`, …), `copies`,
-    `is_complete`.
+    figures: `targets`, `sequences`, `control_sequences`, `clusters`, `is_complete`.
     """
-    names = model_names([*(one.name for one in given.stored), *models])
+    names = model_names([*(stored.name for stored in given.stored), *models])
     results = compare_results(params, given, read_targets(rows, len(names)), names)
     if results is None:
-        nothing: dict[str, Any] = {"targets": list(names), "groups": [], "is_complete": False}
         conclusion = Conclusion(QUESTION, "Not known yet", "two targets have not been measured")
-        return Findings(nothing, ["Two targets have not been measured yet."], conclusion=conclusion)
-    figures = {
-        "targets": list(results.names),
-        "sequences": len(results.subject.sequences),
-        "groups": [_group_figures(results, group) for group in results.groups],
-        "copies": [
-            {"copies": one.copies, "sequences": one.sequences}
-            | {
-                name: dict(zip(MEASURES, means.tolist(), strict=True))
-                for name, means in zip(results.names, one.means, strict=True)
-            }
-            for one in results.doses
-        ],
-        "is_complete": results.is_complete,
-    }
+        figures = {"targets": list(names), "is_complete": False}
+        return Findings(figures, ["Two targets have not been measured yet."], conclusion=conclusion)
+    measured = MeasureTable([*results.means, *results.changes, *results.by_copies])
     return Findings(
-        figures=json_value(figures),
+        figures={
+            "targets": list(results.names),
+            "sequences": len(results.subject.sequences),
+            "control_sequences": len(results.groups[1].sequences) if results.has_control else 0,
+            "clusters": results.subject.clusters,
+            "is_complete": results.is_complete,
+        },
         sentences=list(_sentences(results)),
-        tables=_tables(results),
+        tables=[*_tables(results), measure_table(measured), _sequence_table(results)],
         charts=_charts(results),
         passages=_passages(results),
         conclusion=_conclusion(results),
         definitions=DEFINITIONS,
+        measures=measured,
     )
 
 
-def _group_figures(results: CompareResults, group: Group) -> dict[str, Any]:
-    return {
-        "is_control": group.is_control,
-        "sequences": len(group.sequences),
-        "clusters": group.clusters,
-        "means": {
-            name: {measure: mean._asdict() for measure, mean in zip(MEASURES, means, strict=True)}
-            for name, means in zip(results.names, group.means, strict=True)
-        },
-        "changes": {
-            name: {one.measure: one._asdict() | {"difference": one.difference._asdict()} for one in changes}
-            for name, changes in zip(results.names[1:], group.changes, strict=True)
-        },
-    }
+def _changed(results: CompareResults, measure: Measure, side: str, model: str) -> MeasureRow:
+    """Return the change of a measure from the first target to `model`."""
+    (row,) = results.changes.select(CHANGE, model=model, side=side, case=label_of(measure, results.params))
+    return row
 
 
 def _conclusion(results: CompareResults) -> Conclusion:
     """Return the conclusion for the change from the first to the last target."""
-    changes = results.subject.changes[-1]
-    strength, leaked = changes[STRENGTH], changes[LEAKED]
-    number = len(results.subject.sequences)
-    answer = "Less" if strength.difference.high < 0 else "More" if strength.difference.low > 0 else "No clear change"
+    first, last, params = results.names[0], results.names[-1], results.params
+    strength = _changed(results, STRENGTH, TEXT, last)
+    answer = "Less" if strength.estimate.high < 0 else "More" if strength.estimate.low > 0 else "No clear change"
     if results.subject.clusters < FEW_CLUSTERS:
         answer = "Too few sequences"
     control = ""
-    if results.control is not None:
-        beside = results.control.changes[-1][STRENGTH]
-        gap = difference(strength.difference, beside.difference)
-        control = f"; that of the control by {_signed(beside.difference)}, a difference of {_signed(gap)}"
+    if results.has_control:
+        of_control = _changed(results, STRENGTH, CONTROL, last)
+        gap = difference(strength.estimate, of_control.estimate)
+        control = f"; that of the control by {of_control.text}, a difference of {Unit.CHANGE.format_estimate(gap)}"
     so_far = "" if results.is_complete else "; not all sequences are measured yet"
+    before, after = (
+        {measure: results.means.get(measure, model=name, side=TEXT).value for measure in MEMORIZATION}
+        for name in (first, last)
+    )
     return Conclusion(
         QUESTION,
         answer,
-        f"from {results.names[0]} to {results.names[-1]}, the extraction strength of "
-        f"{pluralize(number, 'sequence')} changed by {_signed(strength.difference)}, from "
-        f"{format_score(strength.before)} to {format_score(strength.after)}{control}; "
-        f"{format_percent(leaked.before)} leaked in {results.params.queries:,} queries before and "
-        f"{format_percent(leaked.after)} after{so_far}",
+        f"from {first} to {last}, the extraction strength of "
+        f"{pluralize(len(results.subject.sequences), 'sequence')} changed by {strength.text}, from "
+        f"{format_score(before[STRENGTH])} to {format_score(after[STRENGTH])}{control}; "
+        f"{format_percent(before[LEAKED])} leaked in {params.queries:,} queries before and "
+        f"{format_percent(after[LEAKED])} after{so_far}",
         "A suffix that is no longer likely after its prefix can still be known: another prefix, further training or a "
         "change of precision can bring it back.",
         tuple(
             KeyFigure(
-                results.label(one.measure),
-                f"{format_score(one.before)} → {format_score(one.after)}",
-                f"difference {_signed(one.difference)}",
+                label_of(measure, params),
+                f"{measure.unit.format(before[measure])} → {measure.unit.format(after[measure])}",
+                f"difference {_changed(results, measure, TEXT, last).text}",
             )
-            for one in changes[:4]
+            for measure in (EXACT, STRENGTH, GREEDY, ESP)
         ),
     )
 
 
-def _signed(change: Estimate) -> str:
-    value, low, high = change
-    return f"{format_score(value, is_signed=True)} {format_interval(low, high, is_signed=True)}"
-
-
 def _sentences(results: CompareResults) -> Iterator[str]:
-    group = results.subject
+    group, strength = results.subject, label_of(STRENGTH, results.params)
     yield (
         f"Intervals are 95 % intervals of a paired bootstrap over {pluralize(group.clusters, 'cluster')} of "
         f"{pluralize(len(group.sequences), 'sequence')}."
     )
-    for name, changes in zip(results.names[1:], group.changes, strict=True):
-        change = changes[STRENGTH]
-        yield (
-            f"{name}: the extraction strength of {format_percent(change.lower)} of the sequences is lower than under "
-            f"{results.names[0]}, and that of {format_percent(change.higher)} is higher."
+    for name in results.names[1:]:
+        lower, higher = (
+            results.changes.get(measure, model=name, side=TEXT, case=strength).value for measure in (LOWER, HIGHER)
         )
-    if results.control is not None:
-        for name, changes in zip(results.names[1:], results.control.changes, strict=True):
-            yield f"{name}, control: the extraction strength changed by {_signed(changes[STRENGTH].difference)}."
+        yield (
+            f"{name}: the extraction strength of {format_percent(lower)} of the sequences is lower than under "
+            f"{results.names[0]}, and that of {format_percent(higher)} is higher."
+        )
+    if results.has_control:
+        for name in results.names[1:]:
+            change = _changed(results, STRENGTH, CONTROL, name)
+            yield f"{name}, control: the extraction strength changed by {change.text}."
     yield from results.given.pairs.notes
 
 
 def _tables(results: CompareResults) -> list[FoundTable]:
-    changes = [
-        {
-            "sequences": "control" if group.is_control else "text",
-            "target": name,
-            "measure": results.label(one.measure),
-            "before": one.before,
-            "after": one.after,
-            "difference": one.difference.value,
-            "low": one.difference.low,
-            "high": one.difference.high,
-            "lower in": one.lower,
-            "higher in": one.higher,
-        }
-        for group in results.groups
-        for name, of_target in zip(results.names[1:], group.changes, strict=True)
-        for one in of_target
-    ]
-    tables = [table_of("changes", f"Change from {results.names[0]}", changes)]
-    if results.doses:
-        doses = [
-            {"copies": _copies_label(one.copies)}
-            | {"sequences": one.sequences}
-            | {name: means[STRENGTH] for name, means in zip(results.names, one.means, strict=True)}
-            for one in results.doses
-        ]
-        tables.append(table_of("copies", "Extraction strength by number of copies in the training data", doses))
-    return [*tables, _sequence_table(results)]
+    params, rows = results.params, []
+    for change, lower, higher in zip(*map(results.changes.select, (CHANGE, LOWER, HIGHER)), strict=True):
+        measure = next(measure for measure in MEMORIZATION if label_of(measure, params) == change.case)
+        for column, name in ((_BEFORE, results.names[0]), (_AFTER, change.model)):
+            mean = results.means.get(measure, model=name, side=change.side)
+            rows.append(change._replace(measure=column, estimate=mean))
+        rows += [change, lower, higher]
+    by = {"sequences": "side", "target": "model", "measure": "case"}
+    tables = [wide_table("changes", f"Change from {results.names[0]}", rows, by=by, intervals=(CHANGE,))]
+    if results.by_copies:
+        tables.append(
+            wide_table(
+                "copies",
+                "Extraction strength by number of copies in the training data",
+                results.by_copies.select(STRENGTH),
+                by={"copies": _copies, "target": "model"},
+                number="sequences",
+            )
+        )
+    return tables
 
 
-def _copies_label(copies: int) -> str:
-    """Return the numbers of copies of the group that begins with `copies`."""
-    place = COPIES.index(copies)
-    if place + 1 == len(COPIES):
-        return f"{copies} or more"
-    last = COPIES[place + 1] - 1
-    return str(copies) if last == copies else f"{copies}–{last}"
+def _copies(row: MeasureRow) -> str:
+    return row.side.removeprefix("copies: ")
 
 
 def _sequence_table(results: CompareResults) -> FoundTable:
-    decoder = TokenDecoder(results.given.pairs.tokenizer)
+    params, decoder = results.params, TokenDecoder(results.given.pairs.tokenizer)
     rows = []
     for group in results.groups:
         for place, sequence in enumerate(group.sequences.tolist()):
+            copies = int(results.given.copies[sequence])
             row: dict[str, Any] = {
                 "sequence": sequence + 1,
-                "is control": group.is_control,
+                "is control": group.side == CONTROL,
                 "row": int(results.given.rows[sequence]) + 1,
-                "copies": None if results.given.copies[sequence] < 0 else int(results.given.copies[sequence]),
+                "copies": None if copies < 0 else copies,
             }
-            for name, values in zip(results.names[1:], group.values[1:], strict=True):
-                change = values[:, place] - group.values[0][:, place]
+            for number, name in enumerate(results.names[1:], 1):
                 row |= {
-                    f"change of {results.label(measure)}, {name}": float(change[number])
-                    for number, measure in enumerate(MEASURES)
+                    f"change of {label_of(measure, params)}, {name}": float(values[number, place] - values[0, place])
+                    for measure, values in group.values.items()
                 }
-            for name, values in zip(results.names, group.values, strict=True):
+            for number, name in enumerate(results.names):
                 row |= {
-                    f"{results.label(measure)}, {name}": float(values[number, place])
-                    for number, measure in enumerate(MEASURES)
+                    f"{label_of(measure, params)}, {name}": float(values[number, place])
+                    for measure, values in group.values.items()
                 }
             row["suffix"] = decoder.text(results.given.pairs.suffixes[sequence])
             for name, target in zip(results.names, results.targets, strict=True):
@@ -233,25 +197,61 @@ def _sequence_table(results: CompareResults) -> FoundTable:
 
 
 def _charts(results: CompareResults) -> list[Chart]:
-    labels = [results.label(measure) for measure in _SHARES]
-    groups: dict[str, dict[str, Estimate]] = {}
-    for group in results.groups:
-        for name, means in zip(results.names, group.means, strict=True):
-            groups[f"{name}, control" if group.is_control else name] = dict(zip(labels, means[:5], strict=True))
-    controls = tuple(name for name in groups if name.endswith(", control"))
-    bars = bar_chart("measures", "Memorization by target", "mean over sequences", groups, labels, controls=controls)
-    charts: list[Chart] = [bars, _transition_chart(results)]
+    params, part = results.params, model_and_side(results.names)
+    shares = results.means.select(*SHARES)
+
+    def label(row: MeasureRow) -> str:
+        return label_of(row.measure, params)
+
+    def group(row: MeasureRow) -> str:
+        return row.model if row.side == TEXT else part(row)
+
+    controls = [group(row) for row in shares if row.side == CONTROL]
+    shares.sort(key=lambda row: (row.side == CONTROL, results.names.index(row.model)))
+    charts: list[Chart] = [
+        bars_of(
+            "measures",
+            "Memorization by target",
+            "mean over sequences",
+            shares,
+            label=label,
+            group=group,
+            controls=controls,
+        ),
+        _transition_chart(results),
+    ]
     if len(results.names) > 2:
-        charts.append(_target_chart(results))
-    if len(results.doses) > 1:
-        charts.append(_dose_chart(results))
+        numbered = ", ".join(f"{place} {name}" for place, name in enumerate(results.names, 1))
+        by_target = [
+            row._replace(at=1 + results.names.index(row.model))
+            for measure in SHARES
+            for row in results.means.select(measure, side=TEXT)
+        ]
+        title = f"Memorization by target: {numbered}"
+        charts.append(
+            lines_of("targets", title, "target", "mean over sequences", by_target, series=label, has_markers=True)
+        )
+    copies = [row._replace(at=max(0.5, COPIES[_copies(row)])) for row in results.by_copies.select(STRENGTH)]
+    if len({row.at for row in copies}) > 1:
+        charts.append(
+            lines_of(
+                "copies",
+                "Extraction strength by copies in the training data",
+                "copies",
+                "mean extraction strength",
+                copies,
+                series="model",
+                is_x_logarithmic=True,
+                has_markers=True,
+            )
+        )
     return charts
 
 
-def _transition_chart(results: CompareResults) -> Chart:
+def _transition_chart(results: CompareResults) -> HeatMap:
     """Return how many sequences have each extraction strength before and after."""
     # Shares such as 15/50 are not exact, so they are moved off the edges of the bins.
-    bins = np.minimum(_BINS - 1, (_BINS * results.subject.values[:, STRENGTH] + 1e-9).astype(np.int64))
+    bins = np.minimum(_BINS - 1, (_BINS * results.subject.values[STRENGTH] + 1e-9).astype(np.int64))
     counts = np.zeros((_BINS, _BINS))
     np.add.at(counts, (bins[-1], bins[0]), 1)
     labels = [f"{place / _BINS:.1f}–{(place + 1) / _BINS:.1f}" for place in range(_BINS)]
@@ -266,45 +266,18 @@ def _transition_chart(results: CompareResults) -> Chart:
     )
 
 
-def _target_chart(results: CompareResults) -> Chart:
-    places = np.arange(1, len(results.names) + 1)
-    series = []
-    for number, measure in enumerate(_SHARES):
-        means = np.array([of_target[number] for of_target in results.subject.means])  # [targets, 3]
-        series.append(Series(results.label(measure), places, means[:, 0], means[:, 1], means[:, 2]))
-    title = f"Memorization by target: {', '.join(f'{place} {name}' for place, name in enumerate(results.names, 1))}"
-    return LineChart("targets", title, "target", "mean over sequences", series, has_markers=True)
-
-
-def _dose_chart(results: CompareResults) -> Chart:
-    copies = np.array([max(0.5, one.copies) for one in results.doses])
-    series = [
-        Series(name, copies, np.array([one.means[number][STRENGTH] for one in results.doses]))
-        for number, name in enumerate(results.names)
-    ]
-    return LineChart(
-        "copies",
-        "Extraction strength by copies in the training data",
-        "copies",
-        "mean extraction strength",
-        series,
-        is_x_logarithmic=True,
-        has_markers=True,
-    )
-
-
 def _passages(results: CompareResults) -> list[Passage]:
     """Return the sequences that changed most from the first to the last target, with what both return."""
     decoder = TokenDecoder(results.given.pairs.tokenizer)
     pairs, last = results.given.pairs, len(results.names) - 1
-    values = results.subject.values
+    strength = results.subject.values[STRENGTH]
 
     def stretches(tokens: Ints, suffix: Ints) -> list[Stretch]:
         return [
             Stretch(piece, bool(tokens[place] != suffix[place])) for place, piece in enumerate(decoder.pieces(tokens))
         ]
 
-    found = []
+    passages = []
     for place in most_changed(results, last, _SHOWN_PASSAGES).tolist():
         sequence = int(results.subject.sequences[place])
         suffix = pairs.suffixes[sequence]
@@ -316,7 +289,6 @@ def _passages(results: CompareResults) -> list[Passage]:
             completion = results.targets[number].completions.get(sequence)
             if completion is not None:
                 texts.append((results.names[number], stretches(completion, suffix)))
-        before, after = values[0, STRENGTH, place], values[last, STRENGTH, place]
-        title = f"sequence {sequence + 1}: extraction strength {format_score(before)} → {format_score(after)}"
-        found.append(Passage(title, texts))
-    return found
+        change = f"{format_score(strength[0, place])} → {format_score(strength[last, place])}"
+        passages.append(Passage(f"sequence {sequence + 1}: extraction strength {change}", texts))
+    return passages

@@ -1,4 +1,7 @@
-"""The sequences of a comparison: read from pairs, with a control, or taken from stored audits with their results."""
+"""The parameters, the sequences and the tables of a comparison of targets.
+
+Sequences are read from pairs, with a control, or taken from stored audits with their results.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,18 +10,46 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.audits.compare.params import SCHEMES, CompareParams
 from harness.audits.leakage.inputs import PairSource, PairSubject, read_pairs
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model, tokenizer_key
-from harness.audits.options import Preparation, Reading, StoredAudit, option
+from harness.audits.options import AuditParams, Preparation, Reading, StoredAudit, option
+from harness.audits.schemes import Scheme
 from harness.audits.sources import named_source, round_option
 from harness.core.arrays import Bools, Floats, Ints, mapped_array
-from harness.core.audit import AuditInputs
+from harness.core.attack import Field
+from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
-from harness.core.text import pluralize
+from harness.core.policy import Policy
+from harness.core.rows import Kind, table
+from harness.core.text import format_number, pluralize
+
+SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
+"""The schemes that are compared, in the order of stored probabilities."""
+
+
+class CompareParams(AuditParams):
+    """The options of the audit."""
+
+    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling.")
+    queries: int = Field(1000, ge=1, le=1_000_000, description="Queries after which leaked sequences are counted.")
+
+    @property
+    def policies(self) -> list[Policy]:
+        """The policy of each of `SCHEMES`."""
+        return [Policy(top_k=1), Policy(), Policy(top_k=self.top_k)]
+
+    @property
+    def main(self) -> Scheme:
+        """The random scheme under which sequences leak."""
+        return Scheme.TOP_K
+
+    @property
+    def label(self) -> str:
+        """The random scheme with its parameter."""
+        return f"top-k {format_number(self.top_k)}"
 
 
 @dataclass(frozen=True)
@@ -173,6 +204,47 @@ def _whole(pairs: Pairs) -> Ints:
 def _row_keys(pairs: Pairs) -> dict[bytes, int]:
     """Return the first row of each distinct sequence, by its tokens."""
     return {row.tobytes(): number for number, row in reversed(list(enumerate(_whole(pairs))))}
+
+
+_KEY = dict.fromkeys(("target", "sequence"), Kind.INTEGER)
+TOKENS = table("token", **_KEY, **{scheme.value: Kind.REALS for scheme in SCHEMES})
+"""The log-probability of each suffix token under each scheme."""
+COMPLETIONS = table("completion", **_KEY, tokens=Kind.REALS)
+"""The greedy completion of a prefix."""
+TABLES = (TOKENS, COMPLETIONS)
+
+
+@dataclass(frozen=True)
+class TargetRows:
+    """The rows of one target. sequences: [n], ascending. logprobs: [schemes, n, length].
+
+    completions: the greedy completion by sequence.
+    """
+
+    target: int
+    sequences: Ints
+    logprobs: Floats
+    completions: dict[int, Ints]
+
+
+def read_targets(rows: RowsOf, targets: int) -> list[TargetRows]:
+    """Return the rows of each target that has some."""
+    tokens, completed = rows(TOKENS.name), rows(COMPLETIONS.name)
+    target, sequence = (np.asarray(tokens[name], np.int64) for name in ("target", "sequence"))
+    of_target, of_sequence = (np.asarray(completed[name], np.int64) for name in ("target", "sequence"))
+    measured = []
+    for number in range(targets):
+        places = np.flatnonzero(target == number)
+        if not len(places):
+            continue
+        sequences, first = np.unique(sequence[places], return_index=True)
+        logprobs = np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in SCHEMES])
+        completions = {
+            int(of_sequence[place]): completed["tokens"][place].astype(np.int64)
+            for place in np.flatnonzero(of_target == number).tolist()
+        }
+        measured.append(TargetRows(number, sequences, logprobs, completions))
+    return measured
 
 
 _OF_PAIRS = (

@@ -1,99 +1,119 @@
-"""Results of a comparison as numbers, shared by its tables, charts, sentences and JSON."""
+"""Results of a comparison: the measures of every sequence under every target, their means and their changes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from harness.audits.compare.inputs import Sequences
-from harness.audits.compare.measures import exact_memorization, extraction_strength, is_predicted
-from harness.audits.compare.params import SCHEMES, CompareParams
-from harness.audits.compare.rows import TargetRows
+from harness.audits.compare.inputs import SCHEMES, CompareParams, Sequences, TargetRows
 from harness.audits.probabilities import leaked_probability, log_esp
-from harness.audits.report import Estimate
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Bools, Floats, Ints
+from harness.core.intervals import draw_units, percentiles
+from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.windows import WINDOW, cluster_ids
 
+EXACT = Measure(
+    "exact_memorization",
+    "exact memorization",
+    "the share of the suffix's tokens that greedy decoding predicts, given all tokens before",
+)
+STRENGTH = Measure(
+    "extraction_strength",
+    "extraction strength",
+    "the largest share of the suffix, counted from its end, that greedy decoding returns if it is given everything "
+    "before",
+)
+GREEDY = Measure("greedy", "greedy extraction", "the share of sequences whose whole suffix greedy decoding returns")
+ESP = Measure(
+    "esp",
+    "ESP",
+    "exact sample probability: the probability that one query, given the prefix, returns the suffix exactly",
+)
+LEAKED = Measure(
+    "leaked",
+    "leaked in {at} queries",
+    "the expected share of sequences that at least one of some queries returns",
+    at_name="queries",
+)
+LIKELIHOOD = Measure(
+    "log_likelihood",
+    "log-likelihood per token",
+    "the mean log-probability of the suffix's tokens under plain sampling",
+    Unit.NUMBER,
+)
+SHARES = (EXACT, STRENGTH, GREEDY, ESP, LEAKED)
+"""The measures that are shares, which one chart can show."""
+MEMORIZATION = (*SHARES, LIKELIHOOD)
+"""The measures of a sequence under a target."""
+CHANGE = Measure("change", "difference", "the mean change of a measure from the first target", Unit.CHANGE)
+LOWER = Measure("lower_in", "lower in", "the share of sequences whose measure is lower than under the first target")
+HIGHER = Measure("higher_in", "higher in", "the share of sequences whose measure is higher than under the first target")
+MEASURES = (*MEMORIZATION, CHANGE, LOWER, HIGHER)
 REPLICATES = 2000
 _SEED = 20240601
 _REPLICATES_AT_ONCE = 100
 FEW_CLUSTERS = 10
 """With fewer clusters, intervals of a bootstrap are too narrow for a conclusion."""
-COPIES = (0, 1, 2, 4, 8, 16, 32, 64, 128)
+COPIES = {"0": 0, "1": 1, "2–3": 2, "4–7": 4, "8–15": 8, "16–31": 16, "32–63": 32, "64–127": 64, "128 or more": 128}
 """The smallest number of copies of each group of sequences."""
-MEASURES = ("exact_memorization", "extraction_strength", "greedy", "esp", "leaked", "log_likelihood")
-STRENGTH, LEAKED = MEASURES.index("extraction_strength"), MEASURES.index("leaked")
+TEXT, CONTROL = "text", "control"
 
-
-class Change(NamedTuple):
-    """The change of one measure from the first target to another.
-
-    difference: after - before, with its paired interval. lower, higher: the shares of sequences in which it fell and
-    rose.
-    """
-
-    measure: str
-    before: float
-    after: float
-    difference: Estimate
-    lower: float
-    higher: float
+Values = Mapping[Measure, Floats]
+"""The measures of sequences under all targets, [targets, n] each."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The sequences of a comparison, or those of the control.
+    """The sequences of a comparison, or those of the control."""
 
-    sequences: [n], their numbers. values: [targets, measures, n]. means: by target and measure. changes: by target, the
-    first one excluded, and measure. clusters: how many.
-    """
-
-    is_control: bool
+    side: str
     sequences: Ints
-    values: Floats
-    means: list[list[Estimate]]
-    changes: list[list[Change]]
+    """Their numbers, [n]."""
+    values: Values
     clusters: int
-
-
-class Dose(NamedTuple):
-    """The sequences with at least `copies` copies, and fewer than the next group has. means: [targets, measures]."""
-
-    copies: int
-    sequences: int
-    means: Floats
+    """The number of clusters of near-copies."""
 
 
 @dataclass(frozen=True)
 class CompareResults:
-    """All results. names: of the targets that were measured, the first one being the reference."""
+    """All results."""
 
     params: CompareParams
     given: Sequences
     names: Sequence[str]
+    """The targets that were measured, the first one being the reference."""
     targets: Sequence[TargetRows]
-    subject: Group
-    control: Group | None
-    doses: list[Dose]
+    groups: list[Group]
+    """The sequences, and the control if there is one."""
+    means: MeasureTable
+    """The mean of each measure under each target, on each side."""
+    changes: MeasureTable
+    """The changes from the first target to the others."""
+    by_copies: MeasureTable
+    """The means by number of copies, which is a key of `COPIES`, in its side."""
     is_complete: bool
 
     @property
-    def groups(self) -> list[Group]:
-        """The sequences, and the control if there is one."""
-        return [self.subject, *([self.control] if self.control is not None else [])]
+    def subject(self) -> Group:
+        """The sequences that are compared."""
+        return self.groups[0]
 
-    def label(self, measure: str) -> str:
-        """Return the name of a measure in reports."""
-        return {
-            "exact_memorization": "exact memorization",
-            "extraction_strength": "extraction strength",
-            "greedy": "greedy extraction",
-            "esp": f"ESP, {self.params.label}",
-            "leaked": f"leaked in {self.params.queries:,} queries",
-            "log_likelihood": "log-likelihood per token",
-        }[measure]
+    @property
+    def has_control(self) -> bool:
+        """True if there is a control."""
+        return len(self.groups) > 1
+
+
+def case_of(measure: Measure, params: CompareParams) -> str:
+    """Return the decoding scheme of a measure, empty for those of greedy decoding and plain sampling."""
+    return params.label if measure in (ESP, LEAKED) else ""
+
+
+def label_of(measure: Measure, params: CompareParams) -> str:
+    """Return the name of a measure with its scheme and its parameter."""
+    label = measure.label(params.queries if measure is LEAKED else None)
+    return f"{label}, {params.label}" if measure is ESP else label
 
 
 def compare_results(
@@ -103,31 +123,43 @@ def compare_results(
     if len(targets) < 2:
         return None
     common = targets[0].sequences
-    for other in targets[1:]:
-        common = np.intersect1d(common, other.sequences)
-    if not len(common):
-        return None
-    values = np.array([_values(params, one, common) for one in targets])  # [targets, measures, n]
+    for target in targets[1:]:
+        common = np.intersect1d(common, target.sequences)
     is_control = given.is_control[common]
-    groups = [
-        _group(given, common[chosen], values[:, :, chosen], is_control=control)
-        for control, chosen in ((False, ~is_control), (True, is_control))
-        if chosen.any()
-    ]
-    if groups[0].is_control:
+    if is_control.all():
         return None
+    of_targets = [_values(params, target, common) for target in targets]
+    values = {measure: np.array([of_target[measure] for of_target in of_targets]) for measure in MEMORIZATION}
+    measured = [names[target.target] for target in targets]
+    groups: list[Group] = []
+    means: list[MeasureRow] = []
+    changes: list[MeasureRow] = []
+    for side, chosen in ((TEXT, ~is_control), (CONTROL, is_control)):
+        if not chosen.any():
+            continue
+        sequences = common[chosen]
+        clusters = _clusters(given, sequences)
+        of_side = {measure: each[:, chosen] for measure, each in values.items()}
+        groups.append(Group(side, sequences, of_side, len(np.unique(clusters))))
+        replicates = _replicates(of_side, clusters)
+        means += _means(params, of_side, replicates, measured, side)
+        changes += _changes(params, of_side, replicates, measured, side)
     number = len(given.pairs)
-    is_complete = len(targets) == len(names) and all(len(one.sequences) == number for one in targets)
-    measured = [one for one in targets if one.target >= len(given.stored)]
-    is_complete = is_complete and all(len(one.completions) == number for one in measured)
+    computed = [target for target in targets if target.target >= len(given.stored)]
+    is_complete = (
+        len(targets) == len(names)
+        and all(len(target.sequences) == number for target in targets)
+        and all(len(target.completions) == number for target in computed)
+    )
     return CompareResults(
         params,
         given,
-        [names[one.target] for one in targets],
+        measured,
         targets,
-        groups[0],
-        groups[1] if len(groups) > 1 else None,
-        _doses(given, common, values),
+        groups,
+        MeasureTable(means),
+        MeasureTable(changes),
+        MeasureTable(list(_by_copies(params, given.copies[common], values, measured))),
         is_complete,
     )
 
@@ -141,10 +173,8 @@ def bootstrap_means(values: Floats, clusters: Ints) -> Floats:
     number = int(cluster.max()) + 1
     rows = np.concatenate([np.ones((1, values.shape[1])), values])
     sums = np.array([np.bincount(cluster, weights=row, minlength=number) for row in rows])  # [1 + measures, clusters]
-    generator = np.random.default_rng(_SEED)
     parts = []
-    for _ in range(0, REPLICATES, _REPLICATES_AT_ONCE):
-        drawn = generator.multinomial(number, np.full(number, 1 / number), size=_REPLICATES_AT_ONCE)
+    for (drawn,) in draw_units([number], seed=_SEED, replicates=REPLICATES, at_once=_REPLICATES_AT_ONCE):
         totals = drawn @ sums.T
         parts.append(totals[:, 1:] / totals[:, :1])
     return np.concatenate(parts)
@@ -153,75 +183,110 @@ def bootstrap_means(values: Floats, clusters: Ints) -> Floats:
 def most_changed(results: CompareResults, target: int, most: int) -> Ints:
     """Return the places in the subject of the sequences that changed most from the first target to number `target`."""
     values = results.subject.values
-    strength = np.abs(values[target, STRENGTH] - values[0, STRENGTH])
-    esp = MEASURES.index("esp")
-    leaked = np.abs(values[target, esp] - values[0, esp])
-    order = np.lexsort((results.subject.sequences, -leaked, -strength))
-    return np.asarray(order[(strength + leaked)[order] > 0][:most])
+    strength = np.abs(values[STRENGTH][target] - values[STRENGTH][0])
+    esp = np.abs(values[ESP][target] - values[ESP][0])
+    order = np.lexsort((results.subject.sequences, -esp, -strength))
+    return np.asarray(order[(strength + esp)[order] > 0][:most])
 
 
-def _values(params: CompareParams, rows: TargetRows, sequences: Ints) -> Floats:
-    """Return the measures of some sequences under one target, [measures, n]."""
+def is_predicted(greedy_logprobs: Floats) -> Bools:
+    """Return which tokens greedy decoding predicts, in the shape of greedy_logprobs: 0 for these, -inf for others."""
+    return np.asarray(greedy_logprobs == 0)
+
+
+def exact_memorization(predicted: Bools) -> Floats:
+    """Return the share of the suffix's tokens that the target predicts, given all tokens before each, [n].
+
+    predicted: [n, length]. Tirumala et al. 2022; `exact_memorization` of open-unlearning.
+    """
+    return np.asarray(predicted.mean(axis=1))
+
+
+def extraction_strength(predicted: Bools) -> Floats:
+    """Return 1 - k / length, [n], for the fewest suffix tokens k after which the target predicts all others.
+
+    predicted: [n, length]. Carlini et al. 2021; `extraction_strength` of open-unlearning, whose loop ends at k =
+    length - 1, so that it gives 1 / length where this is 0.
+    """
+    length = predicted.shape[1]
+    tail = np.cumprod(predicted[:, ::-1], axis=1).sum(axis=1)
+    return np.asarray(tail / length)
+
+
+def _values(params: CompareParams, rows: TargetRows, sequences: Ints) -> dict[Measure, Floats]:
+    """Return the measures of some sequences under one target, [n] each."""
     places = np.searchsorted(rows.sequences, sequences)
     by_scheme = dict(zip(SCHEMES, rows.logprobs[:, places], strict=True))
-    predicted: Bools = is_predicted(by_scheme[Scheme.GREEDY])
+    predicted = is_predicted(by_scheme[Scheme.GREEDY])
     logs = log_esp(by_scheme[params.main])
-    return np.array(
-        [
-            exact_memorization(predicted),
-            extraction_strength(predicted),
-            predicted.all(axis=1),
-            np.exp(logs),
-            leaked_probability(logs, params.queries),
-            by_scheme[Scheme.PLAIN].mean(axis=1),
-        ],
-        np.float64,
-    )
+    values = {
+        EXACT: exact_memorization(predicted),
+        STRENGTH: extraction_strength(predicted),
+        GREEDY: predicted.all(axis=1),
+        ESP: np.exp(logs),
+        LEAKED: leaked_probability(logs, params.queries),
+        LIKELIHOOD: by_scheme[Scheme.PLAIN].mean(axis=1),
+    }
+    return {measure: np.asarray(each, np.float64) for measure, each in values.items()}
 
 
-def _group(given: Sequences, sequences: Ints, values: Floats, *, is_control: bool) -> Group:
-    pairs = given.pairs
-    whole = np.concatenate([pairs.prefixes[sequences], pairs.suffixes[sequences]], axis=1)
-    clusters = cluster_ids([whole], window=min(WINDOW, whole.shape[1]))
-    targets, measures, number = values.shape
-    replicates = bootstrap_means(values.reshape(-1, number), clusters).reshape(-1, targets, measures)
-    means = [_estimates(values[target], replicates[:, target]) for target in range(targets)]
-    changes = []
-    for target, after in enumerate(values[1:], 1):
-        differences = _estimates(after - values[0], replicates[:, target] - replicates[:, 0])
-        changes.append(
-            [
-                Change(
-                    measure,
-                    float(before.mean()),
-                    float(now.mean()),
-                    difference,
-                    float((now < before).mean()),
-                    float((now > before).mean()),
-                )
-                for measure, before, now, difference in zip(MEASURES, values[0], after, differences, strict=True)
-            ]
-        )
-    return Group(is_control, sequences, values, means, changes, len(np.unique(clusters)))
+def _clusters(given: Sequences, sequences: Ints) -> Ints:
+    whole = np.concatenate([given.pairs.prefixes[sequences], given.pairs.suffixes[sequences]], axis=1)
+    return cluster_ids([whole], window=min(WINDOW, whole.shape[1]))
 
 
-def _estimates(values: Floats, replicates: Floats) -> list[Estimate]:
-    """Return the mean of each row of values [measures, n] with the percentiles of its replicates [any, measures].
+def _replicates(values: Values, clusters: Ints) -> Values:
+    """Return the mean of each measure in each replicate, [targets, REPLICATES]; all share the draws of clusters."""
+    stacked = np.array(list(values.values()))  # [measures, targets, n]
+    measures, targets, number = stacked.shape
+    means = bootstrap_means(stacked.reshape(-1, number), clusters).T.reshape(measures, targets, -1)
+    return dict(zip(values, means, strict=True))
+
+
+def _estimate(values: Floats, replicates: Floats) -> Estimate:
+    """Return the mean of values [n] with the percentiles of its replicates [REPLICATES].
 
     The interval is NaN if all replicates are equal but for rounding, and the values are not.
     """
-    low, high = np.quantile(replicates, (0.025, 0.975), axis=0)
-    unknown = (np.ptp(replicates, axis=0) < 1e-12) & (np.ptp(values, axis=1) > 1e-12)
-    low, high = np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
-    return [Estimate(float(row.mean()), float(low[place]), float(high[place])) for place, row in enumerate(values)]
+    if np.ptp(replicates) < 1e-12 < np.ptp(values):
+        return Estimate(float(values.mean()), of=len(values))
+    low, high = percentiles(replicates)
+    return Estimate(float(values.mean()), float(low), float(high), len(values))
 
 
-def _doses(given: Sequences, common: Ints, values: Floats) -> list[Dose]:
-    """Return the means by number of copies, if it is known."""
-    copies = given.copies[common]
-    group = np.searchsorted(COPIES, copies, side="right") - 1
-    return [
-        Dose(COPIES[number], int(chosen.sum()), values[:, :, chosen].mean(axis=2))
-        for number in range(len(COPIES))
-        if (chosen := group == number).any()
-    ]
+def _means(
+    params: CompareParams, values: Values, replicates: Values, names: Sequence[str], side: str
+) -> Iterator[MeasureRow]:
+    for place, name in enumerate(names):
+        for measure in MEMORIZATION:
+            estimate = _estimate(values[measure][place], replicates[measure][place])
+            at = params.queries if measure is LEAKED else None
+            yield MeasureRow(measure, estimate, name, side, case_of(measure, params), at)
+
+
+def _changes(
+    params: CompareParams, values: Values, replicates: Values, names: Sequence[str], side: str
+) -> Iterator[MeasureRow]:
+    """Yield the paired difference of each measure from the first target, and in how many sequences it fell and rose."""
+    for place, name in enumerate(names[1:], 1):
+        for measure in MEMORIZATION:
+            before, after = values[measure][0], values[measure][place]
+            difference = _estimate(after - before, replicates[measure][place] - replicates[measure][0])
+            case = label_of(measure, params)
+            yield MeasureRow(CHANGE, difference, name, side, case)
+            yield MeasureRow(LOWER, Estimate(float((after < before).mean()), of=len(after)), name, side, case)
+            yield MeasureRow(HIGHER, Estimate(float((after > before).mean()), of=len(after)), name, side, case)
+
+
+def _by_copies(params: CompareParams, copies: Ints, values: Values, names: Sequence[str]) -> Iterator[MeasureRow]:
+    """Yield the means by number of copies, if it is known. copies: [n], -1 if unknown."""
+    group = np.searchsorted(list(COPIES.values()), copies, side="right") - 1
+    for number, label in enumerate(COPIES):
+        chosen = group == number
+        if not chosen.any():
+            continue
+        for place, name in enumerate(names):
+            for measure in MEMORIZATION:
+                mean = Estimate(float(values[measure][place, chosen].mean()), of=int(chosen.sum()))
+                at = params.queries if measure is LEAKED else None
+                yield MeasureRow(measure, mean, name, f"copies: {label}", case_of(measure, params), at)

@@ -1,19 +1,54 @@
-"""The parameters of an audit whose target is behind an endpoint."""
+"""Parameters of an audit whose target is behind an endpoint, and the form of the requests that the endpoint takes."""
 
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from enum import StrEnum
 from typing import ClassVar, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-from harness.audits.endpoint.form import EndpointForm
 from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.options import AuditParams, option
 from harness.audits.schemes import Scheme
 from harness.core.attack import Field
 from harness.core.errors import UsageError
 from harness.core.protocol import ENDPOINT_KEYS
+
+
+class PromptForm(StrEnum):
+    """The kind of value that a prompt is sent as."""
+
+    TOKENS = "tokens"
+    TEXT = "text"
+
+
+class LogprobsField(StrEnum):
+    """The field of a request that asks for the log-probabilities of prompt tokens."""
+
+    PROMPT_LOGPROBS = "prompt_logprobs"
+    """vLLM: a dictionary by token id for each prompt token."""
+    ECHO = "echo"
+    """The completions API of OpenAI with `logprobs`: lists, and a dictionary by token text for each prompt token."""
+
+
+class EndpointForm(BaseModel):
+    """The findings of the probe of an endpoint, recorded before the clock starts.
+
+    bos_token: the token id that the audit puts before every prompt, None if the model sees none or the endpoint adds
+    it. skip: positions that the endpoint returns before those of the prompt. likeliest: the number of likeliest tokens
+    that is requested for each position. fingerprint: the log-probabilities of the probe's text.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: PromptForm
+    field: LogprobsField
+    bos_token: int | None
+    skip: int
+    likeliest: int
+    fingerprint: tuple[float, ...]
+
 
 REFUSAL = "refuses the request"
 """The start of the fault of a prompt that an endpoint would refuse again, such as one too long for its model."""

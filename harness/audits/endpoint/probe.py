@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.audits.endpoint.client import TIMED_OUT, UNREACHABLE, Answer, BadAnswer, Endpoint
-from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
-from harness.audits.endpoint.params import REFUSAL
+from harness.audits.endpoint.params import REFUSAL, EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.prompt_logprobs import (
     OTHER_TOKENS,
     ROUNDING,

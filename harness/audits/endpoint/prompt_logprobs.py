@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.audits.endpoint.client import BadAnswer
-from harness.audits.endpoint.form import LogprobsField, PromptForm
+from harness.audits.endpoint.params import LogprobsField, PromptForm
 from harness.core.arrays import Floats, Ints
 from harness.core.policy import Policy
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.audits.endpoint.client import Answer, Endpoint, open_endpoint
-from harness.audits.endpoint.form import EndpointForm, LogprobsField, PromptForm
-from harness.audits.endpoint.params import ScoringParams
+from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm, ScoringParams
 from harness.audits.endpoint.probe import probe_tokens, require_unchanged
 from harness.audits.endpoint.prompt_logprobs import PromptLogprobs, read_prompt_logprobs, request_body
 from harness.audits.likelihoods import Stage

@@ -1,36 +1,55 @@
 """The charts of an entities audit."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.audits.entities.engineering import Chain
-from harness.audits.entities.results import ModelResult
-from harness.audits.entities.statistics import GroupMean
-from harness.audits.report import Share, bar_chart, normal_interval
+from harness.audits.entities.measurements import Chain
+from harness.audits.entities.results import (
+    ATTENTION,
+    BY_LENGTH,
+    BY_POSITION,
+    BY_TYPE,
+    M_MEM,
+    OUTSIDE,
+    TEST,
+    ModelResult,
+)
+from harness.audits.report import bars_of, lines_of
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
+from harness.core.measures import MeasureRow, MeasureTable
 from harness.core.text import format_score
 
 _CHANCE = 0.5
 _Y_LABEL = "M-MEM, test half"
 
 
-def entities_charts(results: Sequence[ModelResult]) -> list[Chart]:
+def entities_charts(results: Sequence[ModelResult], measured: MeasureTable) -> list[Chart]:
     """Return all charts for which there are results, at least one."""
-    methods = {result.name: {method.name: method.test for method in result.methods} for result in results}
-    kinds = {result.name: {str(group.group): group for group in result.by_kind} for result in results}
-    method_names = list(dict.fromkeys(name for method in methods.values() for name in method))
-    kind_names = sorted({name for kind in kinds.values() for name in kind})
-    by_position = {result.name: result.by_position for result in results}
-    by_length = {result.name: result.by_length for result in results}
+
+    def bars(name: str, title: str, rows: Sequence[MeasureRow]) -> BarChart:
+        return bars_of(name, title, _Y_LABEL, rows, label="case", group="model", reference=_CHANCE)
+
+    def lines(name: str, title: str, x_label: str, rows: Sequence[MeasureRow]) -> LineChart:
+        return lines_of(name, title, x_label, f"mean {_Y_LABEL}", rows, series="model", has_markers=True)
+
     words = "words and punctuation marks"
     return [
         _sorted_prompts(results),
-        bar_chart("m-mem-by-method", "M-MEM by method", _Y_LABEL, methods, method_names, reference=_CHANCE),
-        bar_chart("m-mem-by-type", "Mean M-MEM by sentence type", _Y_LABEL, kinds, kind_names, reference=_CHANCE),
-        _group_chart("m-mem-by-position", "M-MEM by the name's position", f"{words} before the name", by_position),
-        _group_chart("m-mem-by-length", "M-MEM by the prompt's length", words, by_length),
-        *(chart for number, result in enumerate(results, 1) for chart in _model_charts(result, number, len(results))),
+        bars("m-mem-by-method", "M-MEM by method", measured.select(M_MEM, side=TEST)),
+        bars("m-mem-by-type", "Mean M-MEM by sentence type", measured.select(BY_TYPE)),
+        lines(
+            "m-mem-by-position",
+            "M-MEM by the name's position",
+            f"{words} before the name",
+            measured.select(BY_POSITION),
+        ),
+        lines("m-mem-by-length", "M-MEM by the prompt's length", words, measured.select(BY_LENGTH)),
+        *(
+            chart
+            for number, result in enumerate(results, 1)
+            for chart in _model_charts(result, measured, number, len(results))
+        ),
     ]
 
 
@@ -45,23 +64,14 @@ def _sorted_prompts(results: Sequence[ModelResult]) -> LineChart:
     return LineChart("m-mem-by-prompt", "M-MEM of every prompt, lowest first", "prompt", _Y_LABEL, series)
 
 
-def _group_chart(name: str, title: str, x_label: str, models: Mapping[str, Sequence[GroupMean]]) -> LineChart:
-    """Return a line for each model through the means of its groups, whose names are numbers."""
-    series = []
-    for model, groups in models.items():
-        x, y, low, high = np.array([(each.group, each.value, each.low, each.high) for each in groups], float).T
-        series.append(Series(model, x, y, low, high))
-    return LineChart(name, title, x_label, f"mean {_Y_LABEL}", series, has_markers=True)
-
-
-def _model_charts(result: ModelResult, number: int, models: int) -> Iterator[Chart]:
+def _model_charts(result: ModelResult, measured: MeasureTable, number: int, models: int) -> Iterator[Chart]:
     """Yield the charts of a single model: word importance and attention."""
     title, ending = (f", {result.name}", f"-{number}") if models > 1 else ("", "")
     for chain in Chain:
         if any(one.chain is chain for one in result.importances):
             yield _importance(result, chain, title, ending)
     if result.attention:
-        yield _attention_to_names(result, title, ending)
+        yield _attention_to_names(result, measured, title, ending)
         yield _attention_of_words(result, title, ending)
 
 
@@ -86,20 +96,19 @@ def _importance(result: ModelResult, chain: Chain, title: str, ending: str) -> H
     )
 
 
-def _attention_to_names(result: ModelResult, title: str, ending: str) -> BarChart:
+def _attention_to_names(result: ModelResult, measured: MeasureTable, title: str, ending: str) -> BarChart:
     """Return both lists side by side, with intervals over names."""
-    dev = dict(zip(result.measured.used.tolist(), result.measured.dev_m_mem.tolist(), strict=True))
-    labels = [f"#{one.prompt + 1} ({format_score(dev.get(one.prompt))})" for one in result.attention]
-    inside, outside = "in-train names", "out-of-train names"
-    groups = {
-        name: {
-            label: Share(*normal_interval(getattr(one, side)), 0)
-            for label, one in zip(labels, result.attention, strict=True)
-        }
-        for name, side in ((inside, "inside"), (outside, "outside"))
-    }
-    title = f"Attention to the name by prompt (and its M-MEM on dev){title}"
-    return bar_chart(f"attention{ending}", title, "attention from the other words", groups, labels, controls=(outside,))
+    used = result.measured.used.tolist()
+    dev = {f"#{place + 1}": m_mem for place, m_mem in zip(used, result.measured.dev_m_mem.tolist(), strict=True)}
+    return bars_of(
+        f"attention{ending}",
+        f"Attention to the name by prompt (and its M-MEM on dev){title}",
+        "attention from the other words",
+        measured.select(ATTENTION, model=result.name),
+        label=lambda row: f"{row.case} ({format_score(dev.get(row.case))})",
+        group="side",
+        controls=(OUTSIDE,),
+    )
 
 
 def _attention_of_words(result: ModelResult, title: str, ending: str) -> HeatMap:

@@ -1,64 +1,85 @@
-"""Findings of an entities audit, from complete or partial rows: figures, tables and sentences."""
+"""Findings of an entities audit, from complete or partial rows: figures, tables, sentences and the conclusion."""
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterator, Sequence
+from statistics import NormalDist
 from typing import Any
 
-import numpy as np
-
 from harness.audits.entities.charts import entities_charts
-from harness.audits.entities.conclusion import DEFINITIONS, NOT_MEASURED, entities_conclusion
 from harness.audits.entities.inputs import PARTS
 from harness.audits.entities.measurements import all_names
-from harness.audits.entities.ranking import PairScore, chance_error
-from harness.audits.entities.results import ModelResult, model_result
-from harness.audits.entities.statistics import GroupMean, rank_correlation
-from harness.audits.report import Row, finite_mean, table_of
+from harness.audits.entities.results import (
+    BETWEEN_MODELS,
+    BY_TYPE,
+    COCHRAN,
+    COCHRAN_P,
+    LEAD,
+    LEAD_P,
+    TAU,
+    TAU_P,
+    ModelResult,
+    measured_values,
+    model_result,
+)
+from harness.audits.entities.statistics import PairScore, chance_error
+from harness.audits.report import Row, likelihood_words, measure_table, table_of, wide_table
 from harness.core.audit import AuditInputs, RowsOf
-from harness.core.findings import Findings, FoundTable
+from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure
+from harness.core.measures import MeasureTable
 from harness.core.paths import model_names
-from harness.core.text import format_interval, format_number, format_percent, json_value, pluralize
+from harness.core.text import (
+    format_number,
+    format_p_value,
+    format_percent,
+    format_score,
+    json_value,
+    pluralize,
+)
+
+QUESTION = "Does the model recognize the names that it was trained on?"
+NOT_MEASURED = Conclusion(QUESTION, "Not known yet", "there is nothing to compare")
+_CAVEAT = (
+    "This assumes that the two lists of names differ in the training alone. Names that are more common, or of another "
+    "origin, can have a higher confidence without it."
+)
+DEFINITIONS = {
+    "M-MEM": "the share of pairs of one trained and one other name in which the trained name has the higher confidence",
+    "dev": "the half of the names on which prompts are selected",
+    "test": "the half of the names on which the selected prompts are judged",
+    "ties": "pairs with equal confidences, which count as not recognized",
+}
 
 
 def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-    """Return everything that is reported. It does not depend on the order of the rows."""
-    names = model_names(models)
+    """Return everything that is reported. It does not depend on the order of the rows.
+
+    figures: `names` (of each list), `prompts`, `models` (what was measured and left out of each), `left_out`.
+    """
     results, notes = [], list(inputs.texts.get("notes", []))
-    for number, name in enumerate(names):
+    for number, name in enumerate(model_names(models)):
         result = model_result(inputs, rows, number, name)
         if result is None:
             notes.append(f"{name}: nothing to compare yet.")
         else:
             results.append(result)
-    between = _between_models(results)
     figures: dict[str, Any] = {
         "names": {part: len(inputs.texts[part]) for part in PARTS},
         "prompts": len(inputs.texts["prompts"]),
         "models": [_model_figures(result) for result in results],
-        "kendall_between_models": between,
         "left_out": notes,
     }
     if not results:
         return Findings(json_value(figures), notes, conclusion=NOT_MEASURED)
-    sentences = [*(sentence for result in results for sentence in _sentences(result)), *_how_to_read(results), *notes]
+    measured = measured_values(results)
     return Findings(
         json_value(figures),
-        sentences,
-        entities_tables(inputs, results, between),
-        entities_charts(results),
-        conclusion=entities_conclusion(results),
+        [*(sentence for result in results for sentence in _sentences(result)), *_how_to_read(results), *notes],
+        _tables(inputs, results, measured),
+        entities_charts(results, measured),
+        conclusion=_conclusion(results),
         definitions=DEFINITIONS,
+        measures=measured,
     )
-
-
-def _between_models(results: Sequence[ModelResult]) -> list[dict[str, Any]]:
-    rows = []
-    for one, other in combinations(results, 2):
-        _, first, second = np.intersect1d(one.measured.used, other.measured.used, return_indices=True)
-        tau = rank_correlation(one.measured.test_m_mem[first], other.measured.test_m_mem[second])
-        rows.append({"model": one.name, "other": other.name, "prompts": len(first), **tau._asdict()})
-    return rows
 
 
 def _model_figures(result: ModelResult) -> dict[str, Any]:
@@ -71,41 +92,8 @@ def _model_figures(result: ModelResult) -> dict[str, Any]:
         "prompts_left_out": int((measured.is_measured[given] & ~measured.uses_prompt[given]).sum()),
         "names_left_out": int((~measured.uses_name).sum()),
         "pairs": {"dev": measured.dev_scores[0].pairs, "test": measured.test_scores[0].pairs},
-        "m_mem": {
-            half: {
-                "mean": values.mean(),
-                "best": values.max(),
-                "worst": values.min(),
-                "spread": values.max() - values.min(),
-            }
-            for half, values in (("dev", measured.dev_m_mem), ("test", measured.test_m_mem))
-        },
         "ties_test": sum(score.ties for score in measured.test_scores),
-        "chance_error_test": chance_error(len(measured.test.inside), len(measured.test.outside)),
-        "methods": {
-            row["method"]: {column: value for column, value in row.items() if column != "method"}
-            for row in _method_rows(result)
-        },
-        "cochran_q_all_pairs": result.all_pairs._asdict(),
-        "cochran_q_disjoint_pairs": result.disjoint_pairs._asdict(),
-        "bootstrap_over_names": result.spread._asdict(),
-        "kendall_tau_dev_test": result.dev_to_test._asdict(),
-        "by_kind": _group_figures(result.by_kind),
-        "by_position": _group_figures(result.by_position),
-        "by_length": _group_figures(result.by_length),
-        "attention": [
-            {
-                "prompt": measured.prompts[one.prompt].text,
-                "in_train": finite_mean(one.inside),
-                "out_train": finite_mean(one.outside),
-            }
-            for one in result.attention
-        ],
     }
-
-
-def _group_figures(groups: Sequence[GroupMean]) -> dict[str, dict[str, float | int]]:
-    return {str(group.group): {"prompts": group.prompts, "mean": group.value} for group in groups}
 
 
 def _sentences(result: ModelResult) -> Iterator[str]:
@@ -152,37 +140,50 @@ def _how_to_read(results: Sequence[ModelResult]) -> Iterator[str]:
             "Attention to the name is the sum over its tokens, so a name with more tokens gets more of it. Compare "
             "lists of names with similar lengths."
         )
-    if any(result.all_pairs.p < result.disjoint_pairs.p for result in results):
+    if any(math.isfinite(result.cochran.p) for result in results):
         yield (
-            "Cochran's Q over all pairs treats pairs that share a name as independent, as the source does, and its "
-            "p-value is too small. Over disjoint pairs it still assumes that all prompts are equally correlated. The "
-            "bootstrap over names assumes neither; rely on it."
+            "Cochran's Q treats pairs that share a name as independent, as in the source, so its p-value is too small. "
+            "The bootstrap over names does not; rely on it."
         )
 
 
-def entities_tables(
-    inputs: AuditInputs, results: Sequence[ModelResult], between_models: Sequence[Row]
-) -> list[FoundTable]:
+def _tables(inputs: AuditInputs, results: Sequence[ModelResult], measured: MeasureTable) -> list[FoundTable]:
     """Return all tables for which there are results, at least one."""
     # Shipped prompts are public; a user's own may be confidential.
     texts = ("prompt", "word") if inputs.arrays.get("has_own_prompts", True) else ()
-    tables = []
-    for name, title, rows_of, is_detail in (
-        ("methods", "M-MEM by method", _method_rows, False),
-        ("analyses", "Differences between prompts", _analysis_rows, False),
-        ("types", "Mean M-MEM by sentence type", _type_rows, False),
-        ("prompts", "Every prompt", _prompt_rows, True),
-        ("groups", "Mean M-MEM by the name's position and the prompt's length", _place_rows, True),
-        ("engineered", "Prompts with words dropped", _engineered_rows, True),
-        ("words", "Confidence added by each word", _word_rows, True),
-        ("attention", "Attention to the name", _attention_rows, True),
+
+    def by_model(rows_of: Callable[[ModelResult], Iterator[Row]]) -> list[Row]:
+        return [{"model": result.name, **row} for result in results for row in rows_of(result)]
+
+    tests = [row for row in measured.select(COCHRAN, COCHRAN_P, LEAD, LEAD_P, TAU, TAU_P) if row.side != BETWEEN_MODELS]
+    by_type = {"model": "model", "type": "case"}
+    tables = [
+        table_of("methods", "M-MEM by method", by_model(_method_rows), text_columns=texts),
+        wide_table("analyses", "Differences between prompts", tests, by={"model": "model"}, intervals=(LEAD,)),
+        wide_table(
+            "types",
+            "Mean M-MEM by sentence type",
+            measured.select(BY_TYPE),
+            by=by_type,
+            intervals=(BY_TYPE,),
+            number="prompts",
+        ),
+    ]
+    if between := measured.select(TAU, TAU_P, side=BETWEEN_MODELS):
+        title = "Rank correlation between models"
+        tables.append(
+            wide_table("between-models", title, between, by={"model": "model", "other": "case"}, number="prompts")
+        )
+    tables.append(measure_table(measured))
+    for name, title, rows_of in (
+        ("prompts", "Every prompt", _prompt_rows),
+        ("engineered", "Prompts with words dropped", _engineered_rows),
+        ("words", "Confidence added by each word", _word_rows),
+        ("attention", "Attention to the name", _attention_rows),
     ):
-        rows = [{"model": result.name, **row} for result in results for row in rows_of(result)]
-        if rows or not is_detail:
-            tables.append(table_of(name, title, rows, is_detail=is_detail, text_columns=texts))
-    if between_models:
-        tables.insert(3, table_of("between-models", "Rank correlation between models", between_models))
-    rows = [{"model": result.name, **row} for result in results for row in _name_rows(inputs, result)]
+        if rows := by_model(rows_of):
+            tables.append(table_of(name, title, rows, is_detail=True, text_columns=texts))
+    rows = by_model(lambda result: _name_rows(inputs, result))
     return [*tables, table_of("names", "Every name", rows, is_detail=True, text_columns=("name",))]
 
 
@@ -200,34 +201,6 @@ def _method_rows(result: ModelResult) -> Iterator[Row]:
             "dev": method.dev.m_mem,
             **_score_columns(method.test),
         }
-
-
-def _analysis_rows(result: ModelResult) -> Iterator[Row]:
-    spread, tau = result.spread, result.dev_to_test
-    lead = f"best − worst prompt, 95 % interval {format_interval(spread.low, spread.high)}; p: all prompts equal"
-    for analysis, value, p, note in (
-        ("Cochran's Q, all pairs", *result.all_pairs[::2], "assumes independent pairs, as the source does"),
-        ("Cochran's Q, disjoint pairs", *result.disjoint_pairs[::2], "each name in one random pair"),
-        ("bootstrap over names", spread.lead, spread.p, lead),
-        ("Kendall's τ, dev and test", tau.tau, tau.p, "order of the prompts"),
-    ):
-        yield {"analysis": analysis, "value": value, "p": p, "note": note}
-
-
-def _type_rows(result: ModelResult) -> Iterator[Row]:
-    for group in result.by_kind:
-        yield {"type": str(group.group), **_group_columns(group)}
-
-
-def _place_rows(result: ModelResult) -> Iterator[Row]:
-    for by, groups in (("words before the name", result.by_position), ("length in words", result.by_length)):
-        for group in groups:
-            yield {"by": by, "words": int(group.group), **_group_columns(group)}
-
-
-def _group_columns(group: GroupMean) -> dict[str, Any]:
-    low, high = (None, None) if group.prompts == 1 else (group.low, group.high)
-    return {"prompts": group.prompts, "mean": group.value, "low": low, "high": high}
 
 
 def _prompt_rows(result: ModelResult) -> Iterator[Row]:
@@ -287,3 +260,44 @@ def _name_rows(inputs: AuditInputs, result: ModelResult) -> Iterator[Row]:
     means = measured.used_confidences.mean(axis=0)
     for name, list_, mean, is_used in zip(all_names(inputs), lists, means, measured.uses_name, strict=True):
         yield {"name": name, "list": list_, "mean confidence": mean if is_used else None}
+
+
+def _conclusion(results: Sequence[ModelResult]) -> Conclusion:
+    """Return the conclusion about each model.
+
+    The test compares the mean M-MEM over all prompts with 0.5. Its standard error is that of a single prompt under
+    chance, and a mean over prompts has at most this one, so the p-value is rather too large.
+    """
+    tested = [(result, _p_value(result)) for result in results]
+    answers = [likelihood_words(p) for _, p in tested]
+    same = len(set(answers)) == 1
+    evidence = [
+        f"{'' if same else f'{answer.lower()} '}{result.name} has the higher confidence in the trained name in "
+        f"{format_percent(float(result.measured.test_m_mem.mean()))} of the pairs ({format_p_value(p)})"
+        for (result, p), answer in zip(tested, answers, strict=True)
+    ]
+    progress = [
+        f"so far {len(result.measured.used):,} of {pluralize(result.measured.given, 'prompt')} with {result.name}"
+        for result in results
+        if not result.measured.is_complete
+    ]
+    return Conclusion(
+        QUESTION,
+        answers[0] if same else "It depends on the model",
+        "; ".join([*evidence, *progress]),
+        _CAVEAT,
+        [
+            KeyFigure(
+                f"mean M-MEM, {result.name}",
+                format_score(float(result.measured.test_m_mem.mean())),
+                f"{format_p_value(p)}, {pluralize(result.measured.test_scores[0].pairs, 'pair')}",
+            )
+            for result, p in tested
+        ],
+    )
+
+
+def _p_value(result: ModelResult) -> float:
+    measured = result.measured
+    error = chance_error(len(measured.test.inside), len(measured.test.outside))
+    return NormalDist().cdf((0.5 - float(measured.test_m_mem.mean())) / error)

@@ -1,4 +1,7 @@
-"""Read the inputs of an entities audit: names from lists, CoNLL-2003 corpora and Wikidata results, and prompts."""
+"""Read the inputs of an entities audit: prompts, and names from lists, CoNLL-2003 corpora and Wikidata results.
+
+A prompt is a sentence with one MASK in the place of a name.
+"""
 
 import csv
 import io
@@ -18,7 +21,8 @@ from harness.core.text import shorten
 from harness.corpora.text_files import parse_json, read_text
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
-_PERSONS = ("PER", "PERSON")
+PERSONS = ("PER", "PERSON")
+"""The names of a person in label schemes, after any prefix."""
 _NAME_COLUMNS = ("personlabel", "itemlabel", "name", "names", "label")
 """Columns that contain names, best first, in lower case."""
 _UNNAMED = re.compile(r"Q\d+")
@@ -96,7 +100,7 @@ def conll_names(files: Sequence[Path]) -> list[str]:
             if prefix in ("B", "S", "U") or kind != kind_before:
                 found.append(" ".join(words))
                 words = []
-            if kind.upper() in _PERSONS:
+            if kind.upper() in PERSONS:
                 words.append(cells[0])
             kind_before = kind if cells else ""
         found.append(" ".join(words))

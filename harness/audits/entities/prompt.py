@@ -1,4 +1,4 @@
-"""Prompts: sentences with one MASK in the place of a name, their words, and prompts without one of them."""
+"""Prompts: sentences with one MASK in the place of a name."""
 
 import re
 from functools import cached_property

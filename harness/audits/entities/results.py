@@ -1,31 +1,108 @@
-"""Results for one model from its rows: each method's M-MEM, the tests, the groups, the attention."""
+"""Results for one model from its rows, and all measured values: M-MEM of methods and groups, tests, attention."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.audits.entities.engineering import Chain, EngineeredPrompt, best_and_worst, engineered_prompts
-from harness.audits.entities.measurements import Half, Measurements
+from harness.audits.entities.measurements import (
+    Chain,
+    EngineeredPrompt,
+    Half,
+    Measurements,
+    best_and_worst,
+    engineered_prompts,
+)
 from harness.audits.entities.prompt import HAND_WRITTEN
-from harness.audits.entities.ranking import PairScore, count_votes, majority_vote
 from harness.audits.entities.statistics import (
     CochranQ,
     Correlation,
     GroupMean,
+    PairScore,
     Spread,
-    cochran_over_all_pairs,
-    cochran_over_disjoint_pairs,
+    chance_error,
+    cochran_q,
+    count_votes,
+    majority_vote,
     means_by_group,
     rank_correlation,
     spread_over_names,
 )
+from harness.audits.report import normal_interval
 from harness.core.arrays import Floats
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError
+from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.rows import Rows
+
+M_MEM = Measure(
+    "m_mem",
+    "M-MEM",
+    "the share of pairs of one trained and one other name in which the trained name has the higher confidence",
+)
+TIES = Measure("ties", "ties", "pairs with equal confidences, which count as not recognized", unit=Unit.NUMBER)
+PROMPTS_M_MEM = Measure("m_mem_of_prompts", "M-MEM of the prompts", "the mean, largest or smallest M-MEM of a prompt")
+PROMPTS_RANGE = Measure(
+    "m_mem_range", "range of M-MEM", "the largest M-MEM of a prompt minus the smallest", unit=Unit.CHANGE
+)
+CHANCE_ERROR = Measure(
+    "chance_error", "standard error under chance", "the largest standard error of M-MEM without memorization"
+)
+COCHRAN = Measure(
+    "cochran_q",
+    "Cochran's Q",
+    "do all prompts win equally many pairs? Pairs that share a name are taken as independent, as in the source",
+    unit=Unit.NUMBER,
+)
+COCHRAN_P = Measure("cochran_p_value", "p of Cochran's Q", "too small, because pairs share names", unit=Unit.P_VALUE)
+LEAD = Measure(
+    "lead", "best − worst prompt", "the largest minus the smallest M-MEM, in a bootstrap over names", unit=Unit.CHANGE
+)
+LEAD_P = Measure(
+    "equal_prompts_p_value", "p of equal prompts", "the bootstrap's p-value of equal prompts", unit=Unit.P_VALUE
+)
+TAU = Measure("kendall_tau", "Kendall's τ", "the rank correlation of the prompts' M-MEM", unit=Unit.NUMBER)
+TAU_P = Measure("kendall_p_value", "p of Kendall's τ", "of prompts whose orders do not correlate", unit=Unit.P_VALUE)
+BY_TYPE = Measure("m_mem_by_type", "mean M-MEM", "the mean M-MEM of the prompts of a sentence type")
+BY_POSITION = Measure(
+    "m_mem_by_position",
+    "mean M-MEM",
+    "the mean M-MEM of the prompts with the name at a position",
+    at="{} before the name",
+    at_name="words and punctuation marks before the name",
+)
+BY_LENGTH = Measure(
+    "m_mem_by_length",
+    "mean M-MEM",
+    "the mean M-MEM of the prompts of a length",
+    at="{} words",
+    at_name="words and punctuation marks of the prompt",
+)
+ATTENTION = Measure(
+    "attention", "attention to the name", "the mean attention that the other words of a prompt give to the name"
+)
+MEASURES = (
+    M_MEM,
+    TIES,
+    PROMPTS_M_MEM,
+    PROMPTS_RANGE,
+    CHANCE_ERROR,
+    COCHRAN,
+    COCHRAN_P,
+    LEAD,
+    LEAD_P,
+    TAU,
+    TAU_P,
+    BY_TYPE,
+    BY_POSITION,
+    BY_LENGTH,
+    ATTENTION,
+)
+DEV, TEST, BOTH_HALVES, BETWEEN_MODELS = "dev", "test", "dev and test", "between models"
+INSIDE, OUTSIDE = "in-train names", "out-of-train names"
 
 
 class Method(NamedTuple):
@@ -67,8 +144,7 @@ class ModelResult:
     name: str
     measured: Measurements
     methods: list[Method]
-    all_pairs: CochranQ
-    disjoint_pairs: CochranQ
+    cochran: CochranQ
     spread: Spread
     dev_to_test: Correlation
     by_kind: list[GroupMean]
@@ -93,8 +169,7 @@ def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> Mo
         name=name,
         measured=measured,
         methods=_methods(measured, votes, engineered),
-        all_pairs=cochran_over_all_pairs(votes, [score.wins for score in measured.test_scores]),
-        disjoint_pairs=cochran_over_disjoint_pairs(inside, outside, seed),
+        cochran=cochran_q(votes, [score.wins for score in measured.test_scores]),
         spread=spread_over_names(inside, outside, seed),
         dev_to_test=rank_correlation(measured.dev_m_mem, measured.test_m_mem),
         by_kind=means_by_group([prompt.kind for prompt in prompts], measured.test_m_mem),
@@ -104,6 +179,55 @@ def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> Mo
         engineered=engineered,
         attention=_attention(measured, rows("attention"), rows("attended_word"), model),
     )
+
+
+def measured_values(results: Sequence[ModelResult]) -> MeasureTable:
+    """Return all measured values of the models, and the rank correlations between models."""
+    rows = [row for result in results for row in _model_rows(result)]
+    for result, other in combinations(results, 2):
+        _, first, second = np.intersect1d(result.measured.used, other.measured.used, return_indices=True)
+        correlation = rank_correlation(result.measured.test_m_mem[first], other.measured.test_m_mem[second])
+        for measure, value in zip((TAU, TAU_P), correlation, strict=True):
+            rows.append(MeasureRow(measure, Estimate(value, of=len(first)), result.name, BETWEEN_MODELS, other.name))
+    return MeasureTable(rows)
+
+
+def _model_rows(result: ModelResult) -> Iterator[MeasureRow]:
+    measured, name = result.measured, result.name
+    for method in result.methods:
+        for side, score in ((DEV, method.dev), (TEST, method.test)):
+            estimate = Estimate(score.m_mem, score.low, score.high, score.pairs)
+            yield MeasureRow(M_MEM, estimate, name, side, method.name)
+            yield MeasureRow(TIES, Estimate(score.ties, of=score.pairs), name, side, method.name)
+    number = len(measured.used)
+    for side, values in ((DEV, measured.dev_m_mem), (TEST, measured.test_m_mem)):
+        for case, value in (("mean", values.mean()), ("best", values.max()), ("worst", values.min())):
+            yield MeasureRow(PROMPTS_M_MEM, Estimate(float(value), of=number), name, side, case)
+        yield MeasureRow(PROMPTS_RANGE, Estimate(float(values.max() - values.min()), of=number), name, side)
+    error = chance_error(len(measured.test.inside), len(measured.test.outside))
+    yield MeasureRow(CHANCE_ERROR, Estimate(error), name, TEST)
+    spread, tau, cochran = result.spread, result.dev_to_test, result.cochran
+    for measure, estimate, side in (
+        (COCHRAN, Estimate(cochran.q, of=number), TEST),
+        (COCHRAN_P, Estimate(cochran.p), TEST),
+        (LEAD, Estimate(spread.lead, spread.low, spread.high), TEST),
+        (LEAD_P, Estimate(spread.p), TEST),
+        (TAU, Estimate(tau.tau, of=number), BOTH_HALVES),
+        (TAU_P, Estimate(tau.p), BOTH_HALVES),
+    ):
+        yield MeasureRow(measure, estimate, name, side)
+    for measure, groups in (
+        (BY_TYPE, result.by_kind),
+        (BY_POSITION, result.by_position),
+        (BY_LENGTH, result.by_length),
+    ):
+        for group in groups:
+            case, at = (group.group, None) if isinstance(group.group, str) else ("", group.group)
+            yield MeasureRow(measure, group.estimate, name, TEST, case, at)
+    for attention in result.attention:
+        for side, values in ((INSIDE, attention.inside), (OUTSIDE, attention.outside)):
+            estimate = Estimate(*normal_interval(values), int(np.isfinite(values).sum()))
+            yield MeasureRow(ATTENTION, estimate, name, side, f"#{attention.prompt + 1}")
 
 
 def _methods(measured: Measurements, votes: NDArray[np.uint16], engineered: list[EngineeredPrompt]) -> list[Method]:
@@ -163,7 +287,7 @@ def _attention(measured: Measurements, rows: Rows, word_rows: Rows, model: int) 
             )
         )
     dev = dict(zip(measured.used.tolist(), measured.dev_m_mem.tolist(), strict=True))
-    return sorted(attention, key=lambda one: (-dev.get(one.prompt, 0.0), one.prompt))
+    return sorted(attention, key=lambda of_prompt: (-dev.get(of_prompt.prompt, 0.0), of_prompt.prompt))
 
 
 def pair_votes(measured: Measurements, half: Half) -> NDArray[np.uint16]:

@@ -1,15 +1,97 @@
-"""Statistics over prompts: Cochran's Q, a bootstrap over names, Kendall's tau, and mean M-MEM by group of prompts."""
+"""M-MEM, the share of pairs of names in which the trained name has the higher confidence, and statistics over prompts.
+
+S-MEM of a pair is 1 if the name of the training set has the higher confidence, else 0; a tie is 0. M-MEM is the mean of
+S-MEM over all pairs (Xia et al. 2024): the Mann-Whitney statistic without its half for ties.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.audits.entities.ranking import placements
-from harness.audits.report import normal_interval
+from harness.audits.report import NORMAL_975, normal_interval
 from harness.core.arrays import Floats
+from harness.core.measures import Estimate
+
+
+class PairScore(NamedTuple):
+    """M-MEM and its parts. wins, ties: how many of `pairs`; low, high: 95 % interval (DeLong et al. 1988), or NaN."""
+
+    wins: int
+    ties: int
+    pairs: int
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def m_mem(self) -> float:
+        """The share of pairs that the trained name wins, in [0, 1]; NaN without a pair."""
+        return self.wins / self.pairs if self.pairs else math.nan
+
+
+class Placements(NamedTuple):
+    """The rank of each name among those of the other list.
+
+    of_inside: [n] share of outside names below; of_outside: [m] share of inside names above.
+    """
+
+    of_inside: Floats
+    of_outside: Floats
+
+
+def score_pairs(inside: Floats, outside: Floats) -> PairScore:
+    """Score all pairs of `inside` [n] and `outside` [m] confidences in O((n + m) log(n + m)). NaN is in no pair."""
+    inside, outside = np.sort(inside[~np.isnan(inside)]), np.sort(outside[~np.isnan(outside)])
+    below = np.searchsorted(outside, inside, side="left")
+    wins = int(below.sum())
+    ties = int(np.searchsorted(outside, inside, side="right").sum()) - wins
+    pairs = len(inside) * len(outside)
+    if min(len(inside), len(outside)) < 2:
+        return PairScore(wins, ties, pairs)
+    above = len(inside) - np.searchsorted(inside, outside, side="right")
+    return PairScore(wins, ties, pairs, *delong_interval(Placements(below / len(outside), above / len(inside))))
+
+
+def placements(inside: Floats, outside: Floats) -> Placements:
+    """Return the placements of `inside` [n] and `outside` [m], which contain no NaN, in their order."""
+    below = np.searchsorted(np.sort(outside), inside, side="left")
+    above = len(inside) - np.searchsorted(np.sort(inside), outside, side="right")
+    return Placements(below / len(outside), above / len(inside))
+
+
+def delong_interval(placed: Placements) -> tuple[float, float]:
+    """Return the 95 % interval of M-MEM, or of its mean over prompts from mean placements (DeLong et al. 1988)."""
+    centre = float(placed.of_inside.mean())
+    variance = sum(float(part.var(ddof=1)) / len(part) for part in placed)
+    half = NORMAL_975 * math.sqrt(variance)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def chance_error(inside: int, outside: int) -> float:
+    """Return the standard error of M-MEM under chance: sqrt((n + m + 1) / 12nm) (Mann & Whitney 1947)."""
+    return math.sqrt((inside + outside + 1) / (12 * inside * outside))
+
+
+def count_votes(prompts: Iterable[tuple[Floats, Floats]], inside: int, outside: int) -> NDArray[np.uint16]:
+    """Return how many prompts each pair wins, [inside, outside].
+
+    prompts: at most 65,535; for each, the confidences of the inside names [inside] and of the outside names [outside].
+    """
+    counters = np.zeros((inside, outside), np.uint16)
+    won = np.empty((inside, outside), bool)
+    for of_inside, of_outside in prompts:
+        np.greater(of_inside[:, None], of_outside[None, :], out=won)
+        counters += won
+    return counters
+
+
+def majority_vote(counters: NDArray[np.uint16], prompts: int) -> PairScore:
+    """Score pairs by whether the trained name wins more than half of `prompts`; exactly half is a tie."""
+    doubled = counters.astype(np.uint32) * 2
+    return PairScore(int((doubled > prompts).sum()), int((doubled == prompts).sum()), counters.size)
+
 
 REPLICATES = 1000
 
@@ -39,50 +121,28 @@ class Correlation(NamedTuple):
 
 
 class GroupMean(NamedTuple):
-    """The mean M-MEM of a group of prompts. low, high: 95 % interval over prompts; the mean itself for one prompt."""
+    """The mean M-MEM of a group of prompts, with a 95 % interval over prompts if there are several."""
 
     group: str | int
-    prompts: int
-    value: float
-    low: float
-    high: float
+    estimate: Estimate
 
 
-def cochran_over_all_pairs(votes: NDArray[np.uint16], wins: Sequence[int]) -> CochranQ:
-    """Test by Cochran's (1950) Q whether prompts win equally many pairs, with all pairs taken as independent.
+def cochran_q(votes: NDArray[np.uint16], wins: Sequence[int]) -> CochranQ:
+    """Test by Cochran's (1950) Q whether all prompts win equally many pairs, as Xia et al. (2024) do.
 
-    votes: [n, m] prompts that win each pair. wins: [prompts] pairs that each prompt wins. Pairs share names, so they
-    are not independent and the p-value is far too small; the source reports it.
+    votes: [n, m] prompts that win each pair. wins: [prompts] pairs that each prompt wins. The test takes the pairs as
+    independent. Pairs that share a name are not, so the p-value is too small.
     """
     from scipy.stats import chi2
 
-    # statsmodels' cochrans_q needs a matrix [pairs, prompts], hundreds of millions of cells here; sums are enough.
     prompts, columns = len(wins), np.array(wins, np.float64)
-    # Sums of at most 65,535² in 64-bit integers.
+    # Sums of at most 65,535² in 64-bit integers. A matrix [pairs, prompts] would have hundreds of millions of cells.
     rows, squares = int(votes.sum(dtype=np.int64)), int((votes.astype(np.int64) ** 2).sum())
     divisor = prompts * rows - squares
     if prompts < 2 or divisor == 0:
         return CochranQ(math.nan, max(0, prompts - 1), math.nan)
     q = (prompts - 1) * (prompts * float((columns**2).sum()) - float(columns.sum()) ** 2) / divisor
     return CochranQ(q, prompts - 1, float(chi2.sf(q, prompts - 1)))
-
-
-def cochran_over_disjoint_pairs(inside: Floats, outside: Floats, seed: int) -> CochranQ:
-    """Test by Cochran's Q over pairs that share no name: each inside name with a random outside name.
-
-    inside, outside: confidences [prompts, n] and [prompts, m]. These pairs are independent. Q still assumes that all
-    prompts are equally correlated, so with many prompts and few names its p-value is too small.
-    """
-    from statsmodels.stats.contingency_tables import cochrans_q
-
-    size = min(inside.shape[1], outside.shape[1])
-    chosen = np.random.default_rng([seed, 4]).permutation(outside.shape[1])[:size]
-    is_won = (inside[:, :size] > outside[:, chosen]).T  # [pairs, prompts]
-    prompts = is_won.shape[1]
-    if prompts < 2 or (is_won.all(axis=1) | ~is_won.any(axis=1)).all():
-        return CochranQ(math.nan, max(0, prompts - 1), math.nan)
-    result = cochrans_q(is_won.astype(float))
-    return CochranQ(float(result.statistic), int(result.df), float(result.pvalue))
 
 
 def spread_over_names(inside: Floats, outside: Floats, seed: int) -> Spread:
@@ -93,8 +153,8 @@ def spread_over_names(inside: Floats, outside: Floats, seed: int) -> Spread:
     M-MEM of the best prompt minus that of the worst, with its percentile interval.
     """
     placed = [placements(*sides) for sides in zip(inside, outside, strict=True)]
-    of_inside = np.array([one.of_inside for one in placed])  # [prompts, n]
-    of_outside = np.array([one.of_outside for one in placed])  # [prompts, m]
+    of_inside = np.array([of_prompt.of_inside for of_prompt in placed])  # [prompts, n]
+    of_outside = np.array([of_prompt.of_outside for of_prompt in placed])  # [prompts, m]
     m_mem = of_inside.mean(axis=1)
     generator = np.random.default_rng([seed, 5])
     change = _bootstrap_change(of_inside, generator) + _bootstrap_change(of_outside, generator)
@@ -112,21 +172,22 @@ def _bootstrap_change(placed: Floats, generator: np.random.Generator) -> Floats:
     return np.asarray((drawn - 1) @ placed.T / names)
 
 
-def rank_correlation(one: Floats, other: Floats) -> Correlation:
+def rank_correlation(first: Floats, second: Floats) -> Correlation:
     """Return Kendall's tau-b between the M-MEM of the same prompts; NaN for fewer than two prompts."""
     from scipy.stats import kendalltau
 
-    if len(one) < 2:
+    if len(first) < 2:
         return Correlation(math.nan, math.nan)
-    result = kendalltau(one, other)
+    result = kendalltau(first, second)
     return Correlation(float(result.statistic), float(result.pvalue))
 
 
 def means_by_group(groups: Sequence[str | int], values: Floats) -> list[GroupMean]:
     """Return the mean of `values`, in [0, 1], of each group, ordered by group, with normal intervals."""
     means = []
-    for group in sorted(set(groups), key=lambda one: (isinstance(one, str), one)):
-        members = values[[one == group for one in groups]]
+    for group in sorted(set(groups), key=lambda name: (isinstance(name, str), name)):
+        members = values[[name == group for name in groups]]
         mean, low, high = normal_interval(members)
-        means.append(GroupMean(group, len(members), mean, max(0.0, low), min(1.0, high)))
+        interval = (max(0.0, low), min(1.0, high)) if len(members) > 1 else (math.nan, math.nan)
+        means.append(GroupMean(group, Estimate(mean, *interval, len(members))))
     return means

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.audits.leakage.cutting import entity_pairs
 from harness.audits.leakage.findings import leakage_findings
-from harness.audits.leakage.pairs import Pairs
+from harness.audits.leakage.pairs import Pairs, entity_pairs
 from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, LeakageParams
-from harness.audits.leakage.results import MOST_MATCHES
+from harness.audits.leakage.results import MEASURES, MOST_MATCHES
 from harness.audits.leakage.rows import (
     INEXACT,
     MATCHES,
@@ -22,7 +21,6 @@ from harness.audits.leakage.rows import (
     measured_pairs,
     rows_of_setting,
 )
-from harness.audits.leakage.substitution import estimate, plan_draws
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
@@ -51,6 +49,7 @@ class LeakageAudit(Audit[LeakageParams]):
     title = "Sequence-level leakage"
     reference = "Tiwari & Suh, Sequence-Level Leakage Risk of Training Data in Large Language Models, 2024"
     tables = TABLES
+    measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
         given = Pairs.from_inputs(context.inputs)
@@ -203,7 +202,7 @@ class LeakageAudit(Audit[LeakageParams]):
     ) -> None:
         """Estimate one substitution from sampled ones, which depend on the seed and the sequence alone."""
         from harness.audits.exact import exact_logprobs  # loads torch
-        from harness.audits.leakage.inexact import draw_substitutes
+        from harness.audits.leakage.inexact import draw_substitutes, estimate, plan_draws
 
         target, policy, draws = context.target(model), self.params.policies[scheme], self.params.draws
         key = {"model": model, "scheme": SCHEMES.index(scheme), "errors": 1}

@@ -1,40 +1,65 @@
-"""Findings of a leakage audit, from complete or partial rows: figures, tables and passages, and the rest assembled."""
+"""Findings of a leakage audit, from complete or partial rows: tables, passages, sentences and the conclusion."""
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from harness.audits.leakage.charts import leakage_charts
-from harness.audits.leakage.conclusion import DEFINITIONS, NOT_MEASURED, leakage_conclusion
 from harness.audits.leakage.pairs import Pairs, TokenDecoder
-from harness.audits.leakage.params import LeakageParams, describe_matches
+from harness.audits.leakage.params import LONGEST_FOLLOWED, LeakageParams, describe_matches
 from harness.audits.leakage.results import (
-    DISCOVERABLE_PROBABILITIES,
-    DISCOVERABLE_QUERIES,
+    EXCEED,
+    EXPECTED_EXCEED,
+    EXPECTED_FACTOR,
+    FACTOR,
+    ISP,
+    ISP_ESP,
+    ISP_EXACT,
+    ISP_OVER,
+    ISP_OVER_LEAST,
+    ISP_OVER_MOST,
+    LAST_TO_FIRST,
+    MEAN_ESP,
     MOST_MATCHES,
-    QUANTILES,
-    SHARES_OVER,
+    OVER,
+    QUANTILE,
+    TOKEN,
+    TREND_CLASSES,
+    TREND_PARTS,
+    WRONG,
     LeakageResults,
-    SchemeSummary,
-    Trend,
+    growing_settings,
     leakage_results,
-    wrong_positions,
 )
-from harness.audits.leakage.rows import Setting, read_measurements
-from harness.audits.leakage.sentences import leakage_sentences
-from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
-from harness.audits.near_results import near_figures, near_table, summarize_near
-from harness.audits.probabilities import extraction_rate, share_over
-from harness.audits.report import Row, Share, table_of
+from harness.audits.leakage.rows import CLASSES, PARTS, Shape, class_name, read_measurements
+from harness.audits.near_results import (
+    NEAR_DEFINITION,
+    NEAR_OVER,
+    near_rows,
+    near_verbatim_sentences,
+    near_verbatim_table,
+)
+from harness.audits.report import case_table, key_figure, measure_table, share_text, table_of, wide_table
 from harness.audits.schemes import Scheme
-from harness.core.arrays import Floats, Ints
+from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Findings, FoundTable, Passage, Stretch
+from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, Passage, Stretch
 from harness.core.paths import model_names
-from harness.core.text import format_number, json_value
+from harness.core.text import format_interval, format_number, format_percent, format_score, pluralize
 
-_SETTING_COLUMNS = ("model", "parameters", "prefix_tokens", "sequences")
+QUESTION = "How likely is the model to leak these sequences?"
+NOT_MEASURED = Conclusion(QUESTION, "Not known yet", "nothing has been measured")
+DEFINITIONS = {
+    "ESP": "exact sample probability: the probability that one query, given the prefix, returns the suffix exactly",
+    "n-ISP": "n-inexact sample probability: the probability that one query returns the suffix with exactly n tokens "
+    "substituted",
+    "ISP": "inexact sample probability: the probability that one query returns the suffix with exactly n tokens "
+    "substituted",
+    "near-verbatim": NEAR_DEFINITION,
+    "(n, p)-discoverable": "returned by at least one of n queries with a probability of at least p",
+    "extraction rate": "the expected share of sequences that one query each returns, which is the mean ESP",
+}
 _SHOWN_MATCHES = 20
 _CONTEXT = 20
 """Tokens at the end of a prefix that are shown before a match."""
@@ -45,50 +70,127 @@ def leakage_findings(
 ) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
-    lengths: the requested prefix lengths. figures: `model`, `prefix_tokens`, `suffix_tokens`, `sequences`,
-    `esp` (by scheme: `mean`, `quantiles`, `over_1_in`, …), `settings`, `trends`, `inexact`, `near_verbatim`,
-    `wrong_positions`, `unmeasured`, `is_complete`.
+    lengths: the requested prefix lengths. figures: of the largest model with whole prefixes `model`, `prefix_tokens`,
+    `suffix_tokens`, `sequences`; `settings` (of each model and prefix length), `unmeasured`, `is_complete`.
     """
     names = model_names(models)
-    near = [summarize_near(rows, name, model=model) for model, name in enumerate(names)]
-    measured = read_measurements(rows, len(names))
-    results = leakage_results(params, pairs, measured, [one for one in near if one is not None], names, lengths)
+    near = [row for model, name in enumerate(names) for row in near_rows(rows, model, name)]
+    results = leakage_results(params, pairs, read_measurements(rows, len(names)), near, names, lengths)
     if results is None:
-        figures: dict[str, Any] = {"esp": {}, "sequences": 0, "is_complete": False}
+        figures = {"sequences": 0, "is_complete": False}
         return Findings(figures, ["Nothing has been measured yet."], conclusion=NOT_MEASURED)
-    reference = results.reference
-    settings = [_setting_figures(one, results) for one in results.measured.settings]
-    figures = {
-        "model": names[reference.model],
-        "prefix_tokens": reference.prefix_length,
-        "suffix_tokens": results.suffix_length,
-        "sequences": len(reference.sequences),
-        "esp": {one.scheme.value: _scheme_figures(one, params) for one in results.schemes},
-        "settings": settings,
-        "trends": {
-            trend.over.replace(" ", "_"): _trend_figures(trend, params.random_schemes) for trend in results.trends
-        },
-        "inexact": [
-            one._asdict() | {"scheme": one.scheme.value, "over_esp": _share_figures(one.over_esp)}
-            for one in results.inexact
-        ],
-        "near_verbatim": near_figures(results.near),
-        "wrong_positions": {
-            scheme.value: wrong_positions(matches, results.suffix_length).tolist()
-            for scheme, matches in results.matches.items()
-        },
-        "unmeasured": max(setting.unmeasured for setting in results.measured.settings),
-        "is_complete": results.is_complete,
-    }
+    reference, measurements = results.reference, results.measurements
     return Findings(
-        figures=json_value(figures),
+        figures={
+            "model": names[reference.model],
+            "prefix_tokens": reference.prefix_length,
+            "suffix_tokens": results.suffix_length,
+            "sequences": len(reference.sequences),
+            "settings": [
+                {
+                    "model": names[setting.model],
+                    "parameters": int(measurements.parameters[setting.model]) or None,
+                    "prefix_tokens": setting.prefix_length,
+                    "sequences": len(setting.sequences),
+                }
+                for setting in measurements.settings
+            ],
+            "unmeasured": max(setting.unmeasured for setting in measurements.settings),
+            "is_complete": results.is_complete,
+        },
         sentences=leakage_sentences(results),
-        tables=leakage_tables(results, settings),
+        tables=_tables(results),
         charts=leakage_charts(results),
         passages=_passages(results),
-        conclusion=leakage_conclusion(results),
+        conclusion=_conclusion(results),
         definitions=DEFINITIONS,
+        measures=results.measured,
     )
+
+
+def _conclusion(results: LeakageResults) -> Conclusion:
+    """Return the conclusion for the largest model with whole prefixes."""
+    label, top_k = results.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
+    if not top_k.of:
+        return Conclusion(QUESTION, "Not known", f"no sequence could be measured under {label}")
+    rates = [results.value(MEAN_ESP, scheme).value for scheme in results.params.random_schemes]
+    most = max((rate for rate in rates if not np.isnan(rate)), default=np.nan)
+    greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
+    whole = pluralize(len(results.pairs), "sequence")
+    so_far = "" if results.is_complete else f"; so far {len(results.reference.sequences):,} of {whole}"
+    name = results.names[results.reference.model]
+    (exceed,) = results.measured.select(EXCEED, **results.of_reference, case=label)
+    return Conclusion(
+        QUESTION,
+        f"{format_percent(top_k.value)} in one query",
+        f"the expected share of {pluralize(top_k.of, 'sequence')} whose suffix {name} returns exactly under "
+        f"{label}; {format_percent(over.value)} have a probability above 1/1000{so_far}",
+        "A suffix that is easy to predict leaks like a memorized one. These probabilities do not tell the two apart.",
+        (
+            KeyFigure(f"mean ESP, {label}", format_score(top_k.value), f"largest of the schemes {format_score(most)}"),
+            KeyFigure("returned by greedy decoding", format_score(greedy.value), f"of {greedy.of:,} sequences"),
+            KeyFigure("ESP > 1/1000", format_score(over.value), f"{format_interval(over.low, over.high)}, {label}"),
+            key_figure(exceed, f"per sequence, {label}"),
+        ),
+    )
+
+
+def _tables(results: LeakageResults) -> list[FoundTable]:
+    """Return all tables for which there are results."""
+    measured, of_reference = results.measured, results.of_reference
+    tables = [
+        wide_table(
+            "schemes",
+            f"Leakage by decoding scheme, {results.where}",
+            measured.select(
+                MEAN_ESP,
+                (QUANTILE, 0.5),
+                (OVER, 1_000),
+                EXCEED,
+                EXPECTED_EXCEED,
+                FACTOR,
+                EXPECTED_FACTOR,
+                LAST_TO_FIRST,
+                **of_reference,
+            ),
+            by={"scheme": "case"},
+            intervals=(OVER,),
+            number="sequences",
+        )
+    ]
+    if len(results.measurements.settings) > 1:
+        by = {"model": "model", "prefix": "side"}
+        tables += [
+            case_table("settings", "Mean ESP by model and prefix length", measured.select(MEAN_ESP), by=by),
+            case_table(
+                "settings-over",
+                "Sequences with ESP > 1/1000 by model and prefix length",
+                measured.select((OVER, 1_000)),
+                by=by,
+            ),
+        ]
+    for over, settings in growing_settings(results.measurements, results.reference).items():
+        rows = measured.select(TREND_CLASSES[over], TREND_PARTS[over])
+        title = f"ESP over {len(settings)} {over}, shares of {rows[0].estimate.of:,} sequences"
+        tables.append(
+            case_table(f"trends-over-{over.replace(' ', '-')}", title, rows, by={"of": "measure", "trend": "side"})
+        )
+    if inexact := measured.select(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_LEAST, ISP_OVER_MOST):
+        tables.append(
+            wide_table(
+                "inexact",
+                "Suffixes with exactly n tokens substituted",
+                inexact,
+                by={"scheme": "case", "n": "at"},
+                intervals=(ISP, ISP_OVER),
+            )
+        )
+    if measured.select(NEAR_OVER):
+        tables.append(near_verbatim_table(measured, results.label(Scheme.TOP_K), by="model", part="model"))
+    tables.append(measure_table(measured))
+    if results.matches:
+        tables.append(_match_table(results))
+    return [*tables, _sequence_table(results)]
 
 
 def _passages(results: LeakageResults) -> list[Passage]:
@@ -110,151 +212,6 @@ def _passages(results: LeakageResults) -> list[Passage]:
         )
         for match in results.matches.get(Scheme.TOP_K, [])[:_SHOWN_MATCHES]
     ]
-
-
-def _scheme_figures(one: SchemeSummary, params: LeakageParams) -> dict[str, Any]:
-    return {
-        "name": params.label(one.scheme),
-        "sequences": one.sequences,
-        "mean": one.mean,
-        "extraction_rate": one.mean,
-        "quantiles": {f"{level:g}": value for level, value in zip(QUANTILES, one.quantiles, strict=True)},
-        "over_1_in": {str(number): _share_figures(share) for number, share in zip(SHARES_OVER, one.over, strict=True)},
-        "queries_to_pass_greedy": one.exceeds_greedy,
-        "expected_queries_to_pass_greedy": one.expected_to_exceed,
-        "underestimate": {
-            "queries": params.queries,
-            "by_threshold": one.factors[0],
-            "expected": one.factors[1],
-        },
-        "discoverable": {
-            str(queries): dict(zip(map("{:g}".format, DISCOVERABLE_PROBABILITIES), row, strict=True))
-            for queries, row in zip(DISCOVERABLE_QUERIES, one.discoverable, strict=True)
-        },
-        "first_token": one.first,
-        "last_token": one.last,
-        "last_to_first": one.last_to_first,
-    }
-
-
-def _setting_figures(setting: Setting, results: LeakageResults) -> dict[str, Any]:
-    logs = {scheme.value: setting.measured_log_esp(scheme) for scheme in results.params.schemes}
-    return {
-        "model": results.names[setting.model],
-        "parameters": int(results.measured.parameters[setting.model]) or None,
-        "prefix_tokens": setting.prefix_length,
-        "sequences": len(setting.sequences),
-        "mean_esp": {name: extraction_rate(each) for name, each in logs.items()},
-        "over_1_in_1000": {name: share_over(each, np.array([1000]))[0] for name, each in logs.items()},
-    }
-
-
-def _trend_figures(trend: Trend, schemes: Sequence[Scheme]) -> dict[str, Any]:
-    def by_scheme(shares: Floats, names: Sequence[tuple[Shape, bool]]) -> dict[str, Any]:
-        return {
-            scheme.value: {class_name(*each): share for each, share in zip(names, row, strict=True)}
-            for scheme, row in zip(schemes, shares, strict=True)
-        }
-
-    return {
-        "settings": trend.settings,
-        "sequences": trend.sequences,
-        "classes": by_scheme(trend.classes, CLASSES),
-        "parts": by_scheme(trend.parts, PARTS),
-    }
-
-
-def _share_figures(share: Share) -> dict[str, float | int]:
-    return {"share": share.value, "low": share.low, "high": share.high, "of": share.of}
-
-
-def leakage_tables(results: LeakageResults, settings: Sequence[Row]) -> list[FoundTable]:
-    """Return all tables for which there are results."""
-    tables = [_scheme_table(results)]
-    if len(results.measured.settings) > 1:
-        tables += _settings_tables(results, settings)
-    tables += [_trend_table(results, trend) for trend in results.trends]
-    if results.inexact:
-        tables.append(_inexact_table(results))
-    if results.near:
-        tables.append(near_table(results.near, results.label(Scheme.TOP_K), "model"))
-    if results.matches:
-        tables.append(_match_table(results))
-    return [*tables, _sequence_table(results)]
-
-
-def _scheme_table(results: LeakageResults) -> FoundTable:
-    rows = [
-        {
-            "scheme": results.label(one.scheme),
-            "sequences": one.sequences,
-            "mean ESP": one.mean,
-            "median": one.quantiles[2],
-            "> 1/1000": one.over_1_in_1000.value,
-            "low": one.over_1_in_1000.low,
-            "high": one.over_1_in_1000.high,
-            "queries to exceed greedy": one.exceeds_greedy,
-            "expected queries": one.expected_to_exceed,
-            f"factor at {results.params.queries} queries": one.factors[0],
-            "expected factor": one.factors[1],
-            "last / first": one.last_to_first,
-        }
-        for one in results.schemes
-    ]
-    return table_of("schemes", f"Leakage by decoding scheme, {results.where}", rows)
-
-
-def _settings_tables(results: LeakageResults, settings: Sequence[Row]) -> list[FoundTable]:
-    """Return the mean ESP and the share of sequences above 1/1000 for every model and prefix length, from figures."""
-    return [
-        table_of(
-            name,
-            title,
-            [
-                {column.removesuffix("_tokens"): one[column] for column in _SETTING_COLUMNS}
-                | {results.label(scheme): one[figure][scheme.value] for scheme in results.params.schemes}
-                for one in settings
-            ],
-        )
-        for name, title, figure in (
-            ("settings", "Mean ESP by model and prefix length", "mean_esp"),
-            ("settings-over", "Sequences with ESP > 1/1000 by model and prefix length", "over_1_in_1000"),
-        )
-    ]
-
-
-def _trend_table(results: LeakageResults, trend: Trend) -> FoundTable:
-    kinds = (("class of the source", CLASSES, trend.classes), ("part", PARTS, trend.parts))
-    rows = [
-        {"of": kind, "trend": class_name(*each)}
-        | {results.label(scheme): shares[place, number] for place, scheme in enumerate(results.params.random_schemes)}
-        for kind, names, shares in kinds
-        for number, each in enumerate(names)
-    ]
-    title = f"ESP over {trend.settings} {trend.over}, shares of {trend.sequences:,} sequences"
-    return table_of(f"trends-over-{trend.over.replace(' ', '-')}", title, rows)
-
-
-def _inexact_table(results: LeakageResults) -> FoundTable:
-    rows = [
-        {
-            "scheme": results.label(one.scheme),
-            "n": one.n,
-            "sequences": one.over_esp.of,
-            "exact": one.exact,
-            "mean ESP": one.mean_esp,
-            "mean ISP": one.mean_probability,
-            "ISP at least": one.mean_low,
-            "ISP at most": one.mean_high,
-            "ISP > ESP": one.over_esp.value,
-            "low": one.over_esp.low,
-            "high": one.over_esp.high,
-            "share at least": one.over_esp_at_least,
-            "share at most": one.over_esp_at_most,
-        }
-        for one in results.inexact
-    ]
-    return table_of("inexact", "Suffixes with exactly n tokens substituted", rows)
 
 
 def _match_table(results: LeakageResults) -> FoundTable:
@@ -287,7 +244,131 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
             f"log ESP, {results.label(scheme)}": float(setting.log_esp(scheme)[row])
             for scheme in results.params.schemes
         }
-        for setting in results.measured.settings
+        for setting in results.measurements.settings
         for row, sequence in enumerate(setting.sequences)
     ]
     return table_of("sequences", "Every sequence", rows, is_detail=True)
+
+
+_SHOWN = 0.005
+"""The smallest number that two decimals do not show as 0."""
+
+
+def leakage_sentences(results: LeakageResults) -> list[str]:
+    """Return the sentences, most important first."""
+    schemes = ", ".join(map(results.label, results.params.schemes))
+    return [
+        *_progress(results),
+        *_unmeasured(results),
+        *_leakage(results),
+        *_positions(results),
+        *_trends(results),
+        *_inexact(results),
+        *near_verbatim_sentences(results.measured, results.label(Scheme.TOP_K), "sequence", part="model"),
+        *_matches(results),
+        f"Schemes: {schemes}. For top-k the source gives 5 in its text and 10, the default here, in its Table 1.",
+        *results.pairs.notes,
+    ]
+
+
+def _progress(results: LeakageResults) -> Iterator[str]:
+    if not results.is_complete:
+        yield f"Measured so far: {len(results.reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
+
+
+def _unmeasured(results: LeakageResults) -> Iterator[str]:
+    if number := max(setting.unmeasured for setting in results.measurements.settings):
+        yield f"Left out {pluralize(number, 'sequence')} that could not be measured through the endpoint."
+    for scheme in results.params.schemes:
+        measured = results.value(MEAN_ESP, scheme).of
+        if missing := len(results.reference.sequences) - measured:
+            yield (
+                f"{results.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} "
+                "more, the tokens that the endpoint returned do not settle which are the likeliest."
+            )
+
+
+def _leakage(results: LeakageResults) -> Iterator[str]:
+    label, top_k = results.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
+    if not top_k.of:
+        return
+    greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
+    yield (
+        f"{results.where}: greedy decoding leaks {format_percent(greedy.value)} of the sequences. One query each under "
+        f"{label} is expected to leak {format_percent(top_k.value)}. {share_text(over)} sequences have a "
+        f"probability above 1/1000 under {label}."
+    )
+    queries = [row.estimate.value for row in results.measured.select(EXCEED)]
+    exceeding = [int(number) for number in queries if not math.isnan(number)]
+    if exceeding:
+        yield (
+            f"Measured by ESP > 1/X, {len(exceeding)} of {len(queries)} random schemes leak more than greedy "
+            f"decoding after {min(exceeding)} to {max(exceeding)} queries."
+        )
+    if never := len(queries) - len(exceeding):
+        yield f"{pluralize(never, 'scheme')} did not exceed greedy decoding within a million queries."
+    factors = [row.estimate.value for row in results.measured.select(FACTOR)]
+    largest = max((factor for factor in factors if factor >= _SHOWN), default=None)
+    if largest is not None:
+        yield (
+            f"After {results.params.queries} queries up to {format_number(largest)} times as many sequences have "
+            "leaked as the extraction rate says."
+        )
+
+
+def _positions(results: LeakageResults) -> Iterator[str]:
+    first, last = (results.value(TOKEN, Scheme.PLAIN, place).value for place in (1, results.suffix_length))
+    if first >= _SHOWN:
+        yield (
+            "Under plain sampling the mean probability of the suffix's first token is "
+            f"{format_number(first)}, and {format_number(last)} for its last token, "
+            f"{format_number(results.value(LAST_TO_FIRST, Scheme.PLAIN).value)} times as much."
+        )
+
+
+def _trends(results: LeakageResults) -> Iterator[str]:
+    label = results.label(Scheme.TOP_K)
+    for over, settings in growing_settings(results.measurements, results.reference).items():
+        classes, parts = (
+            {row.side: row.estimate for row in results.measured.select(kinds[over], case=label)}
+            for kinds in (TREND_CLASSES, TREND_PARTS)
+        )
+        decreases = sum(parts[class_name(*kind)].value for kind in PARTS if kind[0] is not Shape.LEVEL and not kind[1])
+        in_classes = sum(classes[class_name(*kind)].value for kind in CLASSES if not kind[1])
+        in_two_classes = sum(parts[class_name(Shape.BOTH, is_up)].value for is_up in (True, False))
+        number = next(iter(parts.values())).of
+        yield (
+            f"Over {len(settings)} {over}, the probability of {format_percent(decreases)} of "
+            f"{pluralize(number, 'sequence')} decreases from first to last under {label}. The source's classes count "
+            f"{format_percent(in_classes)}: the {format_percent(in_two_classes)} with both extremes inside are in two "
+            "classes."
+        )
+
+
+def _inexact(results: LeakageResults) -> Iterator[str]:
+    label = results.label(Scheme.TOP_K)
+    for row in results.measured.select(ISP_OVER, case=label):
+        yield (
+            f"With exactly {pluralize(int(row.at or 0), 'token')} substituted, {share_text(row.estimate)} sequences "
+            f"are likelier than without substitution under {label}."
+        )
+    numbers = [row.estimate.of for row in results.measured.select(ISP_OVER)]
+    if not numbers:
+        return
+    if results.suffix_length > LONGEST_FOLLOWED:
+        yield (
+            f"For suffixes of {results.suffix_length} tokens the n-ISP is estimated for n = 1 from "
+            f"{results.params.draws} sampled substitutions per sequence. Its bounds are means of 95 % intervals."
+        )
+    elif any(row.estimate.value < of for row, of in zip(results.measured.select(ISP_EXACT), numbers, strict=True)):
+        yield "The n-ISP sums the likeliest partial suffixes; its upper bound adds the probability of those left out."
+
+
+def _matches(results: LeakageResults) -> Iterator[str]:
+    if rows := results.measured.select(WRONG, case=results.label(Scheme.TOP_K)):
+        most = max(rows, key=lambda row: row.estimate.value)
+        yield (
+            f"Among the {most.estimate.of} likeliest partial matches under {results.label(Scheme.TOP_K)} "
+            f"({describe_matches(results.suffix_length)}), position {int(most.at or 0)} of {len(rows)} is "
+            f"wrong most often, in {int(most.estimate.value)}."
+        )

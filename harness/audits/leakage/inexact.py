@@ -1,8 +1,8 @@
 """The probability that a policy draws a suffix with a given number of substituted tokens, exactly or with a bound.
 
-The search keeps a tree of partial suffixes, each with its probability and its number of substitutions. A partial suffix
-that is not followed can add at most its probability. The last position needs no tree, because every token other than
-the suffix's last one is a substitution.
+A partial suffix that the search does not follow can add at most its probability. The last position needs no search,
+because every token other than the suffix's last one is a substitution. For long suffixes the probability of one
+substitution is estimated from sampled ones.
 
 This module loads torch, so the audit imports it only where a model is measured.
 """
@@ -14,14 +14,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from harness.audits.branching import next_tokens
-from harness.core.arrays import Bools, Floats, Ints, Tokens
+from harness.audits.beam import Beam, BeamSearch, Ending
+from harness.audits.edit_distance import Substitutions
+from harness.audits.report import share_of
+from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.policy import Policy, PrefixView
-from harness.engine.branches import Placement, Predictor
 from harness.engine.model_runner import ModelRunner
 from harness.engine.shaping import apply_policy, sample_tokens
 from harness.engine.target import Target
-from harness.engine.tree import assign_rows, begin_branches, prefix_groups, to_device
+from harness.engine.tree import prefix_groups, to_device
 
 _FOLLOW_ALL = 4096
 """If at most this many partial suffixes exist, all are followed."""
@@ -42,21 +43,6 @@ class InexactMatches(NamedTuple):
     row: Ints
     matches: Ints
     logprob: Floats
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """Limits of the search.
-
-    errors: the maximum number of substitutions. branches: how many partial suffixes of a suffix are followed at a time,
-    the likeliest first. least: the probability below which none is followed. best: the number of matches returned for
-    each suffix.
-    """
-
-    errors: int
-    branches: int
-    least: float
-    best: int
 
 
 def inexact_probabilities(
@@ -81,17 +67,41 @@ def inexact_probabilities(
     if len(prefixes) == 0:
         none = np.empty((0, errors + 1))
         return InexactMatches(none, none, np.empty(0, np.int64), np.empty((0, length), np.int64), np.empty(0))
-    limits = _Limits(errors, branches, least, best)
+    beam = Beam(branches, least, has_bound=True)
     if count_partial_suffixes(policy, length, errors) <= _FOLLOW_ALL:
-        limits = _Limits(errors, _FOLLOW_ALL, 0.0, best)
+        beam = Beam(_FOLLOW_ALL, has_bound=True)
+    start = Substitutions(errors, np.zeros(1, np.int64))
 
-    def find(rows_at_once: int) -> InexactMatches:
-        groups = prefix_groups(target.runner, prefixes, rows_at_once // _EXPECTED)
-        tree = _Search(target.runner, policy, limits, rows_at_once)
-        parts = [part for group in groups for part in tree.search(prefixes[group], suffixes[group], group.start)]
+    def search(rows_at_once: int) -> InexactMatches:
+        beam_search = BeamSearch(target.runner, policy, start, beam, rows_at_once)
+        endings = [
+            ending
+            for group in prefix_groups(target.runner, prefixes, rows_at_once // _EXPECTED)
+            for ending in beam_search.run(prefixes[group], suffixes[group].astype(np.int64), group.start)
+        ]
+        parts = [_matches_of(ending, length, best) for ending in endings]
         return InexactMatches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    return target.run_within_memory(find, purpose="the substitutions of one suffix")
+    return target.run_within_memory(search, purpose="the substitutions of one suffix")
+
+
+def _matches_of(ending: Ending, length: int, best: int) -> InexactMatches:
+    """Return the probabilities of suffixes of `length` tokens, and the `best` likeliest inexact ones of each row."""
+    last, own = ending.last, ending.own
+    wrong, errors = last.distances.of_equal_length, last.distances.limit
+    probability = np.zeros_like(ending.bound)
+    np.add.at(probability, (last.owner, wrong), np.exp(last.logprob + own))
+    may_change = wrong < errors
+    np.add.at(
+        probability,
+        (last.owner[may_change], wrong[may_change] + 1),
+        np.exp(last.logprob[may_change]) * -np.expm1(np.minimum(own[may_change], 0)),
+    )
+    inexact = ending.complete.part(np.flatnonzero(ending.complete.distances.of_equal_length > 0))
+    order, place = inexact.ranked(len(probability))
+    likeliest = inexact.part(order[place < best]).joined(last)
+    tokens = likeliest.tokens.reshape(len(likeliest.owner), length)
+    return InexactMatches(probability, ending.bound, ending.first_row + likeliest.owner, tokens, likeliest.logprob)
 
 
 def count_partial_suffixes(policy: Policy, length: int, errors: int) -> float:
@@ -163,147 +173,39 @@ def _draw_substitutes(
     return taken
 
 
-@dataclass
-class _PartialSuffixes:
-    """The partial suffixes that are alive at one step.
+@dataclass(frozen=True)
+class Plan:
+    """The plan to estimate the probability of a long suffix with one token substituted.
 
-    owner, wrong, logprob: [partial suffixes], the suffix that each belongs to, its substitutions and its
-    log-probability. tokens: [partial suffixes, tokens so far].
+    The probability that the first substitution is at a given position is known; only the continuation is sampled.
+    certain: the probability of one substitution, at the last position. shared: that of a first substitution elsewhere.
+    positions: [draws] int64, the position of each sampled substitution, empty if `shared` is 0.
     """
 
-    owner: Ints
-    wrong: Ints
-    logprob: Floats
-    tokens: Ints
+    certain: float
+    shared: float
+    positions: Ints
 
 
-@dataclass(frozen=True)
-class _Children:
-    """Partial suffixes with one more token.
+def plan_draws(token_logprobs: Floats, draws: int, generator: np.random.Generator) -> Plan:
+    """Sample positions of the first substitution in a suffix of token_logprobs [length]."""
+    before = np.concatenate([[0.0], np.cumsum(token_logprobs)[:-1]])
+    first_wrong = np.exp(before) * -np.expm1(np.minimum(token_logprobs, 0))  # [length]
+    elsewhere = first_wrong[:-1]
+    shared = float(elsewhere.sum())
+    if shared <= 0:
+        return Plan(float(first_wrong[-1]), 0.0, np.empty(0, np.int64))
+    positions = generator.choice(len(elsewhere), size=draws, p=elsewhere / shared)
+    return Plan(float(first_wrong[-1]), shared, positions.astype(np.int64))
 
-    parent, token: [children], the partial suffix that each extends and the token. The other fields are those of
-    `_PartialSuffixes`.
+
+def estimate(plan: Plan, log_rest: Floats) -> tuple[float, float, float]:
+    """Return the probability of exactly one substitution and its 95 % interval.
+
+    log_rest: [draws] the log-probability that the suffix continues without another substitution after each sampled one.
+    Wilson's (1927) interval of their mean is conservative for numbers in [0, 1], and its width is never 0.
     """
-
-    parent: Ints
-    token: Ints
-    owner: Ints
-    wrong: Ints
-    logprob: Floats
-
-    def part(self, rows: Ints) -> "_Children":
-        return _Children(*(getattr(self, name)[rows] for name in ("parent", "token", "owner", "wrong", "logprob")))
-
-
-@dataclass(frozen=True)
-class _Search:
-    predictor: Predictor
-    policy: Policy
-    limits: _Limits
-    rows_at_once: int
-
-    def search(self, prefixes: Tokens, suffixes: Tokens, first_row: int) -> list[InexactMatches]:
-        """Return the matches of suffixes, the first of which has the number `first_row`.
-
-        If they have too many partial suffixes for memory, the suffixes are split into halves.
-        """
-        errors, length = self.limits.errors, suffixes.shape[1]
-        tokens = to_device(self.predictor, prefixes)
-        states, branches, _ = begin_branches(self.predictor, tokens, room=max(1, length - 1), is_shared=True)
-        none = np.zeros(len(prefixes), np.int64)
-        empty = np.empty((len(prefixes), 0), np.int64)
-        alive = _PartialSuffixes(np.arange(len(prefixes)), none, none.astype(float), empty)
-        bound = np.zeros((len(prefixes), errors + 1))
-        for step in range(length - 1):
-            children, _, rest = self._children(states, alive, tokens, suffixes[:, step].astype(np.int64))
-            # A substitute outside the examined head adds one substitution.
-            _add_from(bound, alive.owner, alive.wrong + 1, rest)
-            is_kept = self._select(children, len(prefixes))
-            dropped = children.part(np.flatnonzero(~is_kept))
-            _add_from(bound, dropped.owner, dropped.wrong, np.exp(dropped.logprob))
-            children = children.part(np.flatnonzero(is_kept))
-            if len(children.parent) > self.rows_at_once and len(prefixes) > 1:
-                half = len(prefixes) // 2
-                return [
-                    *self.search(prefixes[:half], suffixes[:half], first_row),
-                    *self.search(prefixes[half:], suffixes[half:], first_row + half),
-                ]
-            children = children.part(np.argsort(assign_rows(children.parent)))
-            alive = _PartialSuffixes(
-                children.owner,
-                children.wrong,
-                children.logprob,
-                np.column_stack([alive.tokens[children.parent], children.token]),
-            )
-            if len(alive.owner) == 0:
-                nothing = np.empty(0, np.int64)
-                return [
-                    InexactMatches(0 * bound, bound, nothing, np.empty((0, length), np.int64), nothing.astype(float))
-                ]
-            placement = Placement.of(children.parent, children.owner, self.predictor.device)
-            states = self.predictor.advance(branches, to_device(self.predictor, children.token), placement)
-        children, own, _ = self._children(states, alive, tokens, suffixes[:, -1].astype(np.int64))
-        probability = np.zeros((len(prefixes), errors + 1))
-        np.add.at(probability, (alive.owner, alive.wrong), np.exp(alive.logprob + own))
-        may_change = alive.wrong < errors
-        np.add.at(
-            probability,
-            (alive.owner[may_change], alive.wrong[may_change] + 1),
-            np.exp(alive.logprob[may_change]) * -np.expm1(np.minimum(own[may_change], 0)),
-        )
-        best = self._best(children, len(prefixes))
-        matches = np.column_stack([alive.tokens[best.parent], best.token])
-        return [InexactMatches(probability, bound, first_row + best.owner, matches, best.logprob)]
-
-    def _children(
-        self, states: torch.Tensor, alive: _PartialSuffixes, prefixes: torch.Tensor, wanted: Ints
-    ) -> tuple[_Children, Floats, Floats]:
-        """Return the next tokens of each partial suffix, its own token's log-probability, and the mass outside.
-
-        wanted: [suffixes], the suffixes' own next tokens. The last two results are [partial suffixes]. The mass is the
-        probability of the tokens outside the examined head, 0 if the partial suffix may have no further substitution.
-        """
-        of_prefix = prefixes[torch.as_tensor(alive.owner, device=prefixes.device)]
-        found = next_tokens(self.predictor, states, of_prefix, alive.tokens, wanted[alive.owner], self.policy)
-        may_change = alive.wrong < self.limits.errors
-        changed = np.flatnonzero(may_change[found.parent])
-        exact = np.flatnonzero(~np.isneginf(found.own))
-        parents = np.concatenate([exact, found.parent[changed]])
-        return (
-            _Children(
-                parents,
-                np.concatenate([wanted[alive.owner[exact]], found.token[changed]]),
-                alive.owner[parents],
-                alive.wrong[parents] + np.repeat([0, 1], [len(exact), len(changed)]),
-                alive.logprob[parents] + np.concatenate([found.own[exact], found.logprob[changed]]),
-            ),
-            found.own,
-            np.where(may_change, np.exp(alive.logprob) * found.rest, 0),
-        )
-
-    def _select(self, children: _Children, suffixes: int) -> Bools:
-        """Return which children are followed, [children]: the likeliest of each suffix that are not too unlikely."""
-        order, place = _rank_by_likelihood(children, suffixes)
-        is_kept = np.empty(len(order), bool)
-        is_kept[order] = place < self.limits.branches
-        return np.asarray(is_kept & (np.exp(children.logprob) >= self.limits.least))
-
-    def _best(self, children: _Children, suffixes: int) -> _Children:
-        """Return the likeliest complete suffixes with a substitution, ordered by suffix and likelihood."""
-        inexact = children.part(np.flatnonzero(children.wrong > 0))
-        order, place = _rank_by_likelihood(inexact, suffixes)
-        return inexact.part(order[place < self.limits.best])
-
-
-def _rank_by_likelihood(children: _Children, suffixes: int) -> tuple[Ints, Ints]:
-    """Return the order by suffix, likelihood and token, and the place of each child in this order within its suffix."""
-    order = np.lexsort((children.token, children.parent, -children.logprob, children.owner))
-    owner = children.owner[order]
-    return order, np.arange(len(order)) - np.searchsorted(owner, np.arange(suffixes))[owner]
-
-
-def _add_from(bound: Floats, owner: Ints, wrong: Ints, mass: Floats) -> None:
-    """Add `mass` to the bound of every number of substitutions from `wrong` on, because more may follow."""
-    for errors in range(bound.shape[1]):
-        some = wrong <= errors
-        np.add.at(bound[:, errors], owner[some], mass[some])
+    total = float(np.exp(log_rest).sum())
+    share = share_of(min(total, len(log_rest)), len(log_rest))
+    value, low, high = (plan.certain + plan.shared * part for part in share[:3])
+    return value, low, high

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.audits.leakage.cutting import cut_at
-from harness.audits.leakage.pairs import Pairs
+from harness.audits.leakage.pairs import Pairs, cut_at
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.models import Model, first_token_notes, require_context, require_tokenizer, shared_tokenizer
 from harness.audits.options import Preparation, Reading, Subject, option
@@ -28,6 +27,7 @@ from harness.audits.sources import (
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
+from harness.core.protocol import read_archive
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.core.tokenizers import parse_tokenizer
@@ -215,8 +215,7 @@ def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize,
 
 def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_archive(path)
     except Exception as error:  # zipfile, zlib and numpy each have their own
         raise HarnessError(f"not an archive of plain arrays: {path} ({shorten(str(error), 100)}).") from None
     if absent := {"prefixes", "suffixes"} - set(arrays):

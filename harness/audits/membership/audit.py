@@ -1,17 +1,42 @@
 """The membership audit: scores of members and non-members under a target, and of their words alone."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
 import numpy as np
 
-from harness.audits.membership.findings import membership_findings
-from harness.audits.membership.inputs import Documents
-from harness.audits.membership.params import MODEL_SCORES, MembershipParams, Score
-from harness.audits.membership.rows import REFERENCE, SCORES, TABLES, WORD_SHIFT, WORDS
-from harness.audits.membership.scores import loss_score, min_k_plus_score, min_k_score, recall_score, zlib_score
-from harness.audits.membership.token_likelihoods import LocalModel, TokenLikelihoods, token_likelihoods
-from harness.audits.membership.word_shift import word_shift
-from harness.core.arrays import Floats
+from harness.audits.endpoint.params import ScoringParams
+from harness.audits.likelihoods import local_or_served
+from harness.audits.membership.findings import MEASURES, membership_findings
+from harness.audits.membership.inputs import (
+    MODEL_SCORES,
+    REFERENCE,
+    SCORES,
+    TABLES,
+    WORD_SHIFT,
+    WORDS,
+    Documents,
+    MembershipParams,
+    Score,
+)
+from harness.audits.membership.statistics import (
+    loss_score,
+    min_k_plus_score,
+    min_k_score,
+    recall_score,
+    word_shift,
+    zlib_score,
+)
+from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
+
+if TYPE_CHECKING:  # both load torch, which `harness audit membership --help` does not need
+    from torch import Tensor
+
+    from harness.engine.branches import Logits
+    from harness.engine.target import Target
 
 _DOCUMENTS = 64  # per batch
 _FEWEST_SHOT_TOKENS = 16
@@ -28,6 +53,7 @@ class MembershipAudit(Audit[MembershipParams]):
         "al. 2025 (Min-K %++); Xie et al. 2024 (ReCaLL); Meeus et al. 2024 and Das et al. 2025 (word shift)"
     )
     tables = TABLES
+    measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
         documents = Documents.from_inputs(context.inputs)
@@ -51,7 +77,9 @@ class MembershipAudit(Audit[MembershipParams]):
         with token_likelihoods(self.params, context) as source:
             self._score_with(source, context, documents, longest)
 
-    def _score_with(self, source: TokenLikelihoods, context: AuditContext, documents: Documents, longest: int) -> None:
+    def _score_with(
+        self, source: "TokenLikelihoods", context: AuditContext, documents: Documents, longest: int
+    ) -> None:
         # The bos token comes before the shots, and an endpoint also generates a token.
         room = max(0, (source.context_length() or 1 << 20) - longest - 2)
         shots = documents.shots[max(0, len(documents.shots) - room) :]
@@ -86,15 +114,15 @@ class MembershipAudit(Audit[MembershipParams]):
         statistics: [3, tokens]. after: the log-probabilities of its tokens after the shots, [tokens].
         """
         logprobs, means, deviations = statistics
-        found = {
+        scores = {
             Score.LOSS: loss_score(logprobs),
             Score.ZLIB: zlib_score(logprobs, text),
             Score.MIN_K: min_k_score(logprobs, self.params.k),
             Score.MIN_K_PLUS: min_k_plus_score(logprobs, means, deviations, self.params.k),
         }
         if after is not None:
-            found[Score.RECALL] = recall_score(logprobs, after)
-        return [found.get(score, np.nan) for score in MODEL_SCORES]
+            scores[Score.RECALL] = recall_score(logprobs, after)
+        return [scores.get(score, np.nan) for score in MODEL_SCORES]
 
     def _score_reference(self, context: AuditContext, documents: Documents) -> None:
         source = LocalModel(context, 1)
@@ -102,4 +130,116 @@ class MembershipAudit(Audit[MembershipParams]):
         for numbers, alone, _ in source.statistics(
             _REFERENCE_STAGE, documents.tokens, nothing, size=_DOCUMENTS, done=nothing
         ):
-            context.emit(REFERENCE.name, document=numbers, loss=[float(each[0].mean()) for each in alone])
+            context.emit(REFERENCE.name, document=numbers, loss=[float(logprobs.mean()) for logprobs, *_ in alone])
+
+
+_NO_TOKENS = np.empty(0, np.int64)
+
+
+class TokenLikelihoods(Protocol):
+    """Computes statistics of the tokens of documents."""
+
+    def statistics(
+        self, stage: str, documents: Sequence[Ints], shots: Ints, *, size: int, done: Ints
+    ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
+        """Yield numbers of documents with the statistics of each, alone and after `shots` (None without shots).
+
+        The statistics are of a document without its first token, [3, tokens - 1], as in `token_statistics`. Each yield
+        is a batch of a stage, of `size` documents. done: documents with rows. An endpoint returns log-probabilities
+        alone: the mean and the deviation are NaN, and so are those of a text that it cannot measure.
+        """
+        ...
+
+    def context_length(self) -> int | None:
+        """Return the number of tokens that the model attends to, None if it is unknown."""
+        ...
+
+
+class LocalModel:
+    """Model `number` of an audit on this machine."""
+
+    def __init__(self, context: AuditContext, number: int = 0) -> None:
+        self._context = context
+        self._number = number
+
+    def statistics(
+        self, stage: str, documents: Sequence[Ints], shots: Ints, *, size: int, done: Ints
+    ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
+        """Yield numbers of documents with the statistics of each, alone and after `shots` (None without shots)."""
+        for batch in self._context.batches(stage, len(documents), size=size):
+            texts = [documents[number] for number in batch.items]
+            yield batch.items, self._measure(texts, _NO_TOKENS), self._measure(texts, shots) if len(shots) else None
+
+    def _measure(self, texts: Sequence[Ints], after: Ints) -> list[Floats]:
+        rows, lengths = padded(list(texts))
+        before = np.concatenate([np.tile(after, (len(rows), 1)), rows[:, :1]], axis=1).astype(np.int64)
+        measured = token_statistics(self._context.target(self._number), before, rows[:, 1:])
+        return [measured[:, row, : length - 1] for row, length in enumerate(lengths.tolist())]
+
+    def context_length(self) -> int | None:
+        """Return the number of tokens that the model attends to, None if it is unknown."""
+        return self._context.target(self._number).context_length
+
+
+def token_likelihoods(params: ScoringParams, context: AuditContext) -> AbstractContextManager[TokenLikelihoods]:
+    """Return the source of the statistics of an audit's target. Its exit closes the connection to an endpoint."""
+    return local_or_served(LocalModel(context), params, context)
+
+
+def token_statistics(target: "Target", prefixes: Tokens, texts: Tokens) -> Floats:
+    """Return statistics of texts [n, length] after prefixes [n, any], [3, n, length].
+
+    They are the log-probability of each token, and the mean and the standard deviation of the log-probability of a
+    token that is drawn from the model's distribution there, all in nats. Raises HarnessError as `Target.score` does.
+    """
+    from harness.engine.likelihood import measure_suffixes
+    from harness.engine.memory import non_finite_error
+
+    target.check_pairs(prefixes, texts)
+    statistics = target.run_within_memory(
+        lambda rows_at_once: measure_suffixes(
+            target.runner,
+            prefixes,
+            texts,
+            lambda logits, targets, before: _statistics(logits, targets),
+            figures=3,
+            rows_at_once=rows_at_once,
+            on_step=target.report_step,
+        )
+    )[:, :, 1:]
+    if np.isnan(statistics).any():
+        raise non_finite_error("the target returned NaN", target.dtype)
+    return statistics
+
+
+def padded(texts: list[Ints]) -> tuple[Ints, Ints]:
+    """Return the texts as rows of equal length [n, longest], filled with token 0, and their lengths [n].
+
+    A model that reads from left to right is not influenced by what follows.
+    """
+    lengths = np.array([len(text) for text in texts], np.int64)
+    rows = np.zeros((len(texts), int(lengths.max(initial=0))), np.int64)
+    for row, text in zip(rows, texts, strict=True):
+        row[: len(text)] = text
+    return rows, lengths
+
+
+def _statistics(logits: "Logits", targets: "Tensor") -> "Tensor":
+    """Return the statistics of targets [n] under the logits of n positions, [3, n]."""
+    import torch
+
+    from harness.engine.shaping import row_blocks
+
+    scores = logits.scores  # [n, vocabulary]
+    total = logits.total  # [n]
+    means, deviations = [], []
+    for part, part_total in zip(row_blocks(scores), row_blocks(total.unsqueeze(1)), strict=True):
+        logprobs = part - part_total
+        masses = logprobs.exp()
+        # The log-probability of an impossible token is -inf and contributes nothing, but 0 * inf is NaN.
+        logprobs = torch.where(logprobs.isneginf(), 0, logprobs)
+        mean = torch.linalg.vecdot(masses, logprobs)
+        means.append(mean)
+        deviations.append(torch.linalg.vecdot(masses, (logprobs - mean.unsqueeze(1)) ** 2).clamp(min=0).sqrt())
+    of_target = scores.gather(1, targets.unsqueeze(1)).squeeze(1) - total
+    return torch.stack([of_target, torch.cat(means), torch.cat(deviations)])

@@ -1,33 +1,56 @@
 """Findings of a membership audit, from complete or partial rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from harness.audits.membership.inputs import NEAR_COPY_WINDOW, Documents
-from harness.audits.membership.params import (
+from harness.audits.membership.inputs import (
     FALSE_POSITIVE_RATES,
     LABELS,
     MODEL_SCORES,
+    NEAR_COPY_WINDOW,
+    SCORES,
+    WORD_SHIFT,
+    Documents,
     MembershipParams,
     Score,
+    read_scores,
 )
-from harness.audits.membership.roc import Rate, Roc, roc_of
-from harness.audits.membership.rows import SCORES, WORD_SHIFT, read_scores
-from harness.audits.membership.word_shift import FOLDS, PERMUTATIONS
-from harness.audits.report import bar_chart, table_of
+from harness.audits.membership.statistics import FOLDS, PERMUTATIONS, Roc, roc_of
+from harness.audits.report import bars_of, key_figure, measure_table, table_of, wide_table
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
-from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
+from harness.core.findings import BarChart, Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
+from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.paths import model_names
-from harness.core.text import format_bound, format_interval, format_p_value, format_score, json_value, pluralize
+from harness.core.text import format_bound, pluralize
 
+MODEL, WORDS_ALONE = "target", "words alone"
 QUESTION = "Can the members of the training data be told from other texts?"
+AUC = Measure(
+    "auc",
+    "AUC",
+    "area under the ROC curve: the probability that a member has a larger score than a non-member (chance: 0.5)",
+)
+TPR = Measure(
+    "tpr_at_fpr",
+    "TPR",
+    "true positive rate: the share of members above the threshold",
+    at="{} FPR",
+    at_unit=Unit.BOUND,
+    at_name="share of non-members above the threshold",
+)
+WORDS_P = Measure(
+    "words_p_value",
+    "p-value of the words",
+    "the share of labelings in which retraining on the words gives at least this AUC",
+    unit=Unit.P_VALUE,
+)
+MEASURES = (AUC, TPR, WORDS_P)
 DEFINITIONS = {
-    "AUC": "area under the ROC curve: the probability that a member has a larger score than a non-member (chance: 0.5)",
-    "TPR": "true positive rate: the share of members above the threshold",
+    AUC.title: AUC.meaning,
+    TPR.title: TPR.meaning,
     "FPR": "false positive rate: the share of non-members above the threshold",
 }
 _SIGNIFICANT = 0.025
@@ -41,6 +64,7 @@ class _Results:
     documents: Documents
     scores: dict[Score, Floats]
     rocs: dict[Score, Roc]
+    measured: MeasureTable
     p_value: float
     clusters: int
     members: int
@@ -49,14 +73,15 @@ class _Results:
     is_complete: bool
 
     @property
-    def best(self) -> Score:
-        """The score of the model with the largest area."""
-        return max((score for score in self.rocs if score is not Score.WORDS), key=lambda score: self.rocs[score].auc)
+    def best(self) -> MeasureRow:
+        """The area of the model's score with the largest one."""
+        rows = [row for row in self.measured.select(AUC) if row.side == MODEL]
+        return max(rows, key=lambda row: row.estimate.value)
 
     @property
-    def words(self) -> Roc | None:
-        """The curve of the classifier that sees only the words, None with too few texts."""
-        return self.rocs.get(Score.WORDS)
+    def words(self) -> Estimate | None:
+        """The area of the classifier that sees only the words, None with too few texts."""
+        return self.measured.get(AUC, side=WORDS_ALONE) if Score.WORDS in self.rocs else None
 
     @property
     def has_word_shift(self) -> bool | None:
@@ -69,43 +94,32 @@ def membership_findings(
 ) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
-    figures: `members`, `non_members`, `scores` (by name: `auc`, `tpr_at_fpr`), `word_shift`,
-    `word_shift_p_value`, `clusters`, `is_complete`.
+    figures: `members`, `non_members`, `word_shift`, `clusters`, `is_complete`.
     """
-    results = _results(params, documents, rows)
+    results = _results(params, documents, rows, model_names(models)[0])
     if results is None:
-        nothing: dict[str, Any] = {"scores": {}, "is_complete": False}
         conclusion = Conclusion(QUESTION, "Not known yet", "members and non-members have not been scored")
-        return Findings(nothing, ["Members and non-members have not been scored yet."], conclusion=conclusion)
+        sentences = ["Members and non-members have not been scored yet."]
+        return Findings({"is_complete": False}, sentences, conclusion=conclusion)
     figures = {
         "members": results.members,
         "non_members": results.others,
-        "scores": {
-            score.value: {
-                "auc": roc.auc._asdict(),
-                "tpr_at_fpr": {
-                    f"{rate:g}": None if one is None else one._asdict()
-                    for rate, one in zip(FALSE_POSITIVE_RATES, roc.at, strict=True)
-                },
-            }
-            for score, roc in results.rocs.items()
-        },
         "word_shift": results.has_word_shift,
-        "word_shift_p_value": results.p_value,
         "clusters": results.clusters,
         "is_complete": results.is_complete,
     }
     return Findings(
-        figures=json_value(figures),
+        figures=figures,
         sentences=list(_sentences(params, results)),
         tables=_tables(results),
         charts=[_auc_chart(results), _roc_chart(results)],
         conclusion=_conclusion(results, model_names(models)[0]),
         definitions=DEFINITIONS,
+        measures=results.measured,
     )
 
 
-def _results(params: MembershipParams, documents: Documents, rows: RowsOf) -> _Results | None:
+def _results(params: MembershipParams, documents: Documents, rows: RowsOf, target: str) -> _Results | None:
     scores = read_scores(rows, len(documents.tokens))
     is_scored = np.isfinite(scores[Score.LOSS])
     known = {score: values for score, values in scores.items() if np.isfinite(values[is_scored]).any()}
@@ -119,17 +133,19 @@ def _results(params: MembershipParams, documents: Documents, rows: RowsOf) -> _R
     clusters = documents.clusters()[chosen]
     rocs = {score: roc_of(values[chosen], is_member, clusters, FALSE_POSITIVE_RATES) for score, values in known.items()}
     p_values = np.asarray(rows(WORD_SHIFT.name)["p_value"], np.float64)
-    found = rows(SCORES.name)
+    p_value = float(p_values[0]) if len(p_values) else np.nan
+    scored = rows(SCORES.name)
     is_unmeasured = np.zeros(len(documents.tokens), bool)
-    of_target = [np.asarray(found[score.value], np.float64) for score in MODEL_SCORES if score in known]
+    of_target = [np.asarray(scored[score.value], np.float64) for score in MODEL_SCORES if score in known]
     of_target = [values for values in of_target if np.isfinite(values).any()]
-    is_unmeasured[np.asarray(found["document"], np.int64)] = ~np.isfinite(of_target).all(axis=0)
+    is_unmeasured[np.asarray(scored["document"], np.int64)] = ~np.isfinite(of_target).all(axis=0)
     is_complete = bool((chosen | is_unmeasured).all()) and (Score.REFERENCE in known) == params.reference
     return _Results(
         documents=documents,
         scores=scores,
         rocs=rocs,
-        p_value=float(p_values[0]) if len(p_values) else np.nan,
+        measured=MeasureTable(_measured(rocs, p_value, target)),
+        p_value=p_value,
         clusters=len(np.unique(clusters)),
         members=members,
         others=others,
@@ -138,26 +154,40 @@ def _results(params: MembershipParams, documents: Documents, rows: RowsOf) -> _R
     )
 
 
+def _measured(rocs: Mapping[Score, Roc], p_value: float, target: str) -> list[MeasureRow]:
+    """Return the area and the rates of every score, and the p-value of the words."""
+    rows = []
+    for score, roc in rocs.items():
+        model, side = ("", WORDS_ALONE) if score is Score.WORDS else (target, MODEL)
+        rows.append(MeasureRow(AUC, roc.auc, model, side, LABELS[score]))
+        rows += [
+            MeasureRow(TPR, NO_ESTIMATE if rate is None else rate, model, side, LABELS[score], at)
+            for at, rate in zip(FALSE_POSITIVE_RATES, roc.at, strict=True)
+        ]
+        if score is Score.WORDS:
+            rows.append(MeasureRow(WORDS_P, Estimate(p_value), model, side, LABELS[score]))
+    return rows
+
+
 def _conclusion(results: _Results, target: str) -> Conclusion:
-    best = results.rocs[results.best].auc
-    shift = results.words
-    words = "" if shift is None else f"{_rate(shift.auc)} ({format_p_value(results.p_value)})"
+    best, shift = results.best, results.words
+    p_value = WORDS_P.unit.format(results.p_value)
+    words = "" if shift is None else f"{AUC.unit.format_estimate(shift)} ({p_value})"
     if results.has_word_shift:
         answer = "The texts differ"
         evidence = (
-            f"their words alone give an AUC of {words}, so the AUC of {_rate(best)} by "
-            f"{LABELS[results.best]} under {target} is no evidence of membership"
+            f"their words alone give an AUC of {words}, so the AUC of {best.text} by {best.case} under {target} is no "
+            "evidence of membership"
         )
     elif shift is None:
         answer = "Not known"
         evidence = (
             f"a side has fewer than {FOLDS} texts that are not near-copies of each other, too few to see whether the "
-            f"words differ; the AUC under {target} is {_rate(best)}, by {LABELS[results.best]}"
+            f"words differ; the AUC under {target} is {best.text}, by {best.case}"
         )
     else:
-        answer = "Yes" if best.low > 0.5 else "No evidence"
-        evidence = f"the largest AUC under {target} is {_rate(best)}, by {LABELS[results.best]}"
-        evidence += f"; the words alone give {words}"
+        answer = "Yes" if best.estimate.low > 0.5 else "No evidence"
+        evidence = f"the largest AUC under {target} is {best.text}, by {best.case}; the words alone give {words}"
     so_far = "" if results.is_complete else "; not all documents are scored yet"
     return Conclusion(
         QUESTION,
@@ -167,35 +197,25 @@ def _conclusion(results: _Results, target: str) -> Conclusion:
         "membership. Equal words do not show that the texts are of one kind, and the best of several scores is larger "
         "by chance.",
         (
-            KeyFigure("largest AUC", format_score(best.value), LABELS[results.best]),
+            key_figure(best, best.case, name="largest AUC"),
             KeyFigure(
                 "AUC of the words alone",
-                "–" if shift is None else format_score(shift.auc.value),
-                _words_details(results),
+                AUC.unit.format(np.nan if shift is None else shift.value),
+                "no model" if shift is None else f"no model, {p_value}",
             ),
             *(
-                KeyFigure(
-                    f"TPR at {format_bound(rate)} FPR",
-                    "–" if (found := results.rocs[results.best].at[place]) is None else format_score(found.value),
-                    LABELS[results.best] if found is not None else f"needs {_needed(rate):,} non-members",
+                key_figure(
+                    row, f"needs {_needed(row.at or 0):,} non-members" if np.isnan(row.estimate.value) else row.case
                 )
-                for place, rate in enumerate(FALSE_POSITIVE_RATES)
+                for row in results.measured.select(TPR, case=best.case)
             ),
         ),
     )
 
 
-def _words_details(results: _Results) -> str:
-    return "no model" if results.words is None else f"no model, {format_p_value(results.p_value)}"
-
-
 def _needed(rate: float) -> int:
     """Return the smallest number of non-members in which one false positive is at most `rate`."""
     return round(1 / rate)
-
-
-def _rate(rate: Rate) -> str:
-    return f"{format_score(rate.value)} {format_interval(rate.low, rate.high)}"
 
 
 def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
@@ -236,20 +256,6 @@ def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
 
 
 def _tables(results: _Results) -> list[FoundTable]:
-    scores = [
-        {"score": LABELS[score], "AUC": roc.auc.value, "low": roc.auc.low, "high": roc.auc.high}
-        | {
-            f"TPR at {format_bound(rate)} FPR": np.nan if one is None else one.value
-            for rate, one in zip(FALSE_POSITIVE_RATES, roc.at, strict=True)
-        }
-        for score, roc in results.rocs.items()
-    ]
-    rates = [
-        {"score": LABELS[score], "FPR": rate, "TPR": one.value, "low": one.low, "high": one.high}
-        for score, roc in results.rocs.items()
-        for rate, one in zip(FALSE_POSITIVE_RATES, roc.at, strict=True)
-        if one is not None
-    ]
     documents = [
         {
             "document": results.documents.names[number],
@@ -259,31 +265,25 @@ def _tables(results: _Results) -> list[FoundTable]:
         }
         for number in range(len(results.documents.tokens))
     ]
+    scores = results.measured.select(AUC, TPR)
     return [
-        table_of("scores", "Membership scores", scores),
-        table_of("rates", "TPR at few false positives", rates, is_detail=True),
+        wide_table("scores", "Membership scores", scores, by={"score": "case"}, intervals=(AUC,)),
+        measure_table(results.measured),
         table_of("documents", "Every document", documents, is_detail=True),
     ]
 
 
-def _auc_chart(results: _Results) -> Any:
-    labels = [LABELS[score] for score in results.rocs]
-    groups = {
-        "target": {LABELS[score]: roc.auc for score, roc in results.rocs.items() if score in MODEL_SCORES},
-        "words alone": {LABELS[score]: roc.auc for score, roc in results.rocs.items() if score not in MODEL_SCORES},
-    }
-    return bar_chart("auc", "AUC by score", "AUC", groups, labels, reference=0.5, controls=("words alone",))
+def _auc_chart(results: _Results) -> BarChart:
+    areas = results.measured.select(AUC)
+    return bars_of(
+        "auc", "AUC by score", "AUC", areas, label="case", group="side", reference=0.5, controls=(WORDS_ALONE,)
+    )
 
 
 def _roc_chart(results: _Results) -> LineChart:
     least = 1 / results.others
     series = [
-        Series(
-            LABELS[score],
-            *roc.steps(least),
-            is_dashed=score is Score.WORDS,
-        )
-        for score, roc in results.rocs.items()
+        Series(LABELS[score], *roc.steps(least), is_dashed=score is Score.WORDS) for score, roc in results.rocs.items()
     ]
     chance = np.geomspace(least, 1, 50)
     series.append(Series("chance", chance, chance, is_dashed=True))

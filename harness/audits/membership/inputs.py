@@ -1,12 +1,13 @@
-"""Read members and non-members as token ids, with their texts."""
+"""The parameters, the tables and the documents of a membership audit: members and non-members as token ids and text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 
-from harness.audits.membership.params import MembershipParams
+from harness.audits.endpoint.params import ScoringParams
 from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context, shared_tokenizer
 from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sources import (
@@ -21,13 +22,80 @@ from harness.audits.sources import (
     source_name,
     target_option,
 )
-from harness.core.arrays import Bools, Ints
-from harness.core.audit import AuditInputs
+from harness.core.arrays import Bools, Floats, Ints
+from harness.core.attack import Field
+from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
+from harness.core.rows import Kind, table
 from harness.core.windows import cluster_ids
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
+
+
+class Score(StrEnum):
+    """The scores, in the order in which they are reported. A larger one speaks for membership."""
+
+    LOSS = "loss"
+    ZLIB = "zlib"
+    MIN_K = "min_k"
+    MIN_K_PLUS = "min_k_plus"
+    REFERENCE = "reference"
+    RECALL = "recall"
+    WORDS = "bag_of_words"
+
+
+LABELS = {
+    Score.LOSS: "loss",
+    Score.ZLIB: "zlib ratio",
+    Score.MIN_K: "Min-K %",
+    Score.MIN_K_PLUS: "Min-K %++",
+    Score.REFERENCE: "reference ratio",
+    Score.RECALL: "ReCaLL",
+    Score.WORDS: "bag of words (no model)",
+}
+MODEL_SCORES = tuple(score for score in Score if score is not Score.WORDS)
+FALSE_POSITIVE_RATES = (0.01, 0.001)
+
+
+class MembershipParams(ScoringParams):
+    """The options of the audit. Defaults follow the sources of the scores."""
+
+    tokens: int = Field(128, ge=2, le=4096, description="Tokens at the beginning of a document that are scored.")
+    least_tokens: int = Field(32, ge=2, le=4096, description="Tokens of the shortest document that is scored.")
+    k: float = Field(0.2, gt=0, le=1, description="Share of the least likely tokens in Min-K % and Min-K %++.")
+    shots: int = Field(7, ge=0, le=100, description="Non-members before the text in ReCaLL; 0 leaves it out.")
+    reference: bool = option(False, is_hidden=True, description="The last model is the reference model.")
+
+
+SCORES = table("score", document=Kind.INTEGER, **{score.value: Kind.REAL for score in MODEL_SCORES})
+"""The scores of a document, NaN for those that were not computed."""
+REFERENCE = table("reference", document=Kind.INTEGER, loss=Kind.REAL)
+"""The mean log-probability of a document under the reference model."""
+WORDS = table("word_score", document=Kind.INTEGER, score=Kind.REAL)
+"""The score of membership by the words of a document alone."""
+WORD_SHIFT = table("word_shift", p_value=Kind.REAL)
+"""The p-value of the permutation test on the scores by words, one row; NaN if there are too few texts."""
+TABLES = (SCORES, REFERENCE, WORDS, WORD_SHIFT)
+
+
+def read_scores(rows: RowsOf, documents: int) -> dict[Score, Floats]:
+    """Return each score of all documents, [documents], NaN where it was not computed."""
+    scored = rows(SCORES.name)
+    numbers = np.asarray(scored["document"], np.int64)
+    scores = {score: np.full(documents, np.nan) for score in Score}
+    for score in MODEL_SCORES:
+        scores[score][numbers] = np.asarray(scored[score.value], np.float64)
+    for name, column, score in ((REFERENCE.name, "loss", Score.REFERENCE), (WORDS.name, "score", Score.WORDS)):
+        part = rows(name)
+        values = np.full(documents, np.nan)
+        values[np.asarray(part["document"], np.int64)] = np.asarray(part[column], np.float64)
+        if score is Score.REFERENCE:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = -scores[Score.LOSS] / np.minimum(values, -1e-12)
+        scores[score] = values
+    return scores
+
 
 NEAR_COPY_WINDOW = 16
 """Documents that share this many consecutive tokens are near-copies of each other."""
@@ -50,14 +118,14 @@ class Documents:
 
     def to_inputs(self) -> AuditInputs:
         """Return the documents in the form in which the run stores them."""
-        lengths = np.array([len(each) for each in self.tokens], np.int64)
+        lengths = np.array([len(tokens) for tokens in self.tokens], np.int64)
         joined = np.concatenate([np.empty(0, np.int64), *self.tokens])
         arrays = {"tokens": joined, "lengths": lengths, "is_member": self.is_member, "shots": self.shots}
         return AuditInputs({"texts": list(self.texts), "names": list(self.names), "notes": list(self.notes)}, arrays)
 
     def clusters(self) -> Ints:
         """Return the cluster of each document, [documents]. Near-copies are in one."""
-        return cluster_ids([each[None] for each in self.tokens], NEAR_COPY_WINDOW)
+        return cluster_ids([tokens[None] for tokens in self.tokens], NEAR_COPY_WINDOW)
 
     @classmethod
     def from_inputs(cls, inputs: AuditInputs) -> "Documents":
@@ -97,7 +165,7 @@ def read_documents(
     sides = []
     for source in (members, others):
         # Documents with equal scored tokens are one document.
-        found: dict[bytes, tuple[str, Ints]] = {}
+        documents: dict[bytes, tuple[str, Ints]] = {}
         for name, ids in _documents(source, tokenizer, notes):
             if len(ids) < params.least_tokens:
                 notes.add(
@@ -106,24 +174,24 @@ def read_documents(
                 )
             else:
                 scored = ids[: params.tokens]
-                found.setdefault(scored.tobytes(), (name, scored))
-        if not found:
+                documents.setdefault(scored.tobytes(), (name, scored))
+        if not documents:
             why = f" {notes.sentences[0]}" if notes.sentences else ""
             raise HarnessError(
                 f"{source_name(source)} contains no document of {params.least_tokens} tokens.{why} Set --least-tokens."
             )
-        sides.append([(name, key, ids) for key, (name, ids) in found.items()])
+        sides.append([(name, key, ids) for key, (name, ids) in documents.items()])
     both = {key for _, key, _ in sides[0]} & {key for _, key, _ in sides[1]}
     if both:
         notes.add("documents on both sides", f"Left out {len(both):,} documents that are members and non-members.")
-        sides = [[one for one in side if one[1] not in both] for side in sides]
+        sides = [[document for document in side if document[1] not in both] for side in sides]
         if not all(sides):
             raise HarnessError("members and non-members are the same documents. Name text that the target never saw.")
     chosen = [[side[place] for place in generator.permutation(len(side))] for side in sides]
     number = min(params.shots, len(chosen[1]) // 10)
     shots = [ids for _, _, ids in chosen[1][:number]]
     chosen = [chosen[0][:limit], chosen[1][number : number + limit]]
-    rows = [(one, is_member) for side, is_member in zip(chosen, (True, False), strict=True) for one in side]
+    rows = [(document, is_member) for side, is_member in zip(chosen, (True, False), strict=True) for document in side]
     firsts = np.array([[ids[0]] for (_, _, ids), _ in rows])
     return Documents(
         [ids for (_, _, ids), _ in rows],

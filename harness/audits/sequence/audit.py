@@ -6,13 +6,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from harness.audits.endpoint.params import REFUSAL
+from harness.audits.sequence.comparison import (
+    COMPARISONS,
+    COMPLETIONS,
+    TITLES,
+    Comparison,
+    Threshold,
+    compare,
+    read_results,
+)
 from harness.audits.sequence.completion import Completer, Completion, State
 from harness.audits.sequence.dataset import Control, Dataset, permuted_partners
 from harness.audits.sequence.findings import sequence_findings
-from harness.audits.sequence.measures import COMPARISONS, COMPLETIONS, Comparison, compare, read_results
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.rates import side_rates
-from harness.audits.sequence.thresholds import TITLES, Threshold
+from harness.audits.sequence.results import MEASURES, side_rates
 from harness.core.arrays import Ints
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
@@ -30,6 +37,7 @@ class SequenceAudit(Audit[SequenceParams]):
         "Black-box sequence extraction: four word-level thresholds on completions of prompts of 35 words (by default)"
     )
     tables = (COMPLETIONS, COMPARISONS)
+    measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
         dataset = Dataset.from_inputs(context.inputs)
@@ -63,7 +71,7 @@ class SequenceAudit(Audit[SequenceParams]):
     def _completer(self, dataset: Dataset, context: AuditContext) -> Iterator[Completer]:
         # Imported here: an endpoint needs no model, and a local model no HTTP client.
         if self.params.endpoint is None:
-            from harness.audits.sequence.local import LocalCompleter
+            from harness.audits.sequence.completion import LocalCompleter
 
             yield LocalCompleter(context.target(), dataset, self.params, seed=context.seed)
             return
@@ -85,9 +93,7 @@ class SequenceAudit(Audit[SequenceParams]):
             if dataset.control is Control.PERMUTED and partner[paragraph] >= 0:
                 others.append(int(partner[paragraph]))
             for other in others:
-                compared.append(
-                    (paragraph, other, compare(completion.text, dataset.suffixes[other], self.params.overlap))
-                )
+                compared.append((paragraph, other, compare(completion.text, dataset.suffixes[other])))
         context.emit(
             COMPLETIONS.name,
             paragraph=requested,

@@ -1,14 +1,108 @@
-"""The paragraphs that the audit measures, each cut in two: those of the corpus, then those of the control."""
+"""The paragraphs that the audit measures, each cut in two: those of the corpus, then those of the control.
 
-from collections.abc import Sequence
+A word is a run of characters without whitespace, as Unicode defines it. Text in a script that has no spaces between
+words must be split into words before. Words are compared exactly: case and punctuation count, because a model that
+recites a text recites them too. Blank lines separate paragraphs; a line break inside a paragraph is whitespace like any
+other.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.core.arrays import Bools, Ints
 from harness.core.audit import AuditInputs
+
+_WORD = re.compile(r"\S+")
+_IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+"""Chinese characters and Japanese kana, whose words have one to four."""
+_SYLLABLES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""Thai, Lao, Burmese and Khmer."""
+_MOST_IDEOGRAPHS, _MOST_SYLLABLES = 4, 8
+"""Characters of a word, on average, in text that is split into words."""
+MOST_CHARACTERS = 1 << 20
+"""Maximum characters of a paragraph. The rest of a longer one is never part of a prompt or a suffix."""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of `text` in order."""
+    return _WORD.findall(text)
+
+
+def lacks_spaces(texts: Iterable[str]) -> bool:
+    """Return True if most words are longer than words are in their script, which has no spaces between words."""
+    words = [word for text in texts for word in words_of(text)]
+    for characters, most in ((_IDEOGRAPHS, _MOST_IDEOGRAPHS), (_SYLLABLES, _MOST_SYLLABLES)):
+        counts = [count for word in words if (count := len(characters.findall(word)))]
+        if 2 * len(counts) > len(words) and sum(counts) > most * len(counts):
+            return True
+    return False
+
+
+def word_spans(text: str, most: int | None = None) -> list[tuple[int, int]]:
+    """Return the index of the first character and of the one after the last, for the first `most` words of `text`."""
+    return [word.span() for word in islice(_WORD.finditer(text), most)]
+
+
+def first_words(text: str, number: int) -> str:
+    """Return `text` up to the end of its `number`-th word, with its whitespace unchanged."""
+    spans = word_spans(text, number)
+    return text[: spans[-1][1]] if spans else ""
+
+
+def paragraphs_of(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the paragraphs of a text that comes in pieces. A piece without a line feed continues in the next one."""
+    pieces: list[str] = []
+    size, is_continued = 0, False
+    for line in lines:
+        if is_continued or not line.isspace():
+            if size < MOST_CHARACTERS:
+                pieces.append(line)
+            size += len(line)
+        elif pieces:
+            yield "".join(pieces).strip()
+            pieces, size = [], 0
+        is_continued = not line.endswith("\n")
+    if pieces:
+        yield "".join(pieces).strip()
+
+
+class Cut(NamedTuple):
+    """A paragraph cut in two: the prompt that the model gets, and the suffix that follows it."""
+
+    prompt: str
+    suffix: str
+
+
+def cut_after(paragraph: str, prompt_length: int, longest_suffix: int) -> Cut | None:
+    """Return the first `prompt_length` words and at most `longest_suffix` words that follow; None if none follow."""
+    spans = word_spans(paragraph, prompt_length + longest_suffix)
+    if len(spans) <= prompt_length:
+        return None
+    last = spans[prompt_length - 1][1]
+    return Cut(paragraph[spans[0][0] : last], paragraph[spans[prompt_length][0] : spans[-1][1]])
+
+
+def cut_at(text: str, boundary: int, longest_suffix: int) -> Cut | None:
+    """Return the words that end before the character `boundary`, and the words after it; None if either is empty.
+
+    A word across the boundary belongs to the suffix. The last word of `text` is dropped unless whitespace follows it,
+    since a passage that was cut out of a document may end within a word.
+    """
+    spans = word_spans(text)
+    if spans and spans[-1][1] == len(text):
+        spans.pop()
+    before = [span for span in spans if span[1] <= boundary]
+    after = spans[len(before) :][:longest_suffix]
+    if not before or not after:
+        return None
+    return Cut(text[before[0][0] : before[-1][1]], text[after[0][0] : after[-1][1]])
+
 
 _TEXTS = ("prompts", "suffixes", "documents")
 _ARRAYS = ("document", "number", "occurrences", "is_control", "is_shared")

@@ -1,33 +1,43 @@
-"""Findings of a sequence audit, from complete or partial rows: figures, tables, charts and passages."""
+"""Findings of a sequence audit, from complete or partial rows: figures, tables, charts, passages and sentences."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from harness.audits.report import Row, bar_chart, share_of, table_of
+from harness.audits.report import Row, bars_of, measure_table, share_of, share_text, table_of, wide_table
+from harness.audits.sequence.comparison import (
+    RUN,
+    TITLES,
+    TOO_SHORT,
+    Results,
+    Threshold,
+    mark_common_runs,
+    read_results,
+)
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.conclusion import DEFINITIONS, sequence_conclusion
-from harness.audits.sequence.dataset import Control, Dataset
-from harness.audits.sequence.measures import TOO_SHORT, Results, read_results
+from harness.audits.sequence.dataset import Control, Dataset, ReadCounts
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.rates import (
+from harness.audits.sequence.results import (
+    CORPUS,
+    DEFINITIONS,
+    P_VALUE,
+    PASSED,
     SIDES,
+    TOO_SHORT_SUFFIX,
     UNSHARED,
-    Contrast,
     Contrasts,
-    Rate,
     contrast_sides,
     control_side,
-    run_p_value,
+    measure_sides,
+    sequence_conclusion,
 )
-from harness.audits.sequence.sentences import sequence_sentences
-from harness.audits.sequence.similarity import mark_common_runs
-from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Findings, FoundTable, LineChart, Marked, Passage, Series, Stretch
-from harness.core.text import json_value, pluralize
+from harness.core.measures import MeasureTable
+from harness.core.text import format_p_value, json_value, pluralize
 
 _MOST_PASSAGES = 10
 _SHORTEST_RUN = 5
@@ -38,53 +48,37 @@ _SHOWN_DOCUMENTS = 20
 def sequence_findings(params: SequenceParams, dataset: Dataset, rows: RowsOf, model: str) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
-    Among the figures, `rates` has the `corpus` and the `control` for each threshold (`value`, `low`, `high`, `of`),
-    their `difference` among the tested completions and its `p_value`. `longest_run_words`, `longest_run_characters` and
-    `edit_similarity` have quantiles on both sides. `prompt_length` is null for a round's own prefixes. `counts` has the
-    numbers behind the rates (`passed`, `judged`, `too_short`) and behind the tests. `read` and `control_read` tell what
-    happened to the paragraphs that were read, and `shared` how many share a long run of words with the other side.
+    figures: `prompt_length` (null for a round's own prefixes), `completion`, `control`, `paragraphs` (by state), `read`
+    and `control_read` (what happened to the paragraphs that were read), `shared` (how many share a long run of words
+    with the other side), `is_complete`.
     """
     results = read_results(rows, len(dataset))
     contrasts = {threshold: contrast_sides(threshold, dataset, results) for threshold in Threshold}
+    measured = measure_sides(dataset, results, contrasts, model)
     return Findings(
-        figures=json_value(_figures(params, dataset, results, contrasts, model)),
+        figures=json_value(_figures(params, dataset, results)),
         sentences=sequence_sentences(params, dataset, results, contrasts, model),
-        tables=[rates_table(dataset, contrasts), *document_tables(dataset, results), paragraph_table(dataset, results)],
-        charts=sequence_charts(dataset, results, contrasts),
+        tables=[
+            _rates_table(measured, dataset),
+            *document_tables(dataset, results),
+            measure_table(measured),
+            paragraph_table(dataset, results),
+        ],
+        charts=_charts(measured, dataset, results),
         passages=_passages(dataset, results),
         conclusion=sequence_conclusion(dataset, results, contrasts),
         definitions=DEFINITIONS,
+        measures=measured,
     )
 
 
-def _figures(
-    params: SequenceParams, dataset: Dataset, results: Results, contrasts: Contrasts, model: str
-) -> dict[str, Any]:
+def _figures(params: SequenceParams, dataset: Dataset, results: Results) -> dict[str, Any]:
     states = Counter(state.value if state else "pending" for state in results.states)
-    is_corpus = ~dataset.is_control & results.own.is_compared
-    control, is_control = control_side(dataset, results)
-    quantiles = {
-        name: {
-            "corpus": _quantiles(getattr(results.own, measure)[is_corpus]),
-            "control": _quantiles(getattr(control, measure)[is_control]),
-        }
-        for name, measure in (
-            ("longest_run_words", "run_words"),
-            ("longest_run_characters", "run_characters"),
-            ("edit_similarity", "edit_similarity"),
-        )
-    }
     return {
-        "rates": {threshold.value: _contrast_figures(contrast) for threshold, contrast in contrasts.items()},
-        **quantiles,
-        "longest_run_words": {**quantiles["longest_run_words"], "p_value": run_p_value(dataset, results)},
-        "model": model,
         "prompt_length": dataset.prompt_length,
         "completion": "greedy" if params.temperature == 0 else "sampled",
-        "overlap": params.overlap.value,
         "control": dataset.control.value,
         "paragraphs": {name: states.get(name, 0) for name in (*(state.value for state in State), "pending")},
-        "counts": {threshold.value: _count_figures(contrast) for threshold, contrast in contrasts.items()},
         "read": dataset.corpus_counts._asdict(),
         "control_read": dataset.control_counts._asdict() if dataset.control_counts else None,
         "shared": {
@@ -93,28 +87,6 @@ def _figures(
         },
         "is_complete": states.get("pending", 0) == 0,
     }
-
-
-def _contrast_figures(contrast: Contrast) -> dict[str, Any]:
-    return {
-        "corpus": contrast.corpus.share._asdict(),
-        "control": contrast.control.share._asdict(),
-        "difference": contrast.tested_corpus.share.value - contrast.tested_control.share.value,
-        "p_value": contrast.p_value,
-    }
-
-
-def _count_figures(contrast: Contrast) -> dict[str, Any]:
-    rates = contrast._asdict()
-    return {name: rate._asdict() for name, rate in rates.items() if isinstance(rate, Rate)}
-
-
-def _quantiles(values: np.ndarray[Any, Any]) -> dict[str, float] | None:
-    """Return mean, median, 90 % quantile and maximum, or None without values."""
-    if len(values) == 0:
-        return None
-    median, p90, largest = np.quantile(values, (0.5, 0.9, 1.0)).tolist()
-    return {"mean": float(values.mean()), "median": median, "p90": p90, "max": largest}
 
 
 def _passages(dataset: Dataset, results: Results) -> list[Passage]:
@@ -141,28 +113,13 @@ def _passage(dataset: Dataset, results: Results, paragraph: int) -> Passage:
     )
 
 
-def rates_table(dataset: Dataset, contrasts: Contrasts) -> FoundTable:
+def _rates_table(measured: MeasureTable, dataset: Dataset) -> FoundTable:
     """Return a row for each threshold and side. The p-value stands beside the rate that is tested."""
-    has_shared = bool(dataset.is_shared.any())
-    rows = []
-    for threshold, one in contrasts.items():
-        sides = [("corpus", one.corpus, None if has_shared else one.p_value)]
-        if has_shared:
-            sides.append((UNSHARED, one.tested_corpus, one.p_value))
-        for side, rate, p_value in [*sides, (SIDES[dataset.control], one.control, None)]:
-            rows.append(
-                {
-                    "threshold": TITLES[threshold],
-                    "of": side,
-                    "share": rate.share.value,
-                    "low": rate.share.low,
-                    "high": rate.share.high,
-                    "judged": rate.judged,
-                    "suffix too short": rate.too_short,
-                    "p": p_value,
-                }
-            )
-    return table_of("rates", "Completions that pass each threshold", rows)
+    sides = (CORPUS, UNSHARED, SIDES[dataset.control])
+    rows = [row for row in measured.select(PASSED, TOO_SHORT_SUFFIX, P_VALUE) if row.side in sides]
+    by = {"threshold": "case", "of": "side"}
+    title = "Completions that pass each threshold"
+    return wide_table("rates", title, rows, by=by, intervals=(PASSED,), number="judged")
 
 
 def document_tables(dataset: Dataset, results: Results) -> list[FoundTable]:
@@ -235,25 +192,26 @@ def _mean(verdicts: Any) -> float | None:
     return float(verdicts.mean()) if len(verdicts) else None
 
 
-def sequence_charts(dataset: Dataset, results: Results, contrasts: Contrasts) -> list[Chart]:
+def _charts(measured: MeasureTable, dataset: Dataset, results: Results) -> list[Chart]:
     """Return the charts, none before the first completion."""
     is_corpus = ~dataset.is_control & results.own.is_compared
     if not is_corpus.any():
         return []
     side = SIDES[dataset.control]
     control, is_control = control_side(dataset, results)
-    runs = [("corpus", results.own.run_words[is_corpus], False), (side, control.run_words[is_control], True)]
-    runs = [one for one in runs if len(one[1])]
+    runs = [(CORPUS, results.own.run_words[is_corpus], False), (side, control.run_words[is_control], True)]
+    runs = [run for run in runs if len(run[1])]
     longest = max(int(lengths.max()) for _, lengths, _ in runs)
-    groups = {"corpus": {TITLES[threshold]: one.corpus.share for threshold, one in contrasts.items()}}
-    if dataset.is_shared.any():
-        groups[UNSHARED] = {TITLES[threshold]: one.tested_corpus.share for threshold, one in contrasts.items()}
-    if is_control.any():
-        groups[side] = {TITLES[threshold]: one.control.share for threshold, one in contrasts.items()}
-    labels = [TITLES[threshold] for threshold in contrasts]
+    sides = (CORPUS, UNSHARED, *([side] if is_control.any() else []))
     return [
-        bar_chart(
-            "rates", "Completions that pass each threshold", "share of completions", groups, labels, controls=(side,)
+        bars_of(
+            "rates",
+            "Completions that pass each threshold",
+            "share of completions",
+            [row for row in measured.select(PASSED) if row.side in sides],
+            label="case",
+            group="side",
+            controls=(side,),
         ),
         LineChart(
             "verbatim_runs",
@@ -271,3 +229,101 @@ def _survival(name: str, runs: Ints, longest: int, is_dashed: bool) -> Series:
     shares = [share_of(int((runs >= length).sum()), len(runs)) for length in lengths]
     value, low, high, _ = np.array(shares).T
     return Series(name, lengths, value, low, high, is_dashed)
+
+
+def sequence_sentences(
+    params: SequenceParams, dataset: Dataset, results: Results, contrasts: Contrasts, model: str
+) -> list[str]:
+    """Return the sentences, most important first."""
+    return [
+        _method(params, dataset, results, model),
+        *_rates(dataset, contrasts),
+        *_control(dataset),
+        *_read(params, "corpus", dataset.corpus_counts),
+        *(_read(params, "control", dataset.control_counts) if dataset.control_counts else ()),
+        *_states(results),
+        "Intervals and tests treat paragraphs as independent. Paragraphs of one document are not: if few documents "
+        "contribute many paragraphs, the results are less certain than the intervals say.",
+        *dataset.notes,
+    ]
+
+
+def _method(params: SequenceParams, dataset: Dataset, results: Results, model: str) -> str:
+    length = dataset.prompt_length
+    prompt = "the round's own prefixes" if length is None else f"their first {pluralize(length, 'word')}"
+    how = "greedy decoding" if params.temperature == 0 else f"sampling at temperature {params.temperature:g}"
+    number = pluralize(int((results.own.is_compared & ~dataset.is_control).sum()), "paragraph")
+    if dataset.control is Control.CORPUS:
+        control = int((results.own.is_compared & dataset.is_control).sum())
+        number += f" of the corpus and {control:,} of the control"
+    else:
+        number += " of the corpus"
+    return (
+        f"{model} completed {number} from {prompt} by {how}. Each completion was cut to the suffix's number of words "
+        "and compared with the suffix."
+    )
+
+
+def _rates(dataset: Dataset, contrasts: Contrasts) -> Iterator[str]:
+    for threshold, contrast in contrasts.items():
+        if contrast.corpus.judged and contrast.control.judged:
+            p_value = "" if contrast.p_value is None else f" ({format_p_value(contrast.p_value)})"
+            corpus, control = share_text(contrast.corpus.share), share_text(contrast.control.share)
+            side = SIDES[dataset.control]
+            yield f"{TITLES[threshold].capitalize()}: {corpus} on the corpus, {control} on the {side}{p_value}."
+
+
+def _control(dataset: Dataset) -> Iterator[str]:
+    if dataset.control is Control.PERMUTED:
+        if len(dataset) < 2:
+            yield "A single paragraph has no control, so its rates prove nothing."
+            return
+        yield (
+            "The control is permuted suffixes: each completion is compared with the suffix of another paragraph of "
+            "similar length. It measures chance overlap only. Use --control with unseen text of the same kind to "
+            "measure what a model completes without having seen the corpus. The test is McNemar's exact test, "
+            "one-sided; verbatim runs are compared by Wilcoxon's signed-rank test."
+        )
+        return
+    yield (
+        "The control is other paragraphs, which the model is assumed not to have seen. The test is Fisher's exact "
+        "test, one-sided."
+    )
+    if dataset.is_shared.any():
+        corpus = pluralize(int((dataset.is_shared & ~dataset.is_control).sum()), "paragraph")
+        control = int((dataset.is_shared & dataset.is_control).sum())
+        yield (
+            f"{corpus} of the corpus and {control:,} of the control share a run of {RUN} words with the other side. "
+            "The control's rates, the differences and the tests exclude them."
+        )
+
+
+def _read(params: SequenceParams, side: str, counts: ReadCounts) -> Iterator[str]:
+    parts = []
+    if counts.too_short:
+        parts.append(f"{counts.too_short:,} without a word after the prompt")
+    if counts.repeated:
+        parts.append(f"{pluralize(counts.repeated, 'repetition')} (a repeated paragraph is requested once)")
+    if counts.not_chosen:
+        parts.append(f"{counts.not_chosen:,} beyond the limit of {params.limit:,} (sampled by seed)")
+    if parts:
+        yield f"Not used of {pluralize(counts.paragraphs, 'paragraph')} of the {side}: {', '.join(parts)}."
+    if counts.shortened:
+        longest = pluralize(params.longest_suffix, "word")
+        yield f"{pluralize(counts.shortened, 'paragraph')} of the {side} had a suffix cut to {longest}."
+
+
+def _states(results: Results) -> Iterator[str]:
+    states = Counter(results.states)
+    if number := states[None]:
+        yield f"Not measured yet: {pluralize(number, 'paragraph')}."
+    if number := states[State.NO_ROOM]:
+        yield (
+            f"Left out: {pluralize(number, 'paragraph')} whose prompt and suffix exceed the model's context, or whose "
+            "prompt has none of its tokens."
+        )
+    if number := states[State.UNANSWERED]:
+        is_unanswered = [state is State.UNANSWERED for state in results.states]
+        faults = Counter(fault for fault, is_one in zip(results.faults, is_unanswered, strict=True) if is_one)
+        reasons = ", ".join(f"it {fault} ({pluralize(times, 'time')})" for fault, times in sorted(faults.items()))
+        yield f"Left out: {pluralize(number, 'paragraph')} without an answer from the endpoint: {reasons}."

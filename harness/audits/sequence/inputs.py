@@ -1,37 +1,191 @@
-"""Read a corpus and a control into the dataset that the audit measures."""
+"""Read a corpus or a round, and a control, into the dataset that the audit measures."""
 
+import hashlib
+import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from harness.audits.options import Preparation, Reading, Subject, option
-from harness.audits.sequence.dataset import Dataset
+from harness.audits.sequence.comparison import shared_runs
+from harness.audits.sequence.dataset import (
+    Cut,
+    Dataset,
+    ReadCounts,
+    cut_after,
+    cut_at,
+    lacks_spaces,
+    paragraphs_of,
+    word_spans,
+    words_of,
+)
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.round_text import Cutting, has_unseen_text, round_paragraphs, unseen_paragraphs
-from harness.audits.sequence.sampling import Paragraph, Sample, sample_paragraphs
-from harness.audits.sequence.similarity import shared_runs
-from harness.audits.sequence.words import cut_after, lacks_spaces, paragraphs_of, word_spans
 from harness.audits.sources import (
     CorpusFiles,
     Source,
     field_option,
     line_ends_option,
+    load_answered_examples,
     named_source,
     round_option,
     source_files,
     source_name,
     target_option,
 )
+from harness.core.arrays import Tokens
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
+from harness.core.examples import load_clusters, load_prefixes
 from harness.core.rounds import Round
 from harness.core.spec import TargetRecord
 from harness.core.text import pluralize
+from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
+from harness.demo import UNSEEN
+
+
+class Paragraph(NamedTuple):
+    """A paragraph: its document, its number there from 1, and its two parts, or None if it is too short.
+
+    is_shortened: words at the end of the suffix were dropped.
+    """
+
+    document: str
+    number: int
+    cut: Cut | None
+    is_shortened: bool = False
+
+
+class Sample(NamedTuple):
+    """The sampled paragraphs in the order of the corpus, how often each occurs, and what happened to all others."""
+
+    paragraphs: list[Paragraph]
+    occurrences: list[int]
+    counts: ReadCounts
+
+
+def sample_paragraphs(paragraphs: Iterable[Paragraph], *, limit: int, seed: int) -> Sample:
+    """Sample at most `limit` distinct paragraphs that have two parts, each distinct one with equal probability.
+
+    Keeps the `limit` smallest hashes of seed and words ("bottom-k" sampling). Equal paragraphs have equal hashes, so
+    at most `limit` paragraphs are in memory, and all occurrences of a sampled one are counted.
+    """
+    kept: dict[int, tuple[int, Paragraph]] = {}
+    occurrences: dict[int, int] = {}
+    largest_first: list[int] = []
+    total = too_short = not_chosen = 0
+    for place, paragraph in enumerate(paragraphs):
+        total += 1
+        if paragraph.cut is None:
+            too_short += 1
+            continue
+        rank = _rank(paragraph.cut, seed)
+        if rank in kept:
+            occurrences[rank] += 1
+            continue
+        if len(kept) == limit:
+            if rank > -largest_first[0]:
+                not_chosen += 1
+                continue
+            dropped = -heapq.heappop(largest_first)
+            del kept[dropped]
+            not_chosen += occurrences.pop(dropped)
+        heapq.heappush(largest_first, -rank)
+        kept[rank], occurrences[rank] = (place, paragraph), 1
+    ranks = sorted(kept, key=lambda rank: kept[rank][0])
+    sampled = [kept[rank][1] for rank in ranks]
+    counts = [occurrences[rank] for rank in ranks]
+    shortened = sum(paragraph.is_shortened for paragraph in sampled)
+    return Sample(sampled, counts, ReadCounts(total, too_short, sum(counts) - len(counts), not_chosen, shortened))
+
+
+def _rank(cut: Cut, seed: int) -> int:
+    """Return a hash of seed and words. Paragraphs that differ in whitespace are equal."""
+    content = "\0".join(" ".join(words_of(part)) for part in cut)
+    key = seed.to_bytes(16, "little", signed=False)
+    digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12, key=key).digest()
+    return int.from_bytes(digest, "big")
+
+
+class Cutting(NamedTuple):
+    """The cut of paragraphs. prompt_length: in words, None for a round's own prefixes."""
+
+    prompt_length: int | None
+    longest_suffix: int
+    tokenizer_file: Path | None
+
+
+def round_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
+    """Yield a paragraph for each example: prefix and answer as one text, its cluster as its document.
+
+    Raises HarnessError for a blind round, and if the tokenizer lacks a token of the round.
+    """
+    prefixes, answers = load_answered_examples(round_)
+    clusters = load_clusters(round_, answers)
+    if clusters is None:
+        names = [f"example {row}" for row in range(len(prefixes))]
+    else:
+        names = [f"cluster {cluster}" for cluster in clusters.tolist()]
+    yield from _cut_rows(round_, prefixes, answers, names, cutting)
+
+
+def has_unseen_text(round_: Round) -> bool:
+    """Return whether more text like the round's is shipped, as for the demo."""
+    return round_.target == "demo"
+
+
+def unseen_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
+    """Yield as many paragraphs as the round has examples, at most the 1,000 that are shipped."""
+    with np.load(UNSEEN) as unseen:
+        wanted = slice(len(load_prefixes(round_)))
+        prefixes, suffixes, documents = (unseen[name][wanted] for name in ("prefixes", "suffixes", "documents"))
+    names = [f"unseen document {document}" for document in documents.tolist()]
+    yield from _cut_rows(round_, prefixes, suffixes, names, cutting)
+
+
+def _cut_rows(
+    round_: Round, prefixes: Tokens, suffixes: Tokens, names: list[str], cutting: Cutting
+) -> Iterator[Paragraph]:
+    file = _tokenizer_file(round_, cutting)
+    length, longest = cutting.prompt_length, cutting.longest_suffix
+    whole = _decoded(np.concatenate([prefixes, suffixes], axis=1), file)
+    places: Counter[str] = Counter()
+    for name, prefix, text in zip(names, _decoded(prefixes, file), whole, strict=True):
+        places[name] += 1
+        if length is None:
+            # An incomplete character decodes to U+FFFD.
+            cut = cut_at(text, len(prefix.rstrip("\ufffd")), longest)
+            is_shortened = False
+        else:
+            spans = word_spans(text)
+            if spans and spans[-1][1] == len(text):
+                # The row may end within its last word.
+                text = text[: spans.pop()[0]]
+            cut = cut_after(text, length, longest)
+            is_shortened = cut is not None and len(spans) > length + longest
+        yield Paragraph(name, places[name], cut, is_shortened)
+
+
+def _tokenizer_file(round_: Round, cutting: Cutting) -> Path:
+    if cutting.tokenizer_file is None or not cutting.tokenizer_file.is_file():
+        raise HarnessError(f"round {round_.name} contains tokens. Name a --target that has a tokenizer.json.")
+    return cutting.tokenizer_file
+
+
+def _decoded(rows: Tokens, tokenizer_file: Path) -> list[str]:
+    """Return each of `rows` [rows, length] as text."""
+    tokenizer = load_tokenizer(tokenizer_file)
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    if rows.size and int(rows.max()) >= size:
+        raise HarnessError(f"the round contains token {int(rows.max()):,}, and {tokenizer_file} has {size:,} tokens.")
+    texts: list[str] = tokenizer.decode_batch(rows.tolist(), skip_special_tokens=False)
+    return texts
+
 
 PROMPT_LENGTH = 35
 """Words of a prompt in the source of the method."""

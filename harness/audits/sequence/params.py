@@ -5,7 +5,6 @@ from typing import Self
 from pydantic import model_validator
 
 from harness.audits.endpoint.params import EndpointParams
-from harness.audits.sequence.thresholds import Counting
 from harness.core.attack import Field
 from harness.core.policy import Policy
 
@@ -18,9 +17,6 @@ class SequenceParams(EndpointParams):
     )
     longest_suffix: int = Field(250, ge=1, le=10_000, description="Maximum words of a suffix that are compared.")
     limit: int = Field(10_000, ge=1, description="Maximum paragraphs per side, sampled by seed.")
-    overlap: Counting = Field(
-        Counting.MULTISET, description="Counting of repeated words in the overlap: multiset or set."
-    )
     temperature: float = Field(0.0, ge=0, le=10, description="Sampling temperature; 0 is greedy decoding.")
     top_k: int | None = Field(None, ge=1, description="Tokens kept by top-k sampling.")
     top_p: float = Field(1.0, gt=0, le=1, description="Probability mass kept by top-p sampling.")

@@ -1,5 +1,6 @@
 """An audit context in memory, without a process or a store, which can be killed and resumed."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,8 +13,10 @@ from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext, AuditIn
 from harness.core.findings import Findings
 from harness.core.rows import Rows, concatenate_rows, validate_columns
 from harness.core.spec import TargetConfig
+from harness.core.text import plain_value
 from harness.engine.loading import load_target
 from harness.engine.target import Target
+from harness.submit.audit_redaction import redact_findings
 
 
 class Killed(Exception):
@@ -149,3 +152,22 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     # NaN is not equal to itself.
     return "nan" if isinstance(value, float) and np.isnan(value) else value
+
+
+def quoted_after_redaction(findings: Findings) -> list[str]:
+    """Return the texts of at least three words, of columns and passages, that the redacted findings still quote."""
+    cells = {
+        cell
+        for table in findings.tables
+        for name in table.text_columns
+        for cell in map(plain_value, table.columns[name])
+        if isinstance(cell, str)
+    }
+    texts = cells | {
+        "".join(stretch.text for stretch in stretches)
+        for passage in findings.passages
+        for _, stretches in passage.texts
+    }
+    assert texts, "an audit without text needs no redaction"
+    redacted = json.dumps(plain(redact_findings(findings)), ensure_ascii=False, default=str)
+    return [text for text in texts if len(text.split()) > 2 and json.dumps(text, ensure_ascii=False)[1:-1] in redacted]

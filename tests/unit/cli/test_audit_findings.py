@@ -12,7 +12,7 @@ from tests.unit.submit.audit_header import HEADER, MODEL
 
 HOSTILE = "\x1b]0;owned\x07\u202e\n\t[bold]"
 FOUND = Findings(
-    figures={"pairs": 1200, "rates": {"trigram": {"value": 0.5, "low": 0.25, "high": 0.75}}, HOSTILE: HOSTILE},
+    figures={"pairs": 1200, "read": {"too_short": 3}, HOSTILE: HOSTILE},
     sentences=["A sentence.", HOSTILE, "word " * 60],
     tables=[
         FoundTable("t", f"Rates {HOSTILE}", {"threshold": ["trigram", HOSTILE], "rate": [0.5, None]}),
@@ -28,7 +28,6 @@ def test_figures_tables_and_sentences_are_printed_and_details_are_not() -> None:
     words = findings_in_words(FOUND)
     lines = [line.split("  ") for line in words.splitlines()]
     assert ["pairs", "1,200"] in [[line[0], line[-1].strip()] for line in lines]
-    assert ["rates trigram", "0.500 [0.250, 0.750]"] in [[line[0], line[-1].strip()] for line in lines]
     assert "A sentence." in words
     assert "Empty\nno rows" in words
     assert "… 60 further rows: --out writes them" in words

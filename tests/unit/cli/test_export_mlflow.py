@@ -92,7 +92,7 @@ def test_every_finite_figure_gets_a_key_that_mlflow_accepts() -> None:
     odd = {"a b": 1, "a/b": 2, "": 3, "..": 4, "x" * 300: 5}
     other = {"is_complete": True, "unknown": None, "infinite": float("inf"), "model": "demo", "numbers": [1, 2, 3]}
     assert _with_valid_keys(_metrics({"rates": rates, **odd, **other})) == {
-        "rates.trigram.value": 0.4,
+        "rates.trigram": 0.4,
         "rates.trigram.low": 0.3,
         "rates.trigram.high": 0.5,
         "rates.trigram.of": 10.0,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from harness.audits.sequence.words import paragraphs_of
+from harness.audits.sequence.dataset import paragraphs_of
 from harness.core.errors import HarnessError
 from harness.corpora.documents import documents_in
 from harness.corpora.text_files import Notes

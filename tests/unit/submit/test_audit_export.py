@@ -37,10 +37,11 @@ SECRETS = ("Wilhelmina Featherstone", "keeps the copper kettle", "behind a loose
 TEXT = " ".join(SECRETS)
 
 
-def findings(text: str = TEXT) -> Findings:
+def findings(text: str = TEXT, label: str = "a") -> Findings:
+    """Return findings with a text of the corpus where an audit has texts. label: of the charts."""
     numbers = np.arange(1, 5)
     return Findings(
-        figures={"paragraphs": 3, "rates": {"trigram": {"value": 0.4, "low": 0.3, "high": 0.5}}},
+        figures={"paragraphs": 3},
         sentences=["40 % of the paragraphs pass."],
         tables=[
             FoundTable(
@@ -60,9 +61,9 @@ def findings(text: str = TEXT) -> Findings:
             ),
         ],
         charts=[
-            LineChart("curve", "Curve", "x", "y", [Series(text, numbers, numbers), Series("b", numbers, numbers)]),
-            BarChart("bars", "Bars", "y", [text, "b"], [text], np.zeros((1, 2))),
-            HeatMap("words", "Words", [text], [text, "b"], np.zeros((1, 2)), [[text, "b"]]),
+            LineChart("curve", "Curve", "x", "y", [Series(label, numbers, numbers), Series("b", numbers, numbers)]),
+            BarChart("bars", "Bars", "y", [label, "b"], [label], np.zeros((1, 2))),
+            HeatMap("words", "Words", [label], [label, "b"], np.zeros((1, 2)), [[text, "b"]]),
         ],
         passages=[Passage("first", [("prompt", [Stretch(text[:10]), Stretch(text[10:], True)]), ("reply", [])])],
         texts=[ShadedText("text-1", "A text", f"{text}\nend", np.linspace(0, 1, len(text) + 4), (0.1, 0.5))],
@@ -113,7 +114,7 @@ def test_an_audit_writes_a_page_a_record_tables_and_charts(tmp_path: Path) -> No
 
 def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write_audit(tmp_path / name, findings(HOSTILE), HEADER)
+        write_audit(tmp_path / name, findings(HOSTILE, HOSTILE), HEADER)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
@@ -122,7 +123,7 @@ def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
 def test_the_page_runs_no_script_and_links_only_to_its_own_files(text: str, redact: bool, tmp_path: Path) -> None:
     spec = HEADER.spec.model_copy(update={"params": {text: text, "endpoint": text}})
     header = replace(HEADER, spec=spec, reason=text, status=Status.CRASHED, warnings=[text])
-    found = replace(findings(text), sentences=[text])
+    found = replace(findings(text, text), sentences=[text])
     write_audit(tmp_path / "out", redact_findings(found) if redact else found, header)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     parsed = parsed_page(page)
@@ -151,7 +152,6 @@ def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> N
     for sentence in (
         "The audit is out of time.",
         "40 % of the paragraphs pass.",
-        "0.400 [0.300, 0.500]",
         "ab" * 32,
         "cd" * 32,
         "0:42 of 10:00",
@@ -164,9 +164,7 @@ def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> N
     assert "rate" in words and "is known" in words  # a table shown, and a detailed one by its columns
 
 
-CONCLUSION = Conclusion(
-    "Was it seen?", "Probably", f"3 of 4 paragraphs pass like “{TEXT}”", "A caveat.", [KeyFigure("ESP", "0.400")]
-)
+CONCLUSION = Conclusion("Was it seen?", "Probably", "3 of 4 paragraphs pass", "A caveat.", [KeyFigure("ESP", "0.400")])
 CONCLUDED = replace(
     WITHOUT_CHARTS,
     conclusion=CONCLUSION,
@@ -212,12 +210,6 @@ def test_the_page_links_to_each_of_its_sections(tmp_path: Path) -> None:
     assert re.findall(r'<li><a href="#(section-\d)">([^<]*)</a></li>', page) == titles
 
 
-def test_a_redacted_conclusion_quotes_no_text(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", redact_findings(CONCLUDED), HEADER)
-    record = json.loads((tmp_path / "out" / "findings.json").read_bytes())
-    assert record["conclusion"]["evidence"] == f"3 of 4 paragraphs pass like “{redact_text(TEXT)}”"
-
-
 def test_no_file_of_a_redacted_audit_contains_the_text(written: Path, tmp_path: Path) -> None:
     write_audit(tmp_path / "closed", redact_findings(findings()), HEADER)
     files = contents(tmp_path / "closed")
@@ -229,11 +221,11 @@ def test_no_file_of_a_redacted_audit_contains_the_text(written: Path, tmp_path: 
     assert redacted in (tmp_path / "closed" / "index.html").read_text(encoding="utf-8")
     paragraphs = pyarrow.parquet.read_table(tmp_path / "closed" / "tables" / "paragraphs.parquet")
     assert paragraphs["text"].to_pylist()[0] == redacted
-    # The figure contains glyphs instead of text, so compare it with a figure of the redacted label.
-    redrawn = [series.name for series in _lines(findings(redacted)).series]
-    assert redrawn[0] == redacted
-    write_audit(tmp_path / "redacted", findings(redacted), HEADER)
-    assert files["figures/bars.svg"] == contents(tmp_path / "redacted")["figures/bars.svg"]
+    # The figure contains glyphs instead of text, so compare it with a figure without words.
+    *others, words = findings().charts
+    assert isinstance(words, HeatMap)
+    write_audit(tmp_path / "wordless", replace(findings(), charts=[*others, replace(words, words=None)]), HEADER)
+    assert files["figures/words.svg"] == contents(tmp_path / "wordless")["figures/words.svg"]
 
 
 def _as_plain_bytes(name: str, content: bytes) -> bytes:
@@ -241,12 +233,6 @@ def _as_plain_bytes(name: str, content: bytes) -> bytes:
     if not name.endswith(".parquet"):
         return content
     return json.dumps(pyarrow.parquet.read_table(io.BytesIO(content)).to_pylist()).encode() + content
-
-
-def _lines(found: Findings) -> LineChart:
-    chart = found.charts[0]
-    assert isinstance(chart, LineChart)
-    return chart
 
 
 def test_parquet_keeps_types_and_texts(written: Path) -> None:

@@ -11,14 +11,11 @@ from harness.audits.report import table_of
 from harness.core.exports import redact_text
 from harness.core.findings import (
     BarChart,
-    Conclusion,
     Findings,
     FoundTable,
     HeatMap,
-    KeyFigure,
-    LineChart,
     Passage,
-    Series,
+    ShadedText,
     Stretch,
     bars_as_json,
     heat_map_as_json,
@@ -68,20 +65,9 @@ def test_a_parquet_column_has_one_type_in_every_audit(tmp_path: Path) -> None:
     assert schemas[0] == schemas[1]
 
 
-def test_figures_are_named_by_path_with_their_interval() -> None:
-    figures = {
-        "pairs": 12,
-        "rates": {
-            "first_5": {"value": 0.5, "low": 0.25, "high": 0.75, "of": 9},
-            "none": {"value": 1, "low": None, "high": None},
-        },
-        "curve": [1, 2],
-    }
-    assert named_figures(figures) == [
-        ("pairs", "12"),
-        ("rates first 5", "0.500 [0.250, 0.750], of 9"),
-        ("rates none", "1"),
-    ]
+def test_figures_of_one_value_are_named() -> None:
+    figures = {"tokens_of_a_pair": 1200, "is_complete": True, "shared": {"corpus": 1}, "curve": [1, 2]}
+    assert named_figures(figures) == [("tokens of a pair", "1,200"), ("is complete", "yes")]
 
 
 CELLS = [-np.inf, 0.0, -0.0, None, np.nan, np.inf, 0.5]
@@ -103,7 +89,7 @@ def test_impossible_and_not_measured_are_different_in_every_export(tmp_path: Pat
 
 
 SECRET = "Dr. Ada Quint lives at the third lamp"
-NUMBERS = np.arange(3)
+WORDS = SECRET.split()
 FOUND = Findings(
     figures={"pairs": 3},
     tables=[
@@ -111,12 +97,11 @@ FOUND = Findings(
         FoundTable("texts", "Texts", {"text": [[SECRET, "b"]], "kind": ["prompt"]}, text_columns=("text",)),
     ],
     charts=[
-        LineChart("l", "L", "x", "y", [Series("ada  quint", NUMBERS, NUMBERS), Series("greedy", NUMBERS, NUMBERS)]),
-        BarChart("b", "B", "y", ["Ada Quint", "lives at the…", "lamp", "3"], ["all"], np.zeros((1, 4))),
-        HeatMap("h", "H", [SECRET[:30] + "…", "row"], ["1", "2"], np.zeros((2, 2)), [["third", "lamp"], ["a", "b"]]),
+        HeatMap("h", "H", ["row"], [str(place) for place in range(len(WORDS))], np.zeros((1, len(WORDS))), [WORDS]),
         HeatMap("n", "N", ["row"], ["1", "2"], np.zeros((1, 2)), [["0.5", "−1.2 %"]]),
     ],
     passages=[Passage("first", [("prompt", [Stretch(SECRET[:9]), Stretch(SECRET[9:], True)])])],
+    texts=[ShadedText("t", "T", SECRET, np.zeros(len(SECRET)), (0.5,))],
 )
 
 
@@ -125,50 +110,14 @@ def test_text_is_replaced_in_tables_passages_and_charts() -> None:
     assert closed.tables[0].columns == {"name": [redact_text("Ada Quint"), None], "esp": [0.5, 0.25]}
     assert closed.tables[1].columns["text"] == [[redact_text(SECRET), redact_text("b")]]
     assert closed.passages[0].texts == [("prompt", (Stretch(redact_text(SECRET)),))]
-    line, bar, heat, numbers = closed.charts
-    assert isinstance(line, LineChart) and [one.name for one in line.series] == [redact_text("ada  quint"), "greedy"]
-    assert isinstance(bar, BarChart)
-    assert bar.labels == [redact_text("Ada Quint"), redact_text("lives at the…"), "lamp", "3"]
-    assert isinstance(heat, HeatMap) and heat.words is None and heat.row_labels[1] == "row"
-    assert heat.row_labels[0].startswith("7 words, sha256")
+    assert closed.is_redacted and closed.texts == ()
+    heat, numbers = closed.charts
+    assert isinstance(heat, HeatMap) and heat.words is None
     assert isinstance(numbers, HeatMap) and numbers.words is not None
+    assert not [word for word in ("Quint", "lamp") if word in repr(closed)]
 
 
 def test_equal_texts_have_equal_hashes() -> None:
     assert redact_text("a b") == "2 words, sha256 c8687a08aa5d"
     assert redact_text("one") != redact_text("two")
     assert redact_text("\ud800") == "1 word, sha256 91a681b99855"
-
-
-def test_figures_and_sentences_are_redacted() -> None:
-    secret = "the agent met Zanzibar at noon"
-    table = FoundTable("prompts", "Prompts", {"prompt": [secret], "share": [0.5]}, text_columns=("prompt",))
-    findings = Findings(
-        {"best": [{"prompt": secret, "share": 0.5}]}, (f"Best is {secret!r}.", "It says no more."), [table]
-    )
-    redacted = redact_findings(findings)
-    assert "Zanzibar" not in repr(redacted)
-    assert redacted.figures == {"best": [{"prompt": redact_text(secret), "share": 0.5}]}
-    assert redacted.sentences[1] == "It says no more."
-
-
-def test_no_text_of_the_findings_is_forgotten() -> None:
-    """Every text field quotes the secret, so a field that redaction leaves out is found."""
-    secret = "the agent met Zanzibar at noon"
-    table = FoundTable("t", f"T {secret}", {"text": [secret]}, text_columns=("text",))
-    conclusion = Conclusion(*(f"{part}: {secret}" for part in "qaec"), [KeyFigure(secret, secret, secret)])
-    charts = [
-        LineChart("l", secret, secret, secret, [Series(secret, NUMBERS, NUMBERS)]),
-        BarChart("b", secret, secret, [secret], [secret], np.zeros((1, 1))),
-        HeatMap("h", secret, [secret], [secret], np.zeros((1, 1)), [[secret]]),
-    ]
-    findings = Findings(
-        {"figure": secret},
-        [secret],
-        [table],
-        charts,
-        definitions={"term": secret, secret: "meaning"},
-        conclusion=conclusion,
-        passages=[Passage(secret, [("prompt", [Stretch(secret)])])],
-    )
-    assert "Zanzibar" in repr(findings) and "Zanzibar" not in repr(redact_findings(findings))

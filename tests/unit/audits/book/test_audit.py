@@ -7,17 +7,17 @@ import pytest
 import torch
 
 from harness.audits.book.audit import BookAudit
-from harness.audits.book.inputs import read_texts
-from harness.audits.book.params import LEAST, BookParams
-from harness.audits.book.rows import WINDOWS
-from harness.audits.book.windows import cut_windows
+from harness.audits.book.coverage import WINDOWS
+from harness.audits.book.inputs import LEAST, BookParams, cut_windows, read_texts
+from harness.audits.book.results import COVERAGE, GAP
+from harness.audits.book.results import WINDOWS as WINDOWS_OF_TEXT
 from harness.audits.models import Model, load_text_tokenizer
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap
 from harness.demo import SIZES
 from harness.engine.loading import load_target
 from tests.demo_texts import TOKENIZER, trained_text
-from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
+from tests.unit.audits.in_memory import InMemory, Killed, plain, quoted_after_redaction, target_configs
 
 DEMO, _, TINY = (Model(size.name, size.weights) for size in SIZES)
 PARAMS = BookParams(stride=25)
@@ -67,17 +67,18 @@ def test_probabilities_are_those_of_plain_teacher_forcing(texts: tuple[Path, Pat
 
 
 def test_the_memorized_text_is_found_and_the_control_is_not(findings: Findings):
-    (model,) = findings.figures["models"]
-    assert model["coverage"]["0.001"]["value"] > 0.2
-    assert model["control_coverage"]["0.001"]["value"] == 0
-    assert model["coverage_minus_control"]["0.001"]["value"] == model["coverage"]["0.001"]["value"]
-    known, control = findings.figures["texts"]
-    assert (known["is_control"], control["is_control"]) == (False, True)
-    assert findings.figures["is_complete"]
-    assert findings.figures["measured_windows"] == findings.figures["windows"] > known["measured_windows"]
-    values = [known["schemes"]["top_k"]["coverage"][each]["value"] for each in ("0.001", "0.01", "0.1", "0.5")]
-    assert values == sorted(values, reverse=True)
-    json.dumps(findings.figures, allow_nan=False)
+    covered = [row.estimate.value for row in findings.measures.select(COVERAGE, side="text")]
+    assert covered[0] > 0.2 and covered == sorted(covered, reverse=True) and len(covered) == 4
+    assert [row.estimate.value for row in findings.measures.select(COVERAGE, side="control")] == [0] * 4
+    assert findings.measures.get(GAP, at=0.001).value == covered[0]
+    windows = [(row.side, row.estimate.value) for row in findings.measures.select(WINDOWS_OF_TEXT)]
+    assert [side for side, _ in windows] == ["known.txt", "control.txt (control)"]
+    figures = findings.figures
+    assert figures["is_complete"]
+    assert figures["measured_windows"] == figures["windows"] == sum(number for _, number in windows)
+    top_k = [row.estimate.value for row in findings.measures.select(COVERAGE, side="known.txt", case="top-k 40")]
+    assert top_k == covered
+    json.dumps([figures, findings.measures.as_json()], allow_nan=False)
 
 
 def test_passages_and_texts_show_what_can_be_extracted(findings: Findings):
@@ -92,6 +93,7 @@ def test_passages_and_texts_show_what_can_be_extracted(findings: Findings):
     largest = np.nanmax(shaded.values)
     assert f"{largest:.3f}" in findings.passages[0].title or largest < 1e-4
     assert np.nanmax(chart.values[0]) == largest
+    assert quoted_after_redaction(findings) == []
 
 
 def test_a_killed_audit_continues_to_the_same_findings(texts: tuple[Path, Path]):
@@ -148,8 +150,8 @@ def test_targets_are_measured_in_their_own_tokens(texts: tuple[Path, Path], tmp_
     (other / "tokenizer.json").write_text(json.dumps(tokenizer))
     params = BookParams(stride=60, prefix_tokens=20, suffix_tokens=10)
     audited = context(params, texts, DEMO, Model("other", other)).run()
-    found = audited.findings("demo", "other").figures
-    assert [one["model"] for one in found["texts"]] == ["demo", "demo", "other", "other"]
+    measured = audited.findings("demo", "other").measures
+    assert [row.model for row in measured.select(WINDOWS_OF_TEXT)] == ["demo", "demo", "other", "other"]
     rows = audited.rows(WINDOWS.name)
     lengths = [(rows["end"] - rows["start"])[rows["model"] == model].mean() for model in (0, 1)]
     assert lengths[0] > lengths[1]

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from harness.audits.book.coverage import (
+    Measured,
     Sums,
     TextSums,
     character_peaks,
@@ -9,10 +10,10 @@ from harness.audits.book.coverage import (
     sum_over_text,
     window_length,
 )
-from harness.audits.book.params import THRESHOLDS
-from harness.audits.book.rows import Measured
-from harness.audits.report import Estimate, difference
+from harness.audits.book.inputs import THRESHOLDS
+from harness.audits.report import difference
 from harness.audits.schemes import SCHEMES, Scheme
+from harness.core.measures import Estimate
 
 
 def measured(cut: np.ndarray, end: np.ndarray, probabilities: np.ndarray) -> Measured:

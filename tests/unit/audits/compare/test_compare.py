@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 
 from harness.audits.compare.audit import CompareAudit
-from harness.audits.compare.findings import _copies_label
-from harness.audits.compare.inputs import Sequences, Stored, common_sequences, read_copies, with_control
-from harness.audits.compare.measures import exact_memorization, extraction_strength, is_predicted
-from harness.audits.compare.params import CompareParams
-from harness.audits.compare.results import MEASURES, bootstrap_means
+from harness.audits.compare.inputs import CompareParams, Sequences, Stored, common_sequences, read_copies, with_control
+from harness.audits.compare.results import (
+    CHANGE,
+    EXACT,
+    GREEDY,
+    LIKELIHOOD,
+    MEMORIZATION,
+    STRENGTH,
+    bootstrap_means,
+    exact_memorization,
+    extraction_strength,
+    is_predicted,
+)
 from harness.audits.leakage.inputs import PairSize, file_pairs, round_pairs
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.models import Model
@@ -20,7 +28,7 @@ from harness.core.policy import Policy
 from harness.core.rounds import load_round
 from harness.demo import CORPUS, ROUND_ARRAYS, SIZES
 from harness.engine.loading import load_target
-from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
+from tests.unit.audits.in_memory import InMemory, Killed, plain, quoted_after_redaction, target_configs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 COPIES = ROUND_ARRAYS / "repetitions.npy"
@@ -55,37 +63,40 @@ def test_measures_follow_their_definitions():
 
 
 def test_the_measures_are_those_of_greedy_decoding(compared: InMemory, sequences: Sequences):
-    figures = compared.findings("tiny", "small", "demo").figures
-    (group, control) = figures["groups"]
-    assert (group["sequences"], control["sequences"]) == (40, 10) and figures["is_complete"]
+    findings = compared.findings("tiny", "small", "demo")
+    figures = findings.figures
+    assert (figures["sequences"], figures["control_sequences"]) == (40, 10) and figures["is_complete"]
+    mean = {measure: findings.measures.get(measure, model="demo", side="text").value for measure in MEMORIZATION}
     pairs = sequences.pairs
     target = load_target(DEMO.path, device="cpu", threads=1)
     samples = target.sample(pairs.prefixes[:40], Policy(top_k=1), trials=1)
     right = (samples.suffixes[np.argsort(samples.row)] == pairs.suffixes[:40]).all(axis=1)
-    assert group["means"]["demo"]["greedy"]["value"] == pytest.approx(right.mean())
+    assert mean[GREEDY] == pytest.approx(right.mean())
     scores = target.score(pairs.prefixes[:40], pairs.suffixes[:40])
     predicted = scores.rank == 0
-    assert group["means"]["demo"]["exact_memorization"]["value"] == pytest.approx(predicted.mean())
+    assert mean[EXACT] == pytest.approx(predicted.mean())
     strength = [next((length for length in range(51) if row[length:].all()), 50) for row in predicted]
-    assert group["means"]["demo"]["extraction_strength"]["value"] == pytest.approx(1 - np.mean(strength) / 50)
-    likelihood = group["means"]["demo"]["log_likelihood"]["value"]
-    assert likelihood == pytest.approx(scores.token_logprobs.mean(), abs=1e-5)
+    assert mean[STRENGTH] == pytest.approx(1 - np.mean(strength) / 50)
+    assert mean[LIKELIHOOD] == pytest.approx(scores.token_logprobs.mean(), abs=1e-5)
 
 
 def test_larger_models_know_more_and_copies_matter(compared: InMemory):
     findings = compared.findings("tiny", "small", "demo")
-    changes = findings.figures["groups"][0]["changes"]
-    assert list(changes) == ["small", "demo"]
-    change = changes["demo"]["extraction_strength"]
-    assert change["difference"]["low"] > 0 and change["after"] > change["before"]
-    assert change["difference"]["value"] == pytest.approx(change["after"] - change["before"])
+    measured = findings.measures
+    changes = measured.select(CHANGE, side="text", case="extraction strength")
+    assert [row.model for row in changes] == ["small", "demo"]
+    before, after = (measured.get(STRENGTH, model=name, side="text").value for name in ("tiny", "demo"))
+    change = changes[-1].estimate
+    assert change.low > 0 and after > before and change.value == pytest.approx(after - before)
     assert findings.conclusion.answer == "More" and "control" in findings.conclusion.evidence
-    copies = findings.figures["copies"]
-    assert sum(one["sequences"] for one in copies) == 40
-    assert copies[-1]["demo"]["extraction_strength"] > copies[0]["demo"]["extraction_strength"]
+    (copies,) = (table for table in findings.tables if table.name == "copies")
+    of_demo = [place for place, name in enumerate(copies.columns["target"]) if name == "demo"]
+    assert sum(copies.columns["sequences"][place] for place in of_demo) == 40
+    strength = [copies.columns["extraction strength"][place] for place in of_demo]
+    assert strength[-1] > strength[0]
     kinds = {chart.name: type(chart) for chart in findings.charts}
     assert kinds["transitions"] is HeatMap and kinds["targets"] is LineChart and kinds["copies"] is LineChart
-    json.dumps(findings.figures, allow_nan=False)
+    json.dumps([findings.figures, measured.as_json()], allow_nan=False)
 
 
 def test_passages_show_what_both_targets_return(compared: InMemory):
@@ -95,6 +106,7 @@ def test_passages_show_what_both_targets_return(compared: InMemory):
     suffix, before, after = ("".join(part.text for part in parts) for _, parts in passage.texts[1:])
     assert before != suffix and len(after) > 20
     assert any(part.is_marked for part in passage.texts[2][1])
+    assert quoted_after_redaction(findings) == []
 
 
 def test_a_killed_comparison_continues_to_the_same_findings(compared: InMemory, sequences: Sequences):
@@ -112,7 +124,7 @@ def test_one_measured_target_is_no_comparison(sequences: Sequences):
     with pytest.raises(Killed):
         killed.run()
     findings = killed.findings("tiny", "demo")
-    assert findings.conclusion.answer == "Not known yet" and findings.figures["groups"] == []
+    assert findings.conclusion.answer == "Not known yet" and not findings.measures
 
 
 def test_intervals_are_those_of_clusters():
@@ -146,7 +158,7 @@ def test_stored_audits_are_compared_without_their_models(sequences: Sequences):
         assert np.array_equal(results[1], two.logprobs[:, others.index(suffix)])
     findings = context(common).run().findings()
     assert findings.figures["is_complete"] and findings.figures["targets"] == ["a", "bb"]
-    assert set(findings.figures["groups"][0]["changes"]["bb"]) == set(MEASURES)
+    assert len(findings.measures.select(CHANGE, model="bb")) == len(MEMORIZATION)
     assert all(label in ("end of the prefix", "suffix") for one in findings.passages for label, _ in one.texts)
 
 
@@ -183,7 +195,7 @@ def test_two_precisions_of_a_target_keep_their_names(sequences: Sequences):
     common = common_sequences([(run, pairs, [stored(pairs, "same")]) for run in ("r1", "r2")])
     findings = context(common).run().findings()
     assert findings.figures["targets"] == ["same (r1)", "same (r2)"]
-    assert len(findings.figures["groups"][0]["means"]) == 2
+    assert [row.model for row in findings.measures.select(GREEDY, side="text")] == findings.figures["targets"]
 
 
 def test_a_tokenizer_that_is_written_in_another_way_is_the_same(sequences: Sequences):
@@ -198,7 +210,7 @@ def test_few_sequences_allow_no_conclusion(sequences: Sequences):
     one = Sequences(few, np.array([False]), np.array([0]), np.array([7]))
     findings = context(one, TINY, DEMO).run().findings("tiny", "demo")
     assert findings.conclusion.answer == "Too few sequences"
-    assert [each["copies"] for each in findings.figures["copies"]] == [0]
+    assert {row.side for row in findings.measures.select(GREEDY)} == {"text", "copies: 0"}
 
 
 def test_copies_of_text_pairs_follow_the_records(tmp_path: Path):
@@ -211,10 +223,6 @@ def test_copies_of_text_pairs_follow_the_records(tmp_path: Path):
     assert pairs.rows.tolist() == [1, 3] and pairs.source_rows == 4
     np.save(tmp_path / "copies.npy", np.array([1, 20, 3, 40]))
     assert read_copies(tmp_path / "copies.npy", pairs, 1).tolist() == [20, 40, -1]
-
-
-def test_copies_are_labelled_by_their_range():
-    assert [_copies_label(copies) for copies in (0, 1, 2, 64, 128)] == ["0", "1", "2–3", "64–127", "128 or more"]
 
 
 def test_the_live_mean_goes_on_after_a_resume(sequences: Sequences, monkeypatch: pytest.MonkeyPatch):

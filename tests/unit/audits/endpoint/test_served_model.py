@@ -15,8 +15,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from harness.audits.book.audit import BookAudit
-from harness.audits.book.inputs import read_texts
-from harness.audits.book.params import BookParams
+from harness.audits.book.inputs import BookParams, read_texts
 from harness.audits.compare.inputs import Stored, common_sequences
 from harness.audits.endpoint.client import Endpoint
 from harness.audits.endpoint.params import ScoringParams
@@ -24,9 +23,10 @@ from harness.audits.endpoint.probe import Probe
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import PairSize, file_pairs, round_pairs
 from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.results import MEAN_ESP
 from harness.audits.membership.audit import MembershipAudit
-from harness.audits.membership.inputs import read_documents
-from harness.audits.membership.params import MembershipParams
+from harness.audits.membership.findings import AUC
+from harness.audits.membership.inputs import LABELS, MembershipParams, Score, read_documents
 from harness.audits.models import Model, load_text_tokenizer, require_context
 from harness.audits.schemes import Scheme
 from harness.audits.sources import CorpusFiles
@@ -90,7 +90,8 @@ def test_a_leakage_audit_has_the_local_figures(model: DemoModel) -> None:
     assert figures["is_complete"]
     assert figures["sequences"] == len(measured)
     assert figures["unmeasured"] == 30 - len(measured)
-    assert set(figures["esp"]) == {"greedy", "plain", "top_k"}
+    rates = remote.findings("demo-tiny").measures.select(MEAN_ESP)
+    assert [row.case for row in rates] == ["greedy", "plain", "top-k 10"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,11 @@ def test_a_book_audit_has_the_local_coverage(model: DemoModel, tmp_path: Path) -
     if model.has_vllm_field:
         assert windows[0] == windows[1]
         for figure in ("coverage", "extractable_windows"):
-            assert remote.figures["models"][0][figure] == local.figures["models"][0][figure]
+            ours, theirs = (
+                [row.estimate for row in findings.measures if row.measure.name == figure]
+                for findings in (local, remote)
+            )
+            assert ours == theirs and len(ours) == 12
     else:
         assert 0.8 * windows[0] <= windows[1] <= windows[0]
 
@@ -160,9 +165,9 @@ def test_a_membership_audit_has_the_local_scores(model: DemoModel, tmp_path: Pat
         assert known.any()
         assert one[known] == pytest.approx(other_one[known], rel=1e-4), name
     assert np.isnan(np.asarray(theirs["min_k_plus"])).all()
-    figures = remote.findings("demo-tiny").figures
-    assert figures["is_complete"]
-    assert "min_k_plus" not in figures["scores"]
+    findings = remote.findings("demo-tiny")
+    assert findings.figures["is_complete"]
+    assert not findings.measures.select(AUC, case=LABELS[Score.MIN_K_PLUS])
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -289,10 +294,11 @@ def test_a_scheme_that_an_answer_does_not_settle_leaves_the_others_their_row() -
         context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), inputs).run()
     findings = context.findings("x")
     figures = findings.figures
-    assert {name: each["sequences"] for name, each in figures["esp"].items()} == {"greedy": 12, "plain": 12, "top_k": 9}
+    measured = {row.case: row.estimate for row in findings.measures.select(MEAN_ESP)}
+    assert {case: estimate.of for case, estimate in measured.items()} == {"greedy": 12, "plain": 12, "top-k 10": 9}
     assert (figures["sequences"], figures["unmeasured"], figures["is_complete"]) == (12, 0, True)
-    local = run(LeakageAudit(LEAKAGE), inputs).run().findings("x").figures
-    assert figures["esp"]["plain"]["mean"] == pytest.approx(local["esp"]["plain"]["mean"], rel=1e-3)
+    local = run(LeakageAudit(LEAKAGE), inputs).run().findings("x").measures
+    assert measured["plain"].value == pytest.approx(local.get(MEAN_ESP, case="plain").value, rel=1e-3)
     assert any("has results for 9 sequences. For 3 more" in sentence for sentence in findings.sentences)
 
 
@@ -311,11 +317,11 @@ def test_a_scheme_without_any_row_has_no_figures() -> None:
     with serve(answer) as served:
         context = run(LeakageAudit(params.model_copy(update={"endpoint": served.url})), leakage_inputs(8)).run()
     findings = context.findings("x")
-    assert findings.figures["esp"]["top_k"]["sequences"] == 0
-    assert findings.figures["esp"]["top_k"]["mean"] is None
+    rate = findings.measures.get(MEAN_ESP, case="top-k 10")
+    assert rate.of == 0 and np.isnan(rate.value)
     assert findings.conclusion is not None and findings.conclusion.answer == "Not known"
     assert not any("did not exceed" in sentence for sentence in findings.sentences)
-    assert findings.figures["esp"]["plain"]["sequences"] > 0
+    assert findings.measures.get(MEAN_ESP, case="plain").of > 0
     assert findings.figures["is_complete"]
 
 

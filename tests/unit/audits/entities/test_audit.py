@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from harness.audits.classifier import Span
-from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match
+from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match, NameProbe
 from harness.audits.entities.inputs import read_inputs
-from harness.audits.entities.probe import NameProbe
 from harness.audits.entities.prompt import Prompt
+from harness.audits.entities.results import ATTENTION, BETWEEN_MODELS, BY_TYPE, M_MEM, PROMPTS_M_MEM, TAU
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, HeatMap, LineChart
@@ -92,7 +92,7 @@ def test_the_conclusion_answers_for_the_model(findings):
     conclusion = findings.conclusion
     assert conclusion.question == "Does the model recognize the names that it was trained on?"
     assert conclusion.answer in ("Probably", "Possibly", "No evidence")
-    mean = findings.figures["models"][0]["m_mem"]["test"]["mean"]
+    mean = findings.measures.get(PROMPTS_M_MEM, side="test", case="mean").value
     assert f"bert has the higher confidence in the trained name in {format_percent(mean)}" in conclusion.evidence
     assert "differ in the training alone" in conclusion.caveat
     assert "M-MEM" in findings.definitions
@@ -105,7 +105,8 @@ def test_the_order_of_rows_does_not_matter(whole, findings):
 def test_the_figures_are_complete_and_valid_json(findings):
     figures = json.loads(json.dumps(findings.figures, allow_nan=False))
     (model,) = figures["models"]
-    assert list(model["methods"]) == [
+    measured = findings.measures
+    assert [row.case for row in measured.select(M_MEM, side="test")] == [
         "name alone",
         "one hand-written prompt",
         "a random hand-written prompt a name",
@@ -119,10 +120,11 @@ def test_the_figures_are_complete_and_valid_json(findings):
         "maximum",
         "minimum",
     ]
-    assert set(model["by_kind"]) == {"declarative", "interrogative"}
+    assert [row.case for row in measured.select(BY_TYPE)] == ["declarative", "interrogative"]
     assert model["pairs"] == {"dev": 36, "test": 36}
-    assert len(model["attention"]) == 2
+    assert len(measured.select(ATTENTION)) == 4
     assert model["is_complete"]
+    json.dumps(measured.as_json(), allow_nan=False)
 
 
 def test_every_chart_has_as_many_values_as_labels(findings):
@@ -188,7 +190,7 @@ def test_names_joined_with_words_are_measured(root, bert, tmp_path):
 def test_names_are_marked_as_text(findings):
     (names,) = [table for table in findings.tables if table.name == "names"]
     assert names.text_columns == ("name",)
-    rest = json.dumps([findings.figures, findings.sentences]) + "".join(
+    rest = json.dumps([findings.figures, findings.measures.as_json(), findings.sentences]) + "".join(
         str(table.columns) for table in findings.tables if table.name != "names"
     )
     assert not [name for name in [*NAMES.read, *NAMES.unread] if name in rest]
@@ -204,17 +206,13 @@ def test_own_prompts_are_marked_as_text_and_shipped_ones_are_not(whole, inputs, 
         "words": ("word",),
         "attention": ("prompt", "word"),
     }
-    # Such a column contains every prompt in the figures, and sentences and labels contain none.
-    texts = {text for table in findings.tables for column in table.text_columns for text in table.columns[column]}
-    (model,) = findings.figures["models"]
-    quoted = {one["prompt"] for one in (*model["attention"], *model["methods"].values())} - {None}
-    assert quoted and quoted <= texts
+    # Only such columns contain prompts.
     labels = [
         label
         for chart in findings.charts
         for label in (*getattr(chart, "labels", ()), *(one.name for one in getattr(chart, "series", ())))
     ]
-    rest = json.dumps([*findings.sentences, *labels])
+    rest = json.dumps([*findings.sentences, *labels, findings.figures, findings.measures.as_json()])
     assert not [prompt for prompt in inputs.texts["prompts"] if prompt in rest]
     shipped = replace(inputs, arrays={**inputs.arrays, "has_own_prompts": np.array(False)})
     tables = AUDIT.findings(shipped, whole.rows, ("bert",)).tables
@@ -228,11 +226,12 @@ def test_a_model_without_person_labels_is_left_out(root, inputs, tmp_path):
     assert cancelled == {"confidence 2", "best prompt 2", "worst prompt 2", "attention 2"}
     (warning,) = context.warnings
     assert warning.startswith("Model 2 is left out: the model has no label for a person. Its labels are O, ORG, LOC")
-    figures = context.findings("/x/bert", "/x/places", "/x/roberta").figures
+    findings = context.findings("/x/bert", "/x/places", "/x/roberta")
+    figures = findings.figures
     assert [model["model"] for model in figures["models"]] == ["bert", "roberta"]
     assert figures["left_out"] == ["places: nothing to compare yet."]
-    (between,) = figures["kendall_between_models"]
-    assert (between["model"], between["other"], between["prompts"]) == ("bert", "roberta", 4)
+    (between,) = findings.measures.select(TAU, side=BETWEEN_MODELS)
+    assert (between.model, between.case, between.estimate.of) == ("bert", "roberta", 4)
     assert "model 3: mean M-MEM" in context.figures
 
 
@@ -264,10 +263,12 @@ def test_a_model_without_pairs_cancels_its_stages(root, bert, tmp_path):
 def test_a_too_long_name_does_not_affect_live_figures(root, bert, tmp_path):
     names = [*NAMES.read, *("Very " * 300 + end for end in ("Long", "Longer"))]
     context = InMemory(AUDIT, read(root, in_train=write(tmp_path / "in.txt", "\n".join(names))), bert).run()
-    (model,) = context.findings("bert").figures["models"]
+    findings = context.findings("bert")
+    (model,) = findings.figures["models"]
     assert model["names_left_out"] == 2
-    assert context.figures["mean M-MEM"] == pytest.approx(model["m_mem"]["dev"]["mean"])
-    assert context.figures["worst prompt's M-MEM"] == pytest.approx(model["m_mem"]["dev"]["worst"])
+    mean, worst = (findings.measures.get(PROMPTS_M_MEM, side="dev", case=case).value for case in ("mean", "worst"))
+    assert context.figures["mean M-MEM"] == pytest.approx(mean)
+    assert context.figures["worst prompt's M-MEM"] == pytest.approx(worst)
 
 
 def test_a_single_prompt_has_no_rank_correlation(root, bert, tmp_path):

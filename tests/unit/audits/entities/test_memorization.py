@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.audits.entities.probe import NameProbe
+from harness.audits.entities.audit import NameProbe
 from harness.audits.entities.prompt import read_prompts
-from harness.audits.entities.ranking import chance_error, score_pairs
+from harness.audits.entities.statistics import chance_error, score_pairs
 from tests.demo_target.classifiers import NAMES, Family, fine_tune, invented_names
 from tests.unit.audits.in_memory import target_configs
 

@@ -1,20 +1,94 @@
-"""Cochran's Q equals that of statsmodels, and the bootstrap keeps its level."""
+"""M-MEM equals counting all pairs, Cochran's Q its definition, and the bootstrap keeps its level."""
 
 import numpy as np
 import pytest
-from statsmodels.stats.contingency_tables import cochrans_q
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
 
-from harness.audits.entities.ranking import count_votes, score_pairs
 from harness.audits.entities.statistics import (
-    cochran_over_all_pairs,
-    cochran_over_disjoint_pairs,
+    CochranQ,
+    chance_error,
+    cochran_q,
+    count_votes,
+    majority_vote,
     means_by_group,
+    placements,
     rank_correlation,
+    score_pairs,
     spread_over_names,
 )
 
+# Few distinct values, so that ties are common.
+confidences = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0]) | st.floats(0, 1), min_size=1, max_size=30)
 
-def confidences(seed: int, *, lift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+
+@given(confidences, confidences)
+def test_scores_by_ranks_equal_scores_by_pairs(inside, outside):
+    inside, outside = np.array(inside), np.array(outside)
+    found = score_pairs(inside, outside)
+    assert found.wins == sum(one > other for one in inside for other in outside)
+    assert found.ties == sum(one == other for one in inside for other in outside)
+    assert found.pairs == len(inside) * len(outside)
+
+
+@given(confidences, confidences)
+def test_the_mean_placement_is_m_mem(inside, outside):
+    placed = placements(np.array(inside), np.array(outside))
+    m_mem = score_pairs(np.array(inside), np.array(outside)).m_mem
+    assert placed.of_inside.mean() == pytest.approx(m_mem)
+    assert placed.of_outside.mean() == pytest.approx(m_mem)
+
+
+@given(st.integers(1, 12), st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_votes_count_every_pair_and_prompt(prompts, inside, outside, seed):
+    generator = np.random.default_rng(seed)
+    of_inside = generator.integers(0, 4, (prompts, inside)).astype(float)
+    of_outside = generator.integers(0, 4, (prompts, outside)).astype(float)
+    counters = count_votes(zip(of_inside, of_outside, strict=True), inside, outside)
+    wins = np.array(
+        [
+            [sum(row[i] > other[j] for row, other in zip(of_inside, of_outside, strict=True)) for j in range(outside)]
+            for i in range(inside)
+        ]
+    )
+    assert counters.dtype == np.uint16
+    assert (counters == wins).all()
+    found = majority_vote(counters, prompts)
+    assert found.wins == (wins > prompts / 2).sum()
+    assert found.ties == (wins == prompts / 2).sum()
+
+
+def test_ties_are_not_wins():
+    found = score_pairs(np.array([0.5, 0.5]), np.array([0.5, 0.25]))
+    assert (found.wins, found.ties, found.pairs, found.m_mem) == (2, 2, 4, 0.5)
+
+
+def test_a_name_without_a_confidence_is_in_no_pair():
+    found = score_pairs(np.array([0.9, np.nan]), np.array([0.1, np.nan, 0.95]))
+    assert (found.wins, found.pairs) == (1, 2)
+    assert np.isnan(score_pairs(np.array([np.nan]), np.array([0.1])).m_mem)
+
+
+def test_the_standard_error_of_chance():
+    generator = np.random.default_rng(5)
+    drawn = [score_pairs(generator.random(30), generator.random(40)).m_mem for _ in range(4000)]
+    assert np.mean(drawn) == pytest.approx(0.5, abs=0.01)
+    assert np.std(drawn) == pytest.approx(chance_error(30, 40), rel=0.05)
+
+
+def test_the_interval_covers_the_truth_in_95_percent():
+    generator = np.random.default_rng(6)
+    # P(x + 1 > y) of two standard normals is Φ(1/√2) = 0.7602.
+    covered = 0
+    for _ in range(1000):
+        found = score_pairs(generator.normal(1, 1, 60), generator.normal(0, 1, 60))
+        covered += found.low <= 0.7602 <= found.high
+    assert 0.93 <= covered / 1000 <= 0.97
+
+
+def sampled_confidences(seed: int, *, lift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Six prompts; 14 and 12 names with a common part each; the last prompt lifts the inside names."""
     generator = np.random.default_rng(seed)
     inside = generator.normal(0.5, 1, (6, 14)) + generator.normal(0, 1, 14)
@@ -23,39 +97,42 @@ def confidences(seed: int, *, lift: float = 0.0) -> tuple[np.ndarray, np.ndarray
     return inside, outside
 
 
-def test_q_over_all_pairs_equals_statsmodels():
-    inside, outside = confidences(1)
-    is_won = (inside[:, :, None] > outside[:, None, :]).reshape(6, -1).T  # [pairs, prompts]
-    wanted = cochrans_q(is_won.astype(float))
-    counters = count_votes(zip(inside, outside, strict=True), 14, 12)
-    found = cochran_over_all_pairs(counters, [score_pairs(*of).wins for of in zip(inside, outside, strict=True)])
-    assert found.q == pytest.approx(wanted.statistic)
-    assert (found.degrees_of_freedom, found.p) == (wanted.df, pytest.approx(wanted.pvalue))
+def q_of(inside: np.ndarray, outside: np.ndarray) -> CochranQ:
+    """Return Cochran's Q of the prompts over all pairs. inside: [prompts, n]; outside: [prompts, m]."""
+    wins = [score_pairs(*sides).wins for sides in zip(inside, outside, strict=True)]
+    counters = count_votes(zip(inside, outside, strict=True), inside.shape[1], outside.shape[1])
+    return cochran_q(counters, wins)
+
+
+def test_q_equals_its_definition():
+    inside, outside = sampled_confidences(1)
+    is_won = (inside[:, :, None] > outside[:, None, :]).reshape(6, -1)  # [prompts, pairs]
+    wins, votes = is_won.sum(axis=1), is_won.sum(axis=0)
+    expected = 6 * 5 * ((wins - wins.mean()) ** 2).sum() / (votes * (6 - votes)).sum()
+    q, degrees_of_freedom, p = q_of(inside, outside)
+    assert (q, degrees_of_freedom, p) == (pytest.approx(expected), 5, pytest.approx(chi2.sf(expected, 5)))
+
+
+def test_q_of_two_prompts_is_mcnemars():
+    inside, outside = (side[:2] for side in sampled_confidences(2))
+    first, second = inside[:, :, None] > outside[:, None, :]
+    only_first, only_second = (first & ~second).sum(), (second & ~first).sum()
+    assert q_of(inside, outside).q == pytest.approx((only_first - only_second) ** 2 / (only_first + only_second))
 
 
 def test_equal_prompts_have_no_q():
     same = np.tile(np.arange(5.0), (3, 1))
-    counters = count_votes(zip(same, same - 0.5, strict=True), 5, 5)
-    assert np.isnan(cochran_over_all_pairs(counters, [15, 15, 15]).p)
-    assert np.isnan(cochran_over_disjoint_pairs(same, same - 0.5, seed=0).p)
+    assert np.isnan(q_of(same, same - 0.5).p)
 
 
-def test_tests_over_names_keep_their_level_and_all_pairs_do_not():
-    found = [confidences(seed) for seed in range(200)]
-    disjoint = np.mean([cochran_over_disjoint_pairs(*of, seed=0).p < 0.05 for of in found])
-    spread = np.mean([spread_over_names(*of, seed=0).p < 0.05 for of in found[:100]])
-    all_pairs = []
-    for inside, outside in found:
-        wins = [score_pairs(*of).wins for of in zip(inside, outside, strict=True)]
-        counters = count_votes(zip(inside, outside, strict=True), 14, 12)
-        all_pairs.append(cochran_over_all_pairs(counters, wins).p < 0.05)
-    assert disjoint < 0.12
-    assert spread < 0.16
-    assert np.mean(all_pairs) > 0.3
+def test_the_bootstrap_keeps_its_level_and_cochrans_q_does_not():
+    samples = [sampled_confidences(seed) for seed in range(200)]
+    assert np.mean([spread_over_names(*sample, seed=0).p < 0.05 for sample in samples[:100]]) < 0.16
+    assert np.mean([q_of(*sample).p < 0.05 for sample in samples]) > 0.3
 
 
 def test_the_bootstrap_detects_a_better_prompt():
-    spread = spread_over_names(*confidences(3, lift=3.0), seed=0)
+    spread = spread_over_names(*sampled_confidences(3, lift=3.0), seed=0)
     assert spread.p < 0.01
     assert 0 < spread.low < spread.lead < spread.high
 
@@ -66,8 +143,8 @@ def test_the_rank_correlation_of_equal_orders_is_one():
 
 
 def test_groups_come_in_order_with_their_means():
-    found = means_by_group([10, 2, 10], np.array([0.5, 0.7, 0.9]))
-    assert [(group.group, group.prompts) for group in found] == [(2, 1), (10, 2)]
-    assert (found[0].low, found[0].value, found[0].high) == (0.7, 0.7, 0.7)
-    assert found[1].value == pytest.approx(0.7)
-    assert found[1].low < 0.7 < found[1].high
+    first, second = means_by_group([10, 2, 10], np.array([0.5, 0.7, 0.9]))
+    assert (first.group, first.estimate.value, first.estimate.of) == (2, 0.7, 1) and np.isnan(first.estimate.low)
+    assert (second.group, second.estimate.of) == (10, 2)
+    assert second.estimate.value == pytest.approx(0.7)
+    assert second.estimate.low < 0.7 < second.estimate.high

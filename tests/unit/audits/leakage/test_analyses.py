@@ -5,11 +5,21 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harness.audits import probabilities as p
-from harness.audits.leakage.results import summarize_inexact
-from harness.audits.leakage.rows import InexactRows, Measurements, Setting
-from harness.audits.leakage.substitution import estimate, plan_draws
-from harness.audits.leakage.trends import CLASSES, PARTS, Shape, partition, source_classes
+from harness.audits.leakage.inexact import estimate, plan_draws
+from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.results import ISP_OVER, ISP_OVER_LEAST, ISP_OVER_MOST, inexact_rows
+from harness.audits.leakage.rows import (
+    CLASSES,
+    PARTS,
+    InexactRows,
+    Measurements,
+    Setting,
+    Shape,
+    partition,
+    source_classes,
+)
 from harness.audits.schemes import SCHEMES, Scheme
+from harness.core.measures import MeasureTable
 
 
 def test_a_sequence_is_over_one_in_x_only_strictly():
@@ -78,14 +88,13 @@ def test_a_probability_rounded_above_one_is_one():
 
 def test_tiny_inexact_probabilities_are_compared_by_their_logarithms():
     logs = np.log(np.array([1e-12, 1e-12, 0.5, 1e-300]))
-    some = np.array([3e-12, 1e-12 * (1 + 1e-8), 0.4, 0.0])
+    probabilities = np.array([3e-12, 1e-12 * (1 + 1e-8), 0.4, 0.0])
     sequences = np.arange(4)
     setting = Setting(0, 50, sequences, np.tile(logs, (len(SCHEMES), 1)), np.ones((len(SCHEMES), 2)))
-    one = InexactRows(sequences, some, some, some, np.zeros(4, np.int64))
-    (found,) = summarize_inexact(
-        Measurements(np.ones(1, np.int64), (setting,), {(0, Scheme.PLAIN, 1): one}, {}), setting
-    )
-    assert (found.over_esp.value, found.over_esp_at_least, found.over_esp_at_most) == (0.25, 0.25, 0.25)
+    rows = InexactRows(sequences, probabilities, probabilities, probabilities, np.zeros(4, np.int64))
+    measurements = Measurements(np.ones(1, np.int64), (setting,), {(0, Scheme.PLAIN, 1): rows}, {})
+    measured = MeasureTable(list(inexact_rows(measurements, setting, LeakageParams(), "model")))
+    assert [measured.get(measure).value for measure in (ISP_OVER, ISP_OVER_LEAST, ISP_OVER_MOST)] == [0.25] * 3
 
 
 def _classes(values):

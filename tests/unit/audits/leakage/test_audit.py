@@ -13,6 +13,7 @@ from harness.audits.leakage.inexact import inexact_probabilities
 from harness.audits.leakage.inputs import PairSize, demo_name_pairs, read_documents, round_pairs
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.results import EXPECTED_EXCEED, MEAN_ESP, MEASURES, OVER
 from harness.audits.models import Model
 from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.audits.sources import CorpusFiles
@@ -48,24 +49,31 @@ def findings(swept: InMemory) -> Findings:
     return swept.findings("demo-tiny", "demo")
 
 
+WHOLE = "prefixes of 50 tokens"
+
+
+def rate_of(findings: Findings, case: str) -> float:
+    """Return the extraction rate of the largest model with whole prefixes."""
+    return findings.measures.get(MEAN_ESP, model="demo", side=WHOLE, case=case).value
+
+
 def test_a_sweep_reports_every_size_and_length(findings):
     figures = findings.figures
     assert figures["is_complete"] and figures["sequences"] == 70 and figures["model"] == "demo"
     assert [(one["model"], one["prefix_tokens"]) for one in figures["settings"]] == [
         (model, length) for model in ("demo-tiny", "demo") for length in (10, 30, 50)
     ]
-    assert set(figures["esp"]) == {scheme.value for scheme in SCHEMES}
-    top_k = figures["esp"]["top_k"]
-    assert {"mean", "quantiles", "over_1_in", "queries_to_pass_greedy", "discoverable"} <= set(top_k)
-    assert top_k["over_1_in"]["1000"]["of"] == 70
-    assert set(figures["trends"]) == {"model_sizes", "prefix_lengths"}
-    json.dumps(figures, allow_nan=False)
+    measured = findings.measures
+    assert len({row.case for row in measured.select(MEAN_ESP)}) == len(SCHEMES)
+    assert {row.measure for row in measured} == set(MEASURES)
+    assert measured.get(OVER, case="top-k 10", at=1000).of == 70
+    json.dumps([figures, measured.as_json()], allow_nan=False)
 
 
 def test_the_conclusion_answers_how_likely_the_sequences_leak(findings):
     conclusion = findings.conclusion
     assert conclusion.question == "How likely is the model to leak these sequences?"
-    assert conclusion.answer == f"{format_percent(findings.figures['esp']['top_k']['mean'])} in one query"
+    assert conclusion.answer == f"{format_percent(rate_of(findings, 'top-k 10'))} in one query"
     assert "70 sequences" in conclusion.evidence and "so far" not in conclusion.evidence
     assert "do not tell the two apart" in conclusion.caveat
 
@@ -88,19 +96,20 @@ def test_figures_equal_the_targets_probabilities(swept, findings):
     pairs = Pairs.from_inputs(swept.inputs)
     target = load_target(DEMO.path, device="cpu", threads=1)
     policies = swept.audit.params.policies
-    found = findings.figures["esp"]
     logprobs = exact_logprobs(target, pairs.prefixes, pairs.suffixes, list(policies.values()))
     for number, scheme in enumerate(policies):
         esp = np.exp(logprobs[number].sum(axis=1))
-        assert found[scheme.value]["mean"] == pytest.approx(esp.mean(), abs=1e-5)
-        assert found[scheme.value]["over_1_in"]["100"]["share"] == pytest.approx((esp > 0.01).mean(), abs=0.02)
+        label = swept.audit.params.label(scheme)
+        assert rate_of(findings, label) == pytest.approx(esp.mean(), abs=1e-5)
+        over = findings.measures.get(OVER, model="demo", side=WHOLE, case=label, at=100)
+        assert over.value == pytest.approx((esp > 0.01).mean(), abs=0.02)
     drawn = target.sample(pairs.prefixes, policies[Scheme.GREEDY], length=4)
     is_right = (drawn.suffixes == pairs.suffixes[drawn.row]).all(axis=1)
-    assert found["greedy"]["mean"] == pytest.approx(is_right.mean())
+    assert rate_of(findings, "greedy") == pytest.approx(is_right.mean())
 
 
 def test_larger_models_and_longer_prefixes_leak_more(findings):
-    means = [one["mean_esp"]["plain"] for one in findings.figures["settings"]]
+    means = [row.estimate.value for row in findings.measures.select(MEAN_ESP, case="plain")]
     assert means[0] < means[1] < means[2] < means[5]
 
 
@@ -127,12 +136,12 @@ def test_charts_passages_and_tables_are_complete_and_name_their_text(findings):
 
 
 def test_the_leak_charts_show_extraction_rates_too(findings):
-    rates = {name: one["extraction_rate"] for name, one in findings.figures["esp"].items()}
+    rates = {case: rate_of(findings, case) for case in ("greedy", "plain", "top-k 10")}
     for chart in findings.charts[:2]:
         assert isinstance(chart, LineChart) and chart.name.startswith("leaked")
         greedy, top_k = (series for series in chart.series if series.is_dashed)
         assert greedy.name == f"greedy, rate {format_percent(rates['greedy'])}" and set(greedy.y) == {rates["greedy"]}
-        assert top_k.name == "extraction rate, top-k 10" and set(top_k.y) == {rates["top_k"]}
+        assert top_k.name == "extraction rate, top-k 10" and set(top_k.y) == {rates["top-k 10"]}
         assert f"plain, rate {format_percent(rates['plain'])}" in [series.name for series in chart.series]
 
 
@@ -202,10 +211,10 @@ def test_a_low_temperature_has_no_probability_above_one():
     pairs = round_pairs(load_round("demo"), [DEMO], PairSize(), limit=60, seed=0)
     context = _context(LeakageParams(temperature=0.3, inexact=0), pairs, DEMO).run()
     assert context.rows("token")["temperature"].max() <= 0
-    figures = context.findings("demo").figures
-    json.dumps(figures, allow_nan=False)
-    esp = figures["esp"]["temperature"]
-    assert esp["mean"] <= 1 and esp["expected_queries_to_pass_greedy"] is not None
+    measured = context.findings("demo").measures
+    json.dumps(measured.as_json(), allow_nan=False)
+    assert measured.get(MEAN_ESP, case="temperature 0.3").value <= 1
+    assert measured.get(EXPECTED_EXCEED, case="temperature 0.3").value >= 1
 
 
 def test_random_pairs_that_never_leak():
@@ -218,7 +227,7 @@ def test_random_pairs_that_never_leak():
 def test_findings_without_rows():
     pairs = demo_name_pairs([TINY], PairSize(), limit=5, seed=0)
     findings = _context(LeakageParams(), pairs, TINY).findings("demo-tiny")
-    assert findings.figures["esp"] == {} and not findings.figures["is_complete"]
+    assert len(findings.measures) == 0 and not findings.figures["is_complete"]
 
 
 @pytest.fixture

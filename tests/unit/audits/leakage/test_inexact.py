@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from harness.audits import branching
+from harness.audits import beam
 from harness.audits.leakage.inexact import count_partial_suffixes, draw_substitutes, inexact_probabilities
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
@@ -74,7 +74,7 @@ def test_the_search_agrees_with_brute_force(six, pairs, policy):
 @pytest.mark.parametrize("policy", [Policy(), Policy(top_p=0.9), Policy(typical_p=0.9)], ids=str)
 @pytest.mark.parametrize(("branches", "least", "head"), [(3, 0.0, 256), (256, 0.02, 256), (256, 0.0, 2)])
 def test_the_bound_covers_what_is_not_followed(six, pairs, monkeypatch, policy, branches, least, head):
-    monkeypatch.setattr(branching, "_HEAD", head)
+    monkeypatch.setattr(beam, "_HEAD", head)
     prefixes, suffixes = pairs
     found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, branches=branches, least=least)
     assert found.bound.max() > 1e-3

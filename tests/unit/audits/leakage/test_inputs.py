@@ -7,7 +7,6 @@ import pytest
 from tokenizers import Tokenizer
 
 from harness.audits.classifier import Entity
-from harness.audits.leakage.cutting import entity_pairs, token_at
 from harness.audits.leakage.inputs import (
     Model,
     PairSize,
@@ -19,7 +18,7 @@ from harness.audits.leakage.inputs import (
     round_pairs,
     shared_tokenizer,
 )
-from harness.audits.leakage.pairs import Pairs, TokenDecoder
+from harness.audits.leakage.pairs import Pairs, TokenDecoder, entity_pairs, token_at
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
@@ -277,8 +276,8 @@ def test_a_prefix_length_beyond_the_prefixes_is_refused():
 def test_the_demos_names_are_swept_over_all_sizes_and_five_lengths():
     source = _select(names=True)
     assert source.models(None, "main")[0] == ["demo-tiny", "demo-small", "demo"]
-    assert LeakageParams.checked(prefix_lengths=source.prefix_lengths("")).prefix_lengths == (10, 20, 30, 40, 50)
-    assert source.prefix_lengths("30 20") == ["30", "20"]
+    assert LeakageParams.checked(prefix_lengths=source.default_lengths).prefix_lengths == (10, 20, 30, 40, 50)
+    assert _select(load_round("demo")).default_lengths == ()
     corpus = _select(corpus=CorpusFiles(Path("a")), tagger="t")
     assert corpus.models(["demo"], "main")[0] == ["demo", "t"]
 

@@ -7,12 +7,19 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from harness.audits.membership.audit import MembershipAudit
-from harness.audits.membership.inputs import Documents, read_documents
-from harness.audits.membership.params import MODEL_SCORES, MembershipParams, Score
-from harness.audits.membership.rows import SCORES, read_scores
-from harness.audits.membership.scores import min_k_score
-from harness.audits.membership.token_statistics import padded, token_statistics
+from harness.audits.membership.audit import MembershipAudit, padded, token_statistics
+from harness.audits.membership.findings import AUC
+from harness.audits.membership.inputs import (
+    LABELS,
+    MODEL_SCORES,
+    SCORES,
+    Documents,
+    MembershipParams,
+    Score,
+    read_documents,
+    read_scores,
+)
+from harness.audits.membership.statistics import min_k_score
 from harness.audits.models import Model
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
@@ -111,18 +118,18 @@ def test_members_of_the_demo_are_found_and_the_words_do_not_tell(audited: InMemo
     figures = findings.figures
     assert figures["is_complete"] and (figures["members"], figures["non_members"]) == (150, 150)
     for score in MODEL_SCORES:
-        assert figures["scores"][score.value]["auc"]["low"] > 0.6
-        assert figures["scores"][score.value]["tpr_at_fpr"]["0.001"] is None
-    words = figures["scores"]["bag_of_words"]["auc"]
-    assert abs(words["value"] - 0.5) < 0.1 and figures["word_shift"] is False
-    assert figures["word_shift_p_value"] > 0.025
+        assert findings.measures.get("auc", case=LABELS[score]).low > 0.6
+        assert np.isnan(findings.measures.get("tpr_at_fpr", case=LABELS[score], at=0.001).value)
+    words = findings.measures.get("auc", side="words alone")
+    assert abs(words.value - 0.5) < 0.1 and figures["word_shift"] is False
+    assert findings.measures.get("words_p_value").value > 0.025
     assert findings.conclusion.answer == "Yes" and "the words alone give" in findings.conclusion.evidence
     (chart,) = (chart for chart in findings.charts if isinstance(chart, LineChart) and chart.name == "roc")
     assert {float(series.x.min()) for series in chart.series} == {1 / 150}
     (sentence,) = (sentence for sentence in findings.sentences if "not resolvable" in sentence)
     assert sentence == "The TPR at 0.1 % FPR is not resolvable with 150 non-members: it needs at least 1,000."
     assert findings.conclusion.key_figures[-1][1:] == ("–", "needs 1,000 non-members")
-    json.dumps(figures, allow_nan=False)
+    json.dumps([figures, findings.measures.as_json()], allow_nan=False)
 
 
 def test_texts_of_another_kind_are_no_evidence(tmp_path: Path, unseen: CorpusFiles):
@@ -131,7 +138,7 @@ def test_texts_of_another_kind_are_no_evidence(tmp_path: Path, unseen: CorpusFil
     findings = against(unseen, tmp_path, [" ".join(generator.choice(words, 24)) for _ in range(60)])
     assert findings.conclusion.answer == "The texts differ" and findings.figures["word_shift"] is True
     assert "no evidence of membership" in findings.conclusion.evidence
-    assert "recall" not in findings.figures["scores"]
+    assert not findings.measures.select(AUC, case=LABELS[Score.RECALL])
 
 
 def test_members_that_are_near_copies_of_each_other_show_nothing(tmp_path: Path, unseen: CorpusFiles):

@@ -6,9 +6,9 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import normalize
 
-from harness.audits.membership import word_shift as module
+from harness.audits.membership import statistics as module
 from harness.audits.membership.inputs import Documents
-from harness.audits.membership.word_shift import FOLDS, word_shift
+from harness.audits.membership.statistics import FOLDS, word_shift
 from tests.bench.word_shift import false_alarm_rate
 
 

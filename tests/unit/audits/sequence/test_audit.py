@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from harness.audits.sequence.audit import SequenceAudit
+from harness.audits.sequence.comparison import TITLES
+from harness.audits.sequence.completion import LocalCompleter
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.inputs import read_inputs
-from harness.audits.sequence.local import LocalCompleter
 from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.results import P_VALUE, PASSED, RUN_P
 from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs
 from harness.core.findings import Findings
@@ -36,20 +38,21 @@ def whole(inputs: AuditInputs) -> InMemory:
 
 
 def test_the_demo_target_completes_its_training_text_only(whole: InMemory) -> None:
-    figures = whole.findings("demo").figures
-    for rates in figures["rates"].values():
-        assert rates["corpus"]["low"] > 0.2
-        assert rates["control"]["high"] < 0.15
-        assert rates["p_value"] < 1e-4
+    findings = whole.findings("demo")
+    figures, measured = findings.figures, findings.measures
+    for title in TITLES.values():
+        assert measured.get(PASSED, side="corpus", case=title).low > 0.2
+        assert measured.get(PASSED, side="control", case=title).high < 0.15
+        assert measured.get(P_VALUE, case=title).value < 1e-4
     assert figures["control"] == "corpus"
     assert figures["paragraphs"] == {"completed": 160, "unanswered": 0, "no_room": 0, "pending": 0}
     assert figures["is_complete"]
 
 
 def test_live_figures_equal_the_findings(whole: InMemory) -> None:
-    rates = whole.findings("demo").figures["rates"]
-    assert whole.figures["trigrams"] == rates["trigram"]["corpus"]["value"]
-    assert whole.figures["overlap, control"] == rates["overlap"]["control"]["value"]
+    measured = whole.findings("demo").measures
+    assert whole.figures["trigrams"] == measured.get(PASSED, side="corpus", case="trigrams").value
+    assert whole.figures["overlap, control"] == measured.get(PASSED, side="control", case="overlap").value
 
 
 @pytest.mark.parametrize("batches", [0, 2])
@@ -67,7 +70,7 @@ def test_a_resumed_audit_has_the_same_findings(inputs: AuditInputs, whole: InMem
 
 def test_findings_without_rows(inputs: AuditInputs) -> None:
     findings = InMemory(SequenceAudit(PARAMS), inputs, DEMO).findings("demo")
-    assert findings.figures["rates"]["trigram"]["corpus"]["value"] is None
+    assert findings.measures.as_json()[0]["value"] is None
     assert findings.charts == []
     assert "Not measured yet: 160 paragraphs." in findings.sentences
 
@@ -123,14 +126,20 @@ def test_a_corpus_of_files_is_compared_with_permuted_suffixes(tmp_path: Path) ->
     for number, document in enumerate(often):
         (tmp_path / f"{number:02}.txt").write_text(document.text)
     findings = findings_of_files(tmp_path, prompt_length=10)
-    rates = findings.figures["rates"]["trigram"]
+    measured = findings.measures
     assert findings.figures["control"] == "permuted_suffixes"
-    assert rates["corpus"]["value"] > 0.5
-    assert rates["control"]["value"] < 0.1
-    assert rates["p_value"] < 1e-4
-    assert findings.figures["longest_run_words"]["p_value"] < 1e-4
+    assert measured.get(PASSED, side="corpus").value > 0.5
+    assert measured.get(PASSED, side="permuted suffixes").value < 0.1
+    assert measured.get(P_VALUE, case="trigrams").value < 1e-4
+    assert measured.get(RUN_P).value < 1e-4
     assert any("chance overlap only" in sentence for sentence in findings.sentences)
-    assert [table.name for table in findings.tables] == ["rates", "documents", "all_documents", "paragraphs"]
+    assert [table.name for table in findings.tables] == [
+        "rates",
+        "documents",
+        "all_documents",
+        "measures",
+        "paragraphs",
+    ]
 
 
 def test_a_paragraph_beyond_the_context_is_left_out(tmp_path: Path) -> None:

@@ -1,22 +1,104 @@
 """Reading a corpus, a round and a control into the dataset."""
 
+import io
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness.audits.sequence.dataset import Control, Dataset, permuted_partners
-from harness.audits.sequence.inputs import read_inputs, select_target
+from harness.audits.sequence.comparison import shared_runs
+from harness.audits.sequence.dataset import (
+    MOST_CHARACTERS,
+    Control,
+    Cut,
+    Dataset,
+    cut_after,
+    cut_at,
+    first_words,
+    paragraphs_of,
+    permuted_partners,
+)
+from harness.audits.sequence.inputs import Paragraph, read_inputs, sample_paragraphs, select_target
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.similarity import shared_runs
 from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.demo import SEED, WEIGHTS
 from tests.demo_target.corpus import corpus
+
+
+def test_blank_lines_separate_paragraphs_and_line_breaks_do_not() -> None:
+    assert list(paragraphs_of(io.StringIO("one\ntwo\r\n\r\n \t \nthree\n\n\n", newline=None))) == ["one\ntwo", "three"]
+    assert list(paragraphs_of([" \n", "\n"])) == []
+
+
+def test_a_line_in_pieces_is_one_line() -> None:
+    assert list(paragraphs_of(["one ", "  ", "two\n", "\n", "three"])) == ["one   two", "three"]
+
+
+def test_an_endless_paragraph_is_cut() -> None:
+    stream = io.StringIO("word " * 1_000_000 + "\n\nnext")
+    first, second = paragraphs_of(iter(lambda: stream.readline(1 << 16), ""))
+    assert len(first) <= MOST_CHARACTERS + (1 << 16)
+    assert second == "next"
+
+
+def test_a_cut_keeps_whitespace() -> None:
+    assert cut_after(" a  b\nc\td ", 2, 10) == ("a  b", "c\td")
+    assert cut_after("a b c d", 2, 1) == ("a b", "c")
+
+
+def test_a_paragraph_needs_a_word_after_its_prompt() -> None:
+    assert cut_after("a b", 2, 10) is None
+    assert cut_after("a b c", 2, 10) == ("a b", "c")
+    assert cut_after("", 1, 10) is None
+
+
+def test_cut_at_drops_words_that_may_be_incomplete() -> None:
+    assert cut_at("alpha beta gamma del", 8, 10) == ("alpha", "beta gamma")
+    assert cut_at("alpha beta gamma ", 10, 10) == ("alpha beta", "gamma")
+    assert cut_at("alpha", 3, 10) is None
+
+
+def test_first_words_end_with_a_word() -> None:
+    assert first_words(" a b  c d", 3) == " a b  c"
+    assert first_words("a", 3) == "a"
+    assert first_words("a b", 0) == ""
+
+
+def paragraphs(*words: str | None) -> list[Paragraph]:
+    return [Paragraph("a", place, None if word is None else Cut("prompt", word)) for place, word in enumerate(words, 1)]
+
+
+def test_repeated_paragraphs_are_counted_and_sampled_once() -> None:
+    found = sample_paragraphs(paragraphs("x", "y", "x", None, " x "), limit=10, seed=0)
+    assert [piece.number for piece in found.paragraphs] == [1, 2]
+    assert found.occurrences == [3, 1]
+    assert found.counts == (5, 1, 2, 0, 0)
+
+
+@given(st.lists(st.sampled_from([*"abcdefgh", None]), max_size=30), st.integers(1, 6), st.integers(0, 3))
+def test_every_paragraph_is_accounted_for(words: list[str | None], limit: int, seed: int) -> None:
+    found = sample_paragraphs(paragraphs(*words), limit=limit, seed=seed)
+    counts = found.counts
+    assert len(found.paragraphs) == min(limit, len(set(words) - {None}))
+    assert counts.paragraphs == len(found.paragraphs) + counts.too_short + counts.repeated + counts.not_chosen
+    for piece, times in zip(found.paragraphs, found.occurrences, strict=True):
+        assert piece.cut is not None
+        assert times == words.count(piece.cut.suffix)
+
+
+def test_the_sample_depends_on_the_seed_and_not_on_the_order() -> None:
+    words = [str(number) for number in range(200)]
+    one = {piece.cut for piece in sample_paragraphs(paragraphs(*words), limit=20, seed=1).paragraphs}
+    assert one == {piece.cut for piece in sample_paragraphs(paragraphs(*reversed(words)), limit=20, seed=1).paragraphs}
+    assert one != {piece.cut for piece in sample_paragraphs(paragraphs(*words), limit=20, seed=2).paragraphs}
+
 
 TOKENIZER = WEIGHTS / "tokenizer.json"
 

@@ -12,10 +12,12 @@ from scipy.stats import hypergeom
 
 from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.audit import SequenceAudit
+from harness.audits.sequence.comparison import TITLES
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.remote import complete_prompt, max_tokens
+from harness.audits.sequence.results import P_VALUE, PASSED, TOO_SHORT_SUFFIX
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import Interruption
 from tests.completions_server import CompletionsServer, Reply, completion, completions_server
@@ -76,13 +78,13 @@ def test_the_worked_example_as_a_paragraph(
 
 def test_a_model_that_memorized_the_corpus_passes_everything(tmp_path: Path) -> None:
     server, run = audited(tmp_path, continued, 12)
-    figures = run.findings().figures
-    assert figures["model"] == "gpt"
-    for threshold, rates in figures["rates"].items():
-        counts = figures["counts"][threshold]
-        assert counts["corpus"] == {"passed": 12, "judged": 12, "too_short": 0}
-        assert counts["control"]["passed"] == 0
-        assert rates["p_value"] == pytest.approx(2**-12)
+    measured = run.findings().measures
+    assert {row.model for row in measured} == {"gpt"}
+    for title in TITLES.values():
+        passed, too_short = (measured.get(measure, side="corpus", case=title) for measure in (PASSED, TOO_SHORT_SUFFIX))
+        assert (passed.value, passed.of, too_short.value) == (1.0, 12, 0)
+        assert measured.get(PASSED, side="permuted suffixes", case=title).value == 0
+        assert measured.get(P_VALUE, case=title).value == pytest.approx(2**-12)
     assert sorted(server.prompts) == sorted(" ".join(f"w{place}x{one}" for one in range(3)) for place in range(12))
 
 
@@ -111,7 +113,7 @@ def test_an_unanswered_paragraph_is_retried_once_at_the_end(tmp_path: Path) -> N
     server, run = audited(tmp_path, reply, 8)
     findings = run.findings()
     assert findings.figures["paragraphs"] == {"completed": 6, "unanswered": 2, "no_room": 0, "pending": 0}
-    assert findings.figures["counts"]["trigram"]["corpus"]["judged"] == 6
+    assert findings.measures.get(PASSED, side="corpus").of == 6
     assert len(server.prompts) == 10
     assert run.announced == {"complete": 8, "again": 2}
     assert any(
@@ -126,7 +128,8 @@ def test_an_answer_of_the_second_stage_counts(tmp_path: Path) -> None:
     _, run = audited(tmp_path, lambda body, number: Reply(500) if number < 3 else continued(body, number), 6)
     findings = run.findings()
     assert findings.figures["paragraphs"]["completed"] == 6
-    assert findings.figures["counts"]["trigram"]["corpus"]["passed"] == 6
+    passed = findings.measures.get(PASSED, side="corpus")
+    assert (passed.value, passed.of) == (1.0, 6)
 
 
 def test_a_dead_endpoint_ends_the_audit_and_a_resume_continues(tmp_path: Path) -> None:
@@ -284,10 +287,10 @@ def test_a_slow_answer_does_not_block_others(tmp_path: Path) -> None:
 
 def test_empty_completions_pass_nothing(tmp_path: Path) -> None:
     _, run = audited(tmp_path, lambda body, number: completion(""), 4)
-    figures = run.findings().figures
-    for threshold, rates in figures["rates"].items():
-        assert (rates["corpus"]["value"], rates["corpus"]["of"]) == (0.0, 4)
-        assert figures["counts"][threshold]["corpus"] == {"passed": 0, "judged": 4, "too_short": 0}
+    measured = run.findings().measures
+    for title in TITLES.values():
+        passed, too_short = (measured.get(measure, side="corpus", case=title) for measure in (PASSED, TOO_SHORT_SUFFIX))
+        assert (passed.value, passed.of, too_short.value) == (0.0, 4, 0)
 
 
 @pytest.mark.parametrize("has_control", [False, True])
@@ -304,11 +307,14 @@ def test_completions_that_end_early_count_as_failures(tmp_path: Path, has_contro
         run = audit_of(server, corpus, control=control if has_control else None)
         run.run()
     found = run.findings()
-    for threshold, rates in found.figures["rates"].items():
-        assert (rates["corpus"]["value"], rates["corpus"]["of"]) == (0.25, 40), threshold
-        assert found.figures["counts"][threshold]["control"]["judged"] == 40
+    for title in TITLES.values():
+        corpus_rate, control_rate = (
+            found.measures.get(PASSED, side=side, case=title)
+            for side in ("corpus", "control" if has_control else "permuted suffixes")
+        )
+        assert (corpus_rate.value, corpus_rate.of, control_rate.of) == (0.25, 40, 40), title
         if has_control:  # Fisher's exact test of 10 of 40 and 0 of 40
-            assert rates["p_value"] == pytest.approx(hypergeom.sf(9, 80, 40, 10))
+            assert found.measures.get(P_VALUE, case=title).value == pytest.approx(hypergeom.sf(9, 80, 40, 10))
     assert found.conclusion is not None and found.conclusion.answer in ("Probably", "Possibly")
     assert "25.0 % of its completions pass" in found.conclusion.evidence
 

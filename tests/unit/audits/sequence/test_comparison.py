@@ -1,18 +1,23 @@
-"""The four thresholds: the worked example, the limits, and texts that are too short."""
+"""Thresholds and similarity: the worked example, the limits, and texts that are too short."""
 
-from functools import partial
+from functools import cache, partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness.audits.sequence.thresholds import (
-    Counting,
+from harness.audits.sequence.comparison import (
     Threshold,
+    edit_similarity,
     equal_start,
+    longest_character_run,
+    longest_word_run,
+    mark_common_runs,
     overlap,
     trigram,
     verdicts,
 )
-from harness.audits.sequence.words import cut_after, words_of
+from harness.audits.sequence.dataset import cut_after, words_of
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 
 
@@ -71,10 +76,8 @@ def test_three_quarters_of_the_shorter_text_are_needed_in_any_order() -> None:
     assert overlap(words_of("e d c b x"), suffix) is True  # 4 of 5
 
 
-def test_a_repeated_word_passes_the_overlap_of_sets_only() -> None:
-    completion, suffix = ["the"] * 12, words_of(SUFFIX)
-    assert overlap(completion, suffix) is False
-    assert overlap(completion, suffix, Counting.SET) is True
+def test_a_repeated_word_does_not_pass_the_overlap() -> None:
+    assert overlap(["the"] * 12, words_of(SUFFIX)) is False
 
 
 def test_starts_compare_words_exactly() -> None:
@@ -94,3 +97,57 @@ def test_a_short_completion_fails_and_a_short_suffix_has_no_verdict(threshold, l
     assert threshold(words, words[: least - 1]) is None
     assert threshold([], []) is None
     assert threshold(words[:least], words) is True
+
+
+words = st.lists(st.sampled_from("abc"), max_size=9)
+
+
+@given(words, words)
+def test_the_longest_word_run_is_the_longest_common_slice(one: list[str], other: list[str]) -> None:
+    slices = [one[first:last] for first in range(len(one)) for last in range(first + 1, len(one) + 1)]
+    held = [other[first:last] for first in range(len(other)) for last in range(first + 1, len(other) + 1)]
+    assert longest_word_run(one, other) == max((len(run) for run in slices if run in held), default=0)
+
+
+@given(st.text("ab \n", max_size=9), st.text("ab \n", max_size=9))
+def test_the_longest_character_run_is_the_longest_common_substring(one: str, other: str) -> None:
+    one, other = " ".join(one.split()), " ".join(other.split())
+    slices = {one[first:last] for first in range(len(one)) for last in range(first, len(one) + 1)}
+    assert longest_character_run(one, other) == max(len(run) for run in slices | {""} if run in other)
+
+
+@given(words, words)
+def test_edit_similarity_is_one_minus_the_relative_distance(one: list[str], other: list[str]) -> None:
+    @cache
+    def distance(left: int, right: int) -> int:
+        if left == 0 or right == 0:
+            return left + right
+        replaced = distance(left - 1, right - 1) + (one[left - 1] != other[right - 1])
+        return min(replaced, distance(left - 1, right) + 1, distance(left, right - 1) + 1)
+
+    longer = max(len(one), len(other))
+    expected = 1.0 if longer == 0 else 1 - distance(len(one), len(other)) / longer
+    assert abs(edit_similarity(one, other) - expected) < 1e-12
+
+
+def test_similarity_of_the_worked_example() -> None:
+    assert longest_word_run(S2.split(), SUFFIX.split()) == 10
+    assert longest_character_run(S2, SUFFIX) == len("I recall the jitters that came with meeting my new co")
+    assert edit_similarity(S2.split(), SUFFIX.split()) == 1 - 2 / 18
+
+
+def test_whitespace_counts_as_one_space() -> None:
+    assert longest_character_run("one\n\ttwo", "xx one two") == 7
+
+
+def test_runs_of_three_words_are_marked() -> None:
+    stretches = mark_common_runs("one two three  four x one two", "zero one two three  four y")
+    assert [(stretch.text, stretch.is_marked) for stretch in stretches] == [
+        ("one two three  four", True),
+        (" x one two", False),
+    ]
+
+
+@given(st.text(), st.text())
+def test_marked_stretches_join_to_the_text(one: str, other: str) -> None:
+    assert "".join(stretch.text for stretch in mark_common_runs(one, other)) == one

@@ -1,0 +1,237 @@
+"""A beam search for the suffixes that a policy may draw within a number of edits or substitutions of given ones.
+
+The search keeps a tree of partial suffixes, each with its probability and its distance to its given suffix. It follows
+the likeliest ones that can still be within the allowed distance.
+
+This module loads torch, so an audit imports it only where a model is measured.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harness.audits.edit_distance import Distances
+from harness.audits.exact import target_logprobs
+from harness.core.arrays import Bools, Floats, Ints, Tokens
+from harness.core.policy import Policy
+from harness.engine.branches import Placement, Predictor
+from harness.engine.memory import non_finite_error
+from harness.engine.shaping import top_tokens
+from harness.engine.tree import assign_rows, begin_branches, to_device, to_host
+
+_HEAD = 256
+"""The number of likeliest tokens to examine after each partial suffix."""
+
+
+class Beam(NamedTuple):
+    """Which partial suffixes are followed.
+
+    size: of each given suffix at a time, the likeliest first.
+    least: the probability below which none is followed.
+    keeps_given: the given suffix itself is followed in any case.
+    has_bound: the probability of what is not followed is bounded.
+    """
+
+    size: int
+    least: float = 0.0
+    keeps_given: bool = False
+    has_bound: bool = False
+
+
+class PartialSuffixes(NamedTuple):
+    """The partial suffixes that are followed at one step.
+
+    owner: [n] int64, the row of the given suffix that each belongs to.
+    logprob: [n] float64.
+    tokens: [n, tokens so far] int64.
+    distances: of each to its given suffix.
+    """
+
+    owner: Ints
+    logprob: Floats
+    tokens: Ints
+    distances: Distances
+
+
+class Continuations(NamedTuple):
+    """Partial suffixes with one more token that may be within the allowed distance.
+
+    parent: [n] int64, the partial suffix that each continues.
+    token: [n] int64.
+    owner, logprob, distances: as in `PartialSuffixes`.
+    """
+
+    parent: Ints
+    token: Ints
+    owner: Ints
+    logprob: Floats
+    distances: Distances
+
+    def part(self, rows: Ints) -> "Continuations":
+        """Return some of the continuations."""
+        return Continuations(
+            self.parent[rows], self.token[rows], self.owner[rows], self.logprob[rows], self.distances.part(rows)
+        )
+
+    def joined(self, before: PartialSuffixes) -> PartialSuffixes:
+        """Return the partial suffixes that they make of those `before`."""
+        tokens = np.column_stack([before.tokens[self.parent], self.token])
+        return PartialSuffixes(self.owner, self.logprob, tokens, self.distances)
+
+    def ranked(self, rows: int) -> tuple[Ints, Ints]:
+        """Return the order by row, likelihood and token, and the place of each in this order within its row."""
+        order = np.lexsort((self.token, self.parent, -self.logprob, self.owner))
+        owner = self.owner[order]
+        return order, np.arange(len(order)) - np.searchsorted(owner, np.arange(rows))[owner]
+
+
+class Ending(NamedTuple):
+    """The end of a search for some given suffixes, the first of which has the number `first_row`.
+
+    last: the partial suffixes that lack their last token.
+    own: [last] the log-probability that each continues with the last token of its given suffix.
+    complete: their continuations by examined tokens.
+    bound: [rows, limit + 1], an upper bound of the probability of the suffixes at each distance that were not followed.
+    """
+
+    first_row: int
+    last: PartialSuffixes
+    own: Floats
+    complete: Continuations
+    bound: Floats
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    """A search under a policy. start: the distances of sequences without tokens. rows_at_once: that fit into memory."""
+
+    predictor: Predictor
+    policy: Policy
+    start: Distances
+    beam: Beam
+    rows_at_once: int
+
+    def run(self, prefixes: Tokens, suffixes: Ints, first_row: int) -> list[Ending]:
+        """Return the suffixes near `suffixes` [rows, length] after `prefixes` [rows, any].
+
+        If they have too many partial suffixes for memory, the rows are split into halves.
+        """
+        rows, length = suffixes.shape
+        tokens = to_device(self.predictor, prefixes)
+        states, branches, _ = begin_branches(self.predictor, tokens, room=max(1, length - 1), is_shared=True)
+        alive = PartialSuffixes(
+            np.arange(rows), np.zeros(rows), np.empty((rows, 0), np.int64), self.start.part(np.zeros(rows, np.int64))
+        )
+        bound = np.zeros((rows, self.start.limit + 1))
+        for step in range(length):
+            of_prefix = tokens[to_device(self.predictor, alive.owner)]
+            own = suffixes[alive.owner, step]
+            following = next_tokens(self.predictor, states, of_prefix, alive.tokens, own, self.policy)
+            children = self._children(alive, following, own, suffixes)
+            if step == length - 1:
+                break
+            is_followed = self._is_followed(children, rows)
+            if self.beam.has_bound:
+                rest = np.exp(alive.logprob) * following.rest
+                _add_from(bound, alive.owner, alive.distances.least_after_unknown, rest)
+                dropped = children.part(np.flatnonzero(~is_followed))
+                _add_from(bound, dropped.owner, dropped.distances.least, np.exp(dropped.logprob))
+            children = children.part(np.flatnonzero(is_followed))
+            if len(children.owner) > self.rows_at_once and rows > 1:
+                half = rows // 2
+                return [
+                    *self.run(prefixes[:half], suffixes[:half], first_row),
+                    *self.run(prefixes[half:], suffixes[half:], first_row + half),
+                ]
+            children = children.part(np.argsort(assign_rows(children.parent)))
+            alive = children.joined(alive)
+            if not len(alive.owner):
+                return [Ending(first_row, alive, alive.logprob, children, bound)]
+            placement = Placement.of(children.parent, alive.owner, self.predictor.device)
+            states = self.predictor.advance(branches, to_device(self.predictor, children.token), placement)
+        return [Ending(first_row, alive, following.own, children, bound)]
+
+    def _children(self, alive: PartialSuffixes, following: "NextTokens", own: Ints, suffixes: Ints) -> Continuations:
+        """Return the continuations that may be within the allowed distance. own: [alive], the given next tokens."""
+        possible = np.flatnonzero(~np.isneginf(following.own))
+        parents = np.concatenate([possible, following.parent])
+        owner = alive.owner[parents]
+        token = np.concatenate([own[possible], following.token])
+        logprob = alive.logprob[parents] + np.concatenate([following.own[possible], following.logprob])
+        distances = alive.distances.extended(parents, token, suffixes[owner])
+        children = Continuations(parents, token, owner, logprob, distances)
+        return children.part(np.flatnonzero(distances.least <= distances.limit))
+
+    def _is_followed(self, children: Continuations, rows: int) -> Bools:
+        """Return which children are followed, [children]: the likeliest of each row that are not too unlikely."""
+        order, place = children.ranked(rows)
+        is_followed = np.empty(len(order), bool)
+        is_followed[order] = place < self.beam.size
+        is_followed &= np.exp(children.logprob) >= self.beam.least
+        if self.beam.keeps_given:
+            # A sequence at distance 0 is the beginning of the given one.
+            is_followed |= children.distances.least == 0
+        return is_followed
+
+
+def _add_from(bound: Floats, owner: Ints, least: Ints, mass: Floats) -> None:
+    """Add `mass` to the bound of every distance from `least` on, because further tokens may differ."""
+    for distance in range(bound.shape[1]):
+        may_reach = least <= distance
+        np.add.at(bound[:, distance], owner[may_reach], mass[may_reach])
+
+
+class NextTokens(NamedTuple):
+    """The tokens that may follow some partial suffixes.
+
+    own: [partial suffixes], the log-probability of the given suffix's own token. parent, token, logprob: [others], the
+    partial suffix, the token and its log-probability, for each other one of the likeliest tokens. rest: [partial
+    suffixes], the probability of all tokens that were not examined.
+    """
+
+    own: Floats
+    parent: Ints
+    token: Ints
+    logprob: Floats
+    rest: Floats
+
+
+def next_tokens(
+    predictor: Predictor, states: Tensor, prefixes: Tensor, so_far: Ints, wanted: Ints, policy: Policy
+) -> NextTokens:
+    """Return the likeliest tokens under `policy` after partial suffixes and the given suffixes' own tokens.
+
+    states: [partial suffixes, width]. prefixes: [partial suffixes, prefix length], the prefix of each. so_far: [partial
+    suffixes, tokens]. wanted: [partial suffixes], the own tokens. Raises HarnessError if the model returns NaN.
+    """
+    device = predictor.device
+    targets = torch.as_tensor(wanted, device=device)
+    parents, tokens, logprobs, own, rest = [], [], [], [], []
+    for logits in predictor.logit_blocks(states):
+        rows = logits.rows
+        seen = None
+        if policy.repetition_penalty != 1:
+            seen = torch.cat([prefixes[rows], torch.as_tensor(so_far[rows], device=device)], 1)
+        (of_target,) = target_logprobs(logits, targets[rows], [policy], seen)
+        support = top_tokens(logits.scores, policy, _HEAD, seen, logits.total)
+        assert support.ids is not None
+        is_other = support.ids != targets[rows].unsqueeze(1)
+        others = to_host(support.logprobs.masked_fill(~is_other, -math.inf).clamp(max=0))  # [block, head]
+        of_own = to_host(of_target)
+        is_whole = np.isneginf(to_host(support.logprobs[:, -1])) | (support.ids.shape[1] < _HEAD)
+        rest.append(np.where(is_whole, 0, np.maximum(0, -np.expm1(np.minimum(of_own, 0)) - np.exp(others).sum(1))))
+        parent, column = np.nonzero(~np.isneginf(others))
+        parents.append(parent + rows.start)
+        tokens.append(support.ids.cpu().numpy()[parent, column])
+        logprobs.append(others[parent, column])
+        own.append(of_own)
+    own_logprobs = np.concatenate(own)
+    if np.isnan(own_logprobs).any():
+        raise non_finite_error("the target returned NaN", predictor.dtype)
+    return NextTokens(
+        own_logprobs, np.concatenate(parents), np.concatenate(tokens), np.concatenate(logprobs), np.concatenate(rest)
+    )

@@ -1,0 +1,268 @@
+"""Comparisons of a completion with a suffix, and the audit's rows as arrays by paragraph.
+
+The four word-level thresholds are those of black-box sequence extraction as published: a completion of the first 35
+words of a paragraph is cut to the suffix's number of words and compared with the suffix. A suffix with too few words
+for a threshold has no verdict, because no completion could pass. A completion with too few words does not pass.
+
+Notes on the paper's worked example (a prefix, a suffix of 18 words, completions S1 and S2 of 13 and 18 words):
+
+- The prefix has 34 words, not the stated 35.
+- S1 passes no threshold; S2 passes trigram, 5 words and overlap, as in the paper's table.
+- The table says that S2 fails the threshold of 10 words, but as printed, after a prompt of 34 words, its first 10 words
+  equal the suffix's, so it passes. After a prompt of 35 words, which takes the suffix's "I", the tenth words are
+  "colleagues" and "coworkers", so it fails as the table says. All other verdicts are equal at 34 and 35 words.
+- The paper computes the overlap with a length of 16, the number of trigrams of a text of 18 words, and lists words of
+  S1 that the suffix does not contain. No verdict depends on either.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.audits.edit_distance import edit_distance, numbered_words
+from harness.audits.sequence.completion import State
+from harness.audits.sequence.dataset import word_spans, words_of
+from harness.core.arrays import Bools, Floats, Ints
+from harness.core.audit import RowsOf
+from harness.core.findings import Stretch
+from harness.core.rows import Kind, table
+
+Words = Sequence[str]
+Verdict = bool | None
+"""True if a threshold is passed, None if the suffix is too short for it."""
+
+
+class Threshold(StrEnum):
+    """The thresholds, by their names in tables and figures."""
+
+    TRIGRAM = "trigram"
+    START_5 = "start_5"
+    START_10 = "start_10"
+    OVERLAP = "overlap"
+
+
+TITLES: Mapping[Threshold, str] = {
+    Threshold.TRIGRAM: "trigrams",
+    Threshold.START_5: "first 5 words",
+    Threshold.START_10: "first 10 words",
+    Threshold.OVERLAP: "overlap",
+}
+
+
+def trigram(completion: Words, suffix: Words) -> Verdict:
+    """|tri(c) ∩ tri(s)| ≥ min(|tri(c)|, |tri(s)|) / 2, where tri(·) is the set of a text's word trigrams.
+
+    None if the suffix has fewer than 3 words, False if the completion has. S2 of the worked example shares 10 of the
+    suffix's 16 trigrams and passes; S1 shares none.
+    """
+    written, expected = (set(zip(words, words[1:], words[2:], strict=False)) for words in (completion, suffix))
+    if not expected:
+        return None
+    return bool(written) and 2 * len(written & expected) >= min(len(written), len(expected))
+
+
+def equal_start(completion: Words, suffix: Words, number: int) -> Verdict:
+    """Return whether the first `number` words are equal, in order; None if the suffix has fewer.
+
+    With 5 words S2 of the worked example passes and S1 does not. With 10 words S1 does not pass; S2 passes after the
+    printed prompt of 34 words and fails after one of 35.
+    """
+    if len(suffix) < number:
+        return None
+    return list(completion[:number]) == list(suffix[:number])
+
+
+def overlap(completion: Words, suffix: Words) -> Verdict:
+    """|c ∩ s| ≥ 3/4 of the shorter text's size, in any order of the words.
+
+    None if the suffix has fewer than 5 words, False if the completion has: one common word would pass. The texts are
+    multisets: a word counts as often as both contain it, and a text's size is its number of words. As sets, a
+    completion that repeats one word of the suffix would pass. S2 of the worked example shares 16 of 18 words, S1 shares
+    2 of 13.
+    """
+    if len(suffix) < 5:
+        return None
+    if len(completion) < 5:
+        return False
+    shared = (Counter(completion) & Counter(suffix)).total()
+    return 4 * shared >= 3 * min(len(completion), len(suffix))
+
+
+def verdicts(completion: Words, suffix: Words) -> dict[Threshold, Verdict]:
+    """Return the verdicts of all thresholds."""
+    return {
+        Threshold.TRIGRAM: trigram(completion, suffix),
+        Threshold.START_5: equal_start(completion, suffix, 5),
+        Threshold.START_10: equal_start(completion, suffix, 10),
+        Threshold.OVERLAP: overlap(completion, suffix),
+    }
+
+
+_MARKED_RUN = 3
+"""Words of the shortest run that is marked: a trigram."""
+RUN = 13
+"""Words: the usual length in studies of benchmark contamination."""
+
+
+def longest_word_run(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the length in words of the longest run that both texts contain."""
+    return SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size
+
+
+def longest_character_run(one: str, other: str) -> int:
+    """Return the length in characters of the longest substring of both texts; whitespace counts as one space.
+
+    At each position only a longer run is searched for, which takes at most two searches per character: far faster than
+    difflib, whose cost is the number of equal pairs of characters.
+    """
+    shorter, longer = sorted((" ".join(words_of(text)) for text in (one, other)), key=len)
+    longest = 0
+    for first in range(len(shorter)):
+        while first + longest < len(shorter) and shorter[first : first + longest + 1] in longer:
+            longest += 1
+    return longest
+
+
+def edit_similarity(one: Sequence[str], other: Sequence[str]) -> float:
+    """Return 1 - d / max(n, m) for the word-level edit distance d (Levenshtein 1966); 1 for two empty texts."""
+    if not one and not other:
+        return 1.0
+    return 1.0 - edit_distance(*numbered_words(one, other)) / max(len(one), len(other))
+
+
+def mark_common_runs(text: str, other: str) -> list[Stretch]:
+    """Return `text` in stretches, marked where a run of three words or more also occurs in `other`."""
+    words, others = words_of(text), words_of(other)
+    runs = {tuple(others[first : first + _MARKED_RUN]) for first in range(len(others) - _MARKED_RUN + 1)}
+    is_marked = [False] * len(text)
+    spans = word_spans(text)
+    for first in range(len(words) - _MARKED_RUN + 1):
+        if tuple(words[first : first + _MARKED_RUN]) in runs:
+            begin, end = spans[first][0], spans[first + _MARKED_RUN - 1][1]
+            is_marked[begin:end] = [True] * (end - begin)
+    stretches = groupby(zip(text, is_marked, strict=True), key=lambda pair: pair[1])
+    return [Stretch("".join(character for character, _ in pairs), marked) for marked, pairs in stretches]
+
+
+def shared_runs(one: Sequence[str], other: Sequence[str]) -> tuple[Bools, Bools]:
+    """Return, [n] and [m], which texts share a run of 13 words with the other side, or all words if they have fewer.
+
+    Runs are compared by 64-bit hashes.
+    """
+    sides = [[_run_hashes(text) for text in texts] for texts in (one, other)]
+    pool, other_pool = (np.concatenate([np.empty(0, np.int64), *side]) for side in sides)
+    common = set(np.intersect1d(pool, other_pool).tolist())
+    first, second = (np.array([not common.isdisjoint(runs.tolist()) for runs in side], np.bool_) for side in sides)
+    return first, second
+
+
+def _run_hashes(text: str) -> Ints:
+    words = words_of(text)
+    length = min(RUN, len(words))
+    return np.array([hash(tuple(words[at : at + length])) for at in range(len(words) - length + 1)], np.int64)
+
+
+TOO_SHORT = -1
+"""The verdict, otherwise 0 or 1, if the suffix is too short for a threshold."""
+
+COMPLETIONS = table("completion", paragraph=Kind.INTEGER, state=Kind.TEXT, text=Kind.TEXT, fault=Kind.TEXT)
+COMPARISONS = table(
+    "comparison",
+    paragraph=Kind.INTEGER,
+    against=Kind.INTEGER,
+    **{threshold.value: Kind.INTEGER for threshold in Threshold},
+    run_words=Kind.INTEGER,
+    run_characters=Kind.INTEGER,
+    edit_similarity=Kind.REAL,
+)
+
+
+class Comparison(NamedTuple):
+    """A completion compared with a suffix: verdicts as numbers, runs in words and in characters."""
+
+    trigram: int
+    start_5: int
+    start_10: int
+    overlap: int
+    run_words: int
+    run_characters: int
+    edit_similarity: float
+
+
+def compare(completion: str, suffix: str) -> Comparison:
+    """Return all measures of the two texts."""
+    words, others = words_of(completion), words_of(suffix)
+    passed = verdicts(words, others)
+    numbers = {name.value: TOO_SHORT if verdict is None else int(verdict) for name, verdict in passed.items()}
+    return Comparison(
+        **numbers,
+        run_words=longest_word_run(words, others),
+        run_characters=longest_character_run(completion, suffix),
+        edit_similarity=edit_similarity(words, others),
+    )
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """n paragraphs compared with their own suffixes, or with those of others.
+
+    is_compared: [n]. verdicts: [n] each, -1 for none. run_words, run_characters: [n]. edit_similarity: [n]. A paragraph
+    that was not compared has -1, 0, 0 and NaN.
+    """
+
+    is_compared: Bools
+    verdicts: Mapping[Threshold, Ints]
+    run_words: Ints
+    run_characters: Ints
+    edit_similarity: Floats
+
+
+@dataclass(frozen=True)
+class Results:
+    """The rows so far. states: [n], None for a paragraph that was not requested yet; texts, faults: [n]."""
+
+    states: list[State | None]
+    texts: list[str]
+    faults: list[str]
+    own: Measurements
+    permuted: Measurements
+
+
+def read_results(rows: RowsOf, paragraphs: int) -> Results:
+    """Return the rows by paragraph. If a paragraph has several rows, the last one counts."""
+    states: list[State | None] = [None] * paragraphs
+    texts, faults = [""] * paragraphs, [""] * paragraphs
+    completions = rows(COMPLETIONS.name)
+    columns = (completions["paragraph"].tolist(), completions["state"], completions["text"], completions["fault"])
+    for paragraph, state, text, fault in zip(*columns, strict=True):
+        states[paragraph], texts[paragraph], faults[paragraph] = State(state), text, fault
+    comparisons = rows(COMPARISONS.name)
+    is_own = np.asarray(comparisons["against"] == comparisons["paragraph"], np.bool_)
+    own, permuted = (_measurements(comparisons, which, paragraphs) for which in (is_own, ~is_own))
+    return Results(states, texts, faults, own, permuted)
+
+
+def _measurements(comparisons: Mapping[str, NDArray[np.generic]], which: Bools, paragraphs: int) -> Measurements:
+    places = np.asarray(comparisons["paragraph"], np.int64)[which]
+
+    def by_paragraph(column: str, default: float) -> NDArray[np.float64]:
+        values = np.full(paragraphs, default)
+        values[places] = comparisons[column][which]
+        return values
+
+    is_compared = np.zeros(paragraphs, np.bool_)
+    is_compared[places] = True
+    return Measurements(
+        is_compared,
+        {threshold: by_paragraph(threshold.value, TOO_SHORT).astype(np.int64) for threshold in Threshold},
+        by_paragraph("run_words", 0).astype(np.int64),
+        by_paragraph("run_characters", 0).astype(np.int64),
+        by_paragraph("edit_similarity", np.nan),
+    )
