@@ -5,7 +5,23 @@ import sys
 from typing import Any
 
 from harness.core.errors import HarnessError
-from tests.bench import (architectures, book, demo, engine, entities, leakage, overhead, peers, rankers, recorded, rounds_make, schedule, scorer, screen, several_devices)
+from tests.bench import (
+    architectures,
+    book,
+    demo,
+    engine,
+    entities,
+    leakage,
+    overhead,
+    peers,
+    rankers,
+    recorded,
+    rounds_make,
+    schedule,
+    scorer,
+    screen,
+    several_devices,
+)
 from tests.bench.inputs import target_name
 
 
