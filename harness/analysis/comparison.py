@@ -3,11 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from harness.analysis.contrast import Contrast, contrast
-from harness.analysis.leads import Lead, counts_until, leads
-from harness.analysis.parts import AttackedParts, Part, attacked_parts
+from harness.analysis.parts import AttackedParts, Contrast, Part, attacked_parts, contrast
 from harness.analysis.replay import BUDGET_SHARES, TimedRecall, evenly_spaced, recall_history
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
@@ -24,6 +23,74 @@ from harness.runs.guess_reader import GuessReader
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
 from harness.runs.summary import run_status
+
+History = Sequence[tuple[float, float]]
+"""Pairs of a time and a recall, ascending."""
+
+
+def counts_until(status: Status, *, elapsed: float, budget: float) -> float:
+    """Return until which spent time the recall of a run is known: for ever if it has finished all of its work.
+
+    A run that its budget ended would have gone on with more, so it does not count after that.
+    """
+    if status is Status.FINISHED:
+        return float("inf")
+    return max(elapsed, budget) if status is Status.OUT_OF_TIME else elapsed
+
+
+class Lead(NamedTuple):
+    """A span of time in which one run has the highest recall.
+
+    leader: the number of the run, None while several have the highest recall or none is above zero. second: the run
+    with the next recall at the end of the span, None if there is no other. least, most: how far the leader was ahead
+    of the next recall in the span.
+    """
+
+    start: float
+    end: float
+    leader: int | None
+    second: int | None
+    least: float
+    most: float
+
+
+def leads(histories: Sequence[History], counts: Sequence[float], *, until: float) -> list[Lead]:
+    """Return who leads from time 0 to `until`, as spans that follow one another.
+
+    Each history begins at time 0, and its recalls are valid until the next one; run i counts until `counts[i]`.
+    """
+    moments = {0.0, until, *counts, *(time for history in histories for time, _ in history)}
+    spans: list[Lead] = []
+    places = [0] * len(histories)
+    for start, end in pairwise(sorted(moment for moment in moments if moment <= until)):
+        recalls: list[tuple[float, int]] = []
+        for run, history in enumerate(histories):
+            while places[run] + 1 < len(history) and history[places[run] + 1][0] <= start:
+                places[run] += 1
+            if start < counts[run] and history:
+                recalls.append((history[places[run]][1], run))
+        recalls.sort(key=lambda pair: (-pair[0], pair[1]))
+        _append(spans, _span(start, end, recalls))
+    return spans
+
+
+def _span(start: float, end: float, recalls: Sequence[tuple[float, int]]) -> Lead:
+    """Return the span for recalls, highest first, that do not change in it."""
+    if not recalls or recalls[0][0] <= 0 or (len(recalls) > 1 and recalls[1][0] == recalls[0][0]):
+        return Lead(start, end, None, None, 0.0, 0.0)
+    if len(recalls) == 1:
+        return Lead(start, end, recalls[0][1], None, recalls[0][0], recalls[0][0])
+    ahead = recalls[0][0] - recalls[1][0]
+    return Lead(start, end, recalls[0][1], recalls[1][1], ahead, ahead)
+
+
+def _append(spans: list[Lead], span: Lead) -> None:
+    """Append a span, or extend the last one if the same run leads."""
+    if spans and spans[-1].leader == span.leader:
+        last = spans.pop()
+        span = span._replace(start=last.start, least=min(last.least, span.least), most=max(last.most, span.most))
+    spans.append(span)
+
 
 _MAX_POINTS = 200
 _NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}

@@ -6,8 +6,7 @@ Cells contain text from records and files unchanged. The caller sanitizes them b
 from typing import Any
 
 from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
-from harness.analysis.contrast import MCNEMAR_CAVEAT, Contrast
-from harness.analysis.parts import Part
+from harness.analysis.parts import MCNEMAR_CAVEAT, Contrast, Part
 from harness.analysis.replay import BUDGET_SHARES
 from harness.core.scoring import Score
 from harness.core.text import NO_VALUE, format_interval, format_number, format_p_value, format_score

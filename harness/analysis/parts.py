@@ -1,16 +1,17 @@
-"""The examples that a run is scored on: all attacked ones, and those whose answers its training rows lack."""
+"""The parts of a submission that are scored alone, contrasts between them, and the band of a curve."""
 
 import contextlib
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.core.arrays import Bools, Ints
+from harness.core.arrays import Bools, Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.examples import Overlap, load_clusters, overlap
-from harness.core.intervals import JudgedRows, solutions
-from harness.core.scoring import Score, scaled_cap, score_rows
+from harness.core.intervals import JudgedRows, recall_interval, solutions
+from harness.core.multiple_comparisons import Difference, paired_difference
+from harness.core.scoring import Score, log_spaced, scaled_cap, score_rows
 from harness.runs.specs import AttackSpec
 
 
@@ -90,3 +91,81 @@ def attacked_parts(spec: AttackSpec) -> AttackedParts:
         reason = f"the training rows contain {contained}."
         return AttackedParts(whole, None, reason, found)
     return AttackedParts(whole, unreachable, "", found)
+
+
+MCNEMAR_CAVEAT = "ignores overlap between examples"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The comparison of a first submission with a second one on the same examples.
+
+    only_first, only_second: [any] int64, ascending, the examples that only this submission solves within the cap, as
+    the round numbers them; mcnemar_p: two-sided, under the assumption that examples are independent.
+    """
+
+    difference: Difference
+    only_first: Ints
+    only_second: Ints
+    mcnemar_p: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        difference, (low, high, unit), p_value = self.difference
+        return {
+            "difference": difference,
+            "difference_interval": [low, high],
+            "difference_interval_unit": str(unit),
+            "difference_p": p_value,
+            "mcnemar_p": self.mcnemar_p,
+            "mcnemar_caveat": MCNEMAR_CAVEAT,
+            "only_first": self.only_first.tolist(),
+            "only_second": self.only_second.tolist(),
+        }
+
+
+def contrast(first: JudgedRows, second: JudgedRows, part: Part) -> Contrast:
+    """Compare `first` with `second` on `part`; both are numbered by the round."""
+    first_solves, second_solves = part.solved(first), part.solved(second)
+    only_first, only_second = part.ids[first_solves & ~second_solves], part.ids[second_solves & ~first_solves]
+    difference = paired_difference(
+        part.rows_of(first), part.rows_of(second), cap=part.cap, examples=len(part), clusters=part.clusters
+    )
+    return Contrast(difference, only_first, only_second, mcnemar_exact(len(only_first), len(only_second)))
+
+
+def mcnemar_exact(only_first: int, only_second: int) -> float:
+    """Return the two-sided p-value of McNemar's test (Psychometrika 12, 1947) by the exact binomial distribution.
+
+    The null hypothesis is that an example solved by only one submission is equally likely to be solved by either.
+    """
+    from scipy.stats import binomtest  # imported here because the screen imports this module and scipy loads slowly
+
+    disagreements = only_first + only_second
+    return float(binomtest(only_first, disagreements).pvalue) if disagreements else 1.0
+
+
+_CAPS = 12
+_REPLICATES = 200
+"""Fewer than those of a score: the band is drawn in characters, and again while the run goes on."""
+
+
+class CurveBand(NamedTuple):
+    """low, high: [points] the bounds of recall at each of `errors` [points], with 200 replicates."""
+
+    errors: Ints
+    low: Floats
+    high: Floats
+
+
+def curve_band(submission: JudgedRows, part: Part) -> CurveBand:
+    """Return the pointwise 95 % intervals of recall at a few error caps from 1 to all wrong rows; the cap is one."""
+    rows = part.rows_of(submission)
+    wrong = int((~rows.is_correct).sum())
+    errors = np.union1d(log_spaced(wrong + 1, most=_CAPS), min(part.cap, wrong + 1))
+    bounds = [
+        recall_interval(*rows, cap=int(cap), examples=len(part), clusters=part.clusters, replicates=_REPLICATES)[:2]
+        for cap in errors
+    ]
+    low, high = np.array(bounds, np.float64).T
+    return CurveBand(errors, low, high)

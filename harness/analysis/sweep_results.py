@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 from harness.analysis.comparison import require_one_round
 from harness.analysis.parts import attacked_parts
 from harness.analysis.sweep_differences import (
+    Importance,
+    Observation,
     Paired,
     SettingDifference,
     Submissions,
     corrected,
+    importances,
     pair_with_baseline,
 )
-from harness.analysis.sweep_importance import Importance, Observation, importances
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
 from harness.core.intervals import JudgedRows
@@ -30,9 +32,8 @@ from harness.runs.attack_record import submission_now
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
-from harness.sweeps.baseline import setting_named
 from harness.sweeps.file import SweptRun
-from harness.sweeps.record import COUNTED, Sweep, nodes_of_runs
+from harness.sweeps.record import COUNTED, Sweep, nodes_of_runs, setting_named
 
 Place = tuple[str, str | None]
 """A round and a target, as the sweep names them. Only settings with the same place are compared."""

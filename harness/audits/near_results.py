@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from harness.audits.probabilities import SchemeParams
 from harness.audits.report import Part, lines_of, part_of, share_of, wide_table
-from harness.audits.schemes import SchemeParams
 from harness.core.arrays import Ints
 from harness.core.attack import Field
 from harness.core.audit import RowsOf

@@ -18,8 +18,7 @@ from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AuditSpec
 from harness.runs.summary import run_summary
-from harness.submit.audit_page import format_column, is_numeric_column, named_figures
-from harness.submit.audit_redaction import redact_findings
+from harness.submit.audit_page import format_column, is_numeric_column, named_figures, redact_findings
 
 if TYPE_CHECKING:
     from harness.submit.audit_page import AuditHeader

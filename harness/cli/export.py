@@ -89,7 +89,7 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
 def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, json: bool) -> None:
     from harness.cli.audit_findings import audit_header, findings_of
     from harness.submit.audit_export import write_audit
-    from harness.submit.audit_redaction import redact_findings
+    from harness.submit.audit_page import redact_findings
     from harness.submit.mlflow_export import log_to_mlflow, measured_figures, require_mlflow
     from harness.submit.report import report_page
     from harness.submit.run_facts import run_facts

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from harness.cli.completion import attack_names, round_names, run_names
 from harness.cli.output import sanitize
+from harness.cli.typer_classes import attack_names, round_names, run_names
 from harness.core.errors import HarnessError, UsageError
 from harness.core.times import parse_duration
 

@@ -8,9 +8,9 @@ import typer
 from harness.analysis import sweep_tables as tables
 from harness.analysis.comparison_tables import Table
 from harness.analysis.sweep_results import SweepResults, sweep_results
-from harness.cli.completion import sweep_names
 from harness.cli.options import Json, check_output_file, write_output
 from harness.cli.output import align_columns, print_error, print_json, sanitize, say, shorten_middle
+from harness.cli.typer_classes import sweep_names
 from harness.core.errors import HarnessError, UsageError
 from harness.core.text import format_score
 from harness.core.times import date_and_time

@@ -1,8 +1,7 @@
 """Find the runs, tunings and sweeps that commands name by an id; all ids are distinct."""
 
 from harness.core.paths import runs_home
-from harness.runs.folder import RunFolder, all_run_folders, matching_id, run_folder
-from harness.runs.record_files import RecordFiles
+from harness.runs.folder import RecordFiles, RunFolder, all_run_folders, matching_id, run_folder
 from harness.runs.trash import Deleted, restorable
 from harness.runs.tuning import TUNINGS, Tuning, runs_of
 from harness.sweeps.record import SWEEPS, Sweep

@@ -7,7 +7,6 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
 from harness.cli.many_runs import check_cluster
 from harness.cli.options import (
@@ -31,7 +30,7 @@ from harness.cli.options import (
 )
 from harness.cli.output import is_terminal, print_json, sanitize, say
 from harness.cli.resolving import TARGET_OPTIONS, ResolvedRun, current_weights, resolve_run, settings_in
-from harness.cli.typer_classes import is_given
+from harness.cli.typer_classes import is_given, run_names
 from harness.cli.watching import follow, follow_or_detach, interrupts_after_start, start_and_follow
 from harness.core.extras import install_sentence, missing_module
 from harness.core.rounds import preset_text

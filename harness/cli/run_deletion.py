@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from harness.cli.completion import deleted_names, record_names
 from harness.cli.options import RUN_HELP, Json
 from harness.cli.output import align_columns, is_terminal, pluralize, print_json, sanitize, say
 from harness.cli.records import delete_parent, deletion_named, find_record, runs_under
+from harness.cli.typer_classes import deleted_names, record_names
 from harness.core.errors import HarnessError
 from harness.core.times import date_and_time, format_duration
 from harness.runs import trash

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from harness.analysis.candidates import load_example
-from harness.cli.completion import attack_names, parent_names, queued_run_names, record_names
 from harness.cli.descriptions import describe, describe_example, run_as_json, token_probabilities
 from harness.cli.options import (
     RUN_HELP,
@@ -18,7 +17,7 @@ from harness.cli.output import align_columns, print_error, print_json, sanitize,
 from harness.cli.parents import print_sweep, print_tuning
 from harness.cli.records import find_record
 from harness.cli.run_deletion import deleted_size, restore, rm
-from harness.cli.typer_classes import CommandLine
+from harness.cli.typer_classes import CommandLine, attack_names, parent_names, queued_run_names, record_names
 from harness.cli.watching import log_lines
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically

@@ -31,10 +31,17 @@ from harness.runs.facts import score_text
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
-from harness.sweeps.baseline import setting_named
-from harness.sweeps.estimates import estimated_seconds, finished_runs
 from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
-from harness.sweeps.record import SWEEPS, Sweep, begin_sweep, progress_of, sweep_named
+from harness.sweeps.record import (
+    SWEEPS,
+    Sweep,
+    begin_sweep,
+    estimated_seconds,
+    finished_runs,
+    progress_of,
+    setting_named,
+    sweep_named,
+)
 from harness.sweeps.running import Ended, PlannedRun, SweepState, follow_sweep
 
 _SECONDS_BETWEEN_LINES = 30.0

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.completion import tuning_names
 from harness.cli.many_runs import (
     RayOfTuning,
     check_cluster,
@@ -34,6 +33,7 @@ from harness.cli.options import (
 from harness.cli.output import sanitize, say
 from harness.cli.parents import print_tuning, print_tunings
 from harness.cli.resolving import current_weights, resolve_run
+from harness.cli.typer_classes import tuning_names
 from harness.core.errors import HarnessError
 from harness.core.text import format_score
 from harness.core.times import format_duration

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from harness.cluster.node import Message, compute_run, forget_runs
-from harness.cluster.received_record import ReceivedRecord
+from harness.cluster.node import Message, ReceivedRecord, compute_run, forget_runs
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.content import ContentStore
 from harness.cluster.node import use_node_home
+from harness.cluster.shipment import ContentStore
 from harness.core.files import remove_tree
 from harness.core.protocol import write_request
 from harness.core.requests import AttackRequest, ModelRequest

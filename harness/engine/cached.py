@@ -1,4 +1,4 @@
-"""Branches of any model of `transformers`, decoded by the model's own code, with and without keys and values."""
+"""The model's own code with a cache, and the check that it decodes as without one."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from harness.engine.tree import most_prefixes
 
 if TYPE_CHECKING:
     from harness.engine.model_runner import ModelRunner
+from collections.abc import Iterator
 
 
 class CachedBranches:
@@ -106,3 +107,54 @@ def _preallocate(filled: Tensor | None, new: Tensor, positions: int) -> Tensor:
     if filled is not None:
         buffer[..., : filled.shape[-2], :] = filled
     return buffer
+
+
+STEPS = 4
+"""Tokens that are decoded after each length of the comparison."""
+_LIMITS = ("window", "position", "context", "seq_len", "max_length")
+_PERIODS = ("chunk", "block_size")
+_BEFORE = 2
+"""Tokens before a limit at which decoding towards it begins."""
+
+
+def decoding_starts(config: Any, length: int, end: int, shift: int) -> list[int]:
+    """Return the lengths from which STEPS tokens are decoded for the comparison, in ascending order.
+
+    A prefix of `length` tokens at position `shift` is continued to `end` tokens. These are its own length, the last one
+    and those before each limit in between that the configuration names, such as a window or the limit of a rotary
+    embedding.
+    """
+    last = max(length, end - STEPS)
+    limits = {limit - before for limit in _limits(config, end + shift) for before in (_BEFORE, _BEFORE + shift)}
+    return sorted({length, last, *(limit for limit in limits if length < limit < last)})
+
+
+def _limits(config: Any, most: int) -> Iterator[int]:
+    """Yield the numbers of positions up to `most` in a configuration, and multiples of its periods."""
+    values = [config.get_text_config(decoder=True).to_dict()]
+    while values:
+        value = values.pop()
+        items = value.items() if isinstance(value, dict) else [("", each) for each in value]
+        for name, each in items:
+            if isinstance(each, dict | list | tuple):
+                values.append(each)
+            elif isinstance(each, int) and 0 < each <= most:
+                if any(word in str(name) for word in _PERIODS):
+                    yield from range(each, most + 1, each)
+                elif any(word in str(name) for word in _LIMITS):
+                    yield each
+
+
+def agree(found: Tensor, wanted: Tensor, dtype: torch.dtype) -> bool:
+    """Return True if two tensors of states or logits, computed in `dtype`, differ by rounding only.
+
+    The difference is relative to the range of `wanted`. The largest one counts in float32. In 16 bits it can be 2 % of
+    the range by rounding alone, so the root mean square counts, which rounding leaves below 1 %.
+    """
+    if found.shape != wanted.shape:
+        return False
+    difference = (found - wanted).float()
+    bound = max(1e-3, float(wanted.max() - wanted.min()))
+    if dtype is torch.float32:
+        return bool(difference.abs().max() <= 1e-3 * bound)
+    return bool(difference.square().mean().sqrt() <= 1e-2 * bound)

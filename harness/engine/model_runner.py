@@ -19,9 +19,8 @@ from harness.core.errors import HarnessError
 from harness.core.policy import PrefixView
 from harness.engine.architectures import own_decoder
 from harness.engine.branches import Branches, Logits, Placement
-from harness.engine.cached import CachedBranches, UncachedBranches, new_cache
+from harness.engine.cached import STEPS, CachedBranches, UncachedBranches, agree, decoding_starts, new_cache
 from harness.engine.decoder import Decoder
-from harness.engine.decoding_check import STEPS, agree, decoding_starts
 from harness.engine.kernels import HeadProduct
 from harness.engine.memory import is_out_of_memory, non_finite_error, total_bytes
 from harness.engine.pieces import Piece

@@ -16,7 +16,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.job_record import Counts, JobRecord, Labels
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
 from harness.runs.specs import AuditSpec
-from harness.runs.stored_tables import column_from, select_list
+from harness.runs.store import column_from, select_list
 
 
 class AuditFigure(NamedTuple):

@@ -13,7 +13,7 @@ from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
 from harness.runs.specs import AttackSpec
-from harness.runs.stored_tables import column_from, select_list
+from harness.runs.store import column_from, select_list
 
 _ROWS_PER_READ = 50_000
 

@@ -9,22 +9,92 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from harness.core.arrays import Ints, Tokens
 from harness.core.files import sync_folder
 from harness.core.rows import Kind, Table
 from harness.runs.machine import DiskFull, is_full
-from harness.runs.stored_tables import (
-    cells_in,
-    cells_of,
-    create_statement,
-    insert_statement,
-)
+
+_SQL_TYPES = {
+    Kind.INTEGER: "INTEGER",
+    Kind.REAL: "REAL",
+    Kind.REALS: "BLOB",
+    Kind.TOKENS: "BLOB",
+    Kind.TEXT: "TEXT",
+}
+
+
+def create_statement(name: str, table: Table) -> str:
+    """Return the SQL statement that creates `table` under the stored name `name`."""
+    columns = ", ".join(f'"{column.name}" {_SQL_TYPES[column.kind]} NOT NULL' for column in table.columns)
+    return (
+        f"CREATE TABLE IF NOT EXISTS {name} (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, "
+        f"attempt INTEGER NOT NULL, at REAL NOT NULL, {columns});"
+    )
+
+
+def select_list(table: Table) -> str:
+    """Return the SQL that selects the columns of `table`."""
+    return ", ".join(f'"{column.name}"' for column in table.columns)
+
+
+def insert_statement(name: str, table: Table) -> str:
+    """Return the SQL statement that adds one row: batch, attempt, at, and the cells of the table."""
+    return (
+        f"INSERT INTO {name} (batch, attempt, at, {select_list(table)}) "  # noqa: S608
+        f"VALUES (?, ?, ?{', ?' * len(table.columns)})"
+    )
+
+
+def cells_of(table: Table, columns: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the cells of each row; `columns` are as `harness.core.rows.validate_columns` returns them."""
+    return zip(*(cells_in(column.kind, columns[column.name]) for column in table.columns), strict=True)
+
+
+def cells_in(kind: Kind, column: Any) -> list[Any]:
+    """Return the cells of one column."""
+    if kind is Kind.TEXT:
+        return list(column)
+    if kind in (Kind.REALS, Kind.TOKENS):
+        return _bytes_of_rows(column)
+    values: list[Any] = column.tolist()
+    return ["nan" if value != value else value for value in values] if kind is Kind.REAL else values
+
+
+def column_from(kind: Kind, cells: Sequence[Any], *, tokens: DTypeLike = "<u2", length: int = 0) -> Any:
+    """Return the column that these cells hold.
+
+    `tokens` is the little-endian dtype of token ids and `length` their number per row. Raises ValueError or TypeError
+    for a cell of another kind.
+    """
+    match kind:
+        case Kind.TEXT:
+            return [str(cell) for cell in cells]
+        case Kind.TOKENS:
+            return np.frombuffer(b"".join(cells), tokens).reshape(len(cells), length)
+        case Kind.REALS:
+            width = len(cells[0]) // 8 if cells else 0
+            return np.frombuffer(b"".join(cells), "<f8").reshape(len(cells), width).astype(np.float64)
+        case Kind.REAL:
+            return np.array([float(cell) for cell in cells], np.float64)
+        case Kind.INTEGER:
+            return np.array([int(cell) for cell in cells], np.int64)
+
+
+def _bytes_of_rows(column: NDArray[Any]) -> list[bytes]:
+    rows = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
+    if len(rows) == 0:
+        return []
+    width = rows.shape[1] * rows.itemsize
+    content = rows.tobytes()
+    return [content[start : start + width] for start in range(0, len(content), width)]
+
 
 SCHEMA_VERSION = 1
 """PRAGMA user_version of run.db. A reader refuses a higher one."""

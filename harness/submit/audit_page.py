@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from harness.core.exports import csv_cell
+from harness.core.exports import csv_cell, redact_text
 from harness.core.findings import (
     BarChart,
     Chart,
@@ -21,6 +21,7 @@ from harness.core.findings import (
     Marked,
     Passage,
     ShadedText,
+    Stretch,
 )
 from harness.core.text import NO_VALUE, format_bound, format_number, format_score, plain_value, pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
@@ -32,6 +33,53 @@ from harness.submit.run_tables import Monospace, Rows
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+_NUMBER = re.compile(r"[\s\d.,:%×+\-−–±/()\[\]]*")
+
+
+def redact_findings(findings: Findings) -> Findings:
+    """Return the findings with every text column and passage replaced by length and hash.
+
+    Heat maps lose the words in their cells. Whole texts are left out.
+    """
+    return replace(
+        findings,
+        tables=[_redact_table(table) for table in findings.tables],
+        charts=[_redact_chart(chart) for chart in findings.charts],
+        passages=[_redact_passage(passage) for passage in findings.passages],
+        texts=(),
+        is_redacted=True,
+    )
+
+
+def _redact_table(table: FoundTable) -> FoundTable:
+    columns = {
+        name: [_redact_cell(plain_value(cell)) for cell in cells] if name in table.text_columns else cells
+        for name, cells in table.columns.items()
+    }
+    return replace(table, columns=columns)
+
+
+def _redact_cell(cell: Any) -> Any:
+    if isinstance(cell, list):
+        return [_redact_cell(item) for item in cell]
+    return redact_text(cell) if isinstance(cell, str) else cell
+
+
+def _redact_passage(passage: Passage) -> Passage:
+    texts = [
+        (label, (Stretch(redact_text("".join(stretch.text for stretch in stretches))),))
+        for label, stretches in passage.texts
+    ]
+    return passage._replace(texts=texts)
+
+
+def _redact_chart(chart: Chart) -> Chart:
+    """Return the chart without words in its cells: they are a text in its order, although each reveals nothing."""
+    if not isinstance(chart, HeatMap) or all(_NUMBER.fullmatch(word) for row in chart.words or () for word in row):
+        return chart
+    return replace(chart, words=None)
 
 
 def format_value(value: Any) -> str:

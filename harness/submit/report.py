@@ -8,10 +8,10 @@ from markupsafe import Markup
 
 from harness.analysis import comparison_tables, sweep_tables
 from harness.analysis.comparison import Comparison, compare_runs, require_one_round
-from harness.analysis.contrast import contrast
-from harness.analysis.sweep_curves import recall_over_time
-from harness.analysis.sweep_importance import Importance
+from harness.analysis.parts import contrast
+from harness.analysis.sweep_differences import Importance
 from harness.analysis.sweep_results import SettingRow, SweepResults, place_name
+from harness.analysis.sweep_tables import recall_over_time
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, KeyFigure
 from harness.core.scoring import Score

@@ -1,20 +1,20 @@
-"""The record of a sweep: what was asked for, with the id of every run. It is written once.
+"""The record of a sweep: its runs, the one that the others are compared with, and estimates of their time."""
 
-The progress of a sweep follows from its runs: a run exists when its directory does, and is over when its status says
-so.
-"""
-
+import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from harness.core.errors import HarnessError
-from harness.runs.folder import RunFolder, new_run_id
-from harness.runs.record_files import RecordFiles
+from harness.core.errors import HarnessError, UsageError
+from harness.core.text import shorten
+from harness.runs.folder import RecordFiles, RunFolder, all_run_folders, new_run_id
+from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
-from harness.runs.summary import run_status
+from harness.runs.summary import run_status, run_summary
 from harness.sweeps.file import SweptRun
 
 
@@ -122,3 +122,67 @@ def _state_of(folder: RunFolder) -> str:
 
 def _label(run: SweptRun) -> str:
     return f"{run.attack}-{Path(run.round).stem.replace(':', '-')}"
+
+
+_MOST_LISTED = 12
+
+
+def setting_named(name: str, runs: Sequence[SweptRun]) -> str:
+    """Return the setting of a sweep called `name`: a whole setting, or an attack with enough of its parameters.
+
+    Raises UsageError, which lists the settings, if there is none, or more than one.
+    """
+    settings = {run.setting: run for run in runs}
+    words = name.split()
+    if name in settings:
+        return name
+    matching = [
+        setting
+        for setting, run in settings.items()
+        if words and words[0] == run.attack and set(words[1:]) <= {f"{key}={text}" for key, text in run.params.items()}
+    ]
+    if len(matching) == 1:
+        return matching[0]
+    fault = "matches several settings" if matching else "is not a setting of the sweep"
+    listed = matching or list(settings)
+    rest = ", …" if len(listed) > _MOST_LISTED else ""
+    raise UsageError(f"baseline {shorten(name)!r} {fault}: choose from {', '.join(listed[:_MOST_LISTED])}{rest}.")
+
+
+class PastRun(NamedTuple):
+    """A finished run, and the seconds that it took."""
+
+    spec: AttackSpec
+    elapsed_s: float
+
+
+def finished_runs() -> list[PastRun]:
+    """Return the finished attack runs of the store. Records that cannot be read are left out."""
+    found = []
+    for folder in all_run_folders():
+        try:
+            spec = folder.attack_spec()
+            summary = run_summary(folder)
+        except HarnessError:
+            continue
+        if summary.status is Status.FINISHED:
+            found.append(PastRun(spec, summary.elapsed_s))
+    return found
+
+
+def estimated_seconds(spec: AttackSpec, past: Sequence[PastRun]) -> float | None:
+    """Return the expected seconds of a run, at most its budget; None if nothing is known.
+
+    It is the median time of earlier runs that differ from `spec` at most in seed and number of examples, scaled to the
+    number of examples.
+    """
+    seconds = [run.elapsed_s * spec.examples / run.spec.examples for run in past if _is_alike(spec, run.spec)]
+    return min(spec.budget, statistics.median(seconds)) if seconds else None
+
+
+def _is_alike(spec: AttackSpec, other: AttackSpec) -> bool:
+    return (
+        (spec.attack.sha256, spec.params, spec.round.name) == (other.attack.sha256, other.params, other.round.name)
+        and [target.weights_sha256 for target in spec.targets] == [target.weights_sha256 for target in other.targets]
+        and spec.devices == other.devices
+    )

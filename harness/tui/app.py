@@ -6,7 +6,9 @@ import logging
 import os
 import shutil
 import subprocess
+import time
 from dataclasses import replace
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar
@@ -18,7 +20,9 @@ from textual.notifications import SeverityLevel
 from textual.screen import ModalScreen
 
 from harness import __version__
+from harness.core import paths
 from harness.core.errors import HarnessError
+from harness.core.files import write_export
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
@@ -26,15 +30,67 @@ from harness.core.text import format_score, sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.key_queue import OrderedKeysApp
+from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
-from harness.tui.screen_log import open_log
-from harness.tui.screen_state import load_round_choice, save_round_choice
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.main import MainScreen
-from harness.tui.screenshot import save_svg
+from harness.tui.snapshot import load_round_choice, save_round_choice
+from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.run_actions import RunActions
-from harness.tui.widgets.top_bar import TopBar
+
+
+def save_svg(svg: str) -> Path:
+    """Write `svg` to the screenshots directory and return the file. Raises HarnessError if that fails."""
+    # Some viewers drop spaces at the beginning of a text otherwise.
+    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
+    folder = paths.state_home() / "screenshots"
+    file = folder / time.strftime("harness-%Y%m%d-%H%M%S.svg")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_export(file, svg)
+    except OSError as error:
+        raise HarnessError(f"{file}: cannot be written ({error.strerror}).") from None
+    return file
+
+
+_MAX_BYTES = 1 << 20
+
+
+def log_file() -> Path:
+    """Return the path of the log file."""
+    return paths.state_home() / "screen.log"
+
+
+def open_log() -> None:
+    """Write everything that the logger `harness` gets to the log file, or drop it if the file cannot be written.
+
+    The file and its one backup hold a megabyte together.
+    """
+    # A traceback about a full disk would overwrite the screen.
+    logging.raiseExceptions = False
+    logger = logging.getLogger("harness")
+    logger.propagate = False
+    logger.setLevel(logging.INFO)
+    for handler in [*logger.handlers]:
+        logger.removeHandler(handler)
+        handler.close()
+    try:
+        log_file().parent.mkdir(parents=True, exist_ok=True)
+        handler = RotatingFileHandler(
+            log_file(), maxBytes=_MAX_BYTES // 2, backupCount=1, encoding="utf-8", errors="backslashreplace"
+        )
+    except OSError:
+        handler = logging.NullHandler()
+    handler.setFormatter(_VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger.addHandler(handler)
+
+
+class _VisibleFormatter(logging.Formatter):
+    """Replaces control characters, so that the log can be printed in a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(sanitize, super().format(record).split("\n")))
+
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0

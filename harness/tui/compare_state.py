@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.analysis.comparison import ComparedRun, Comparison
-from harness.analysis.contrast import Contrast, contrast
 from harness.analysis.decoded_text import text_of_run
-from harness.analysis.parts import Part
+from harness.analysis.parts import Contrast, Part, contrast
 from harness.core.arrays import Bools, Ints
 from harness.core.examples import load_answers
 from harness.core.scoring import Score
@@ -18,8 +17,7 @@ from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.columns import Cell, Column, Row, Span
-from harness.tui.glyphs import GLYPHS
-from harness.tui.plot import curve_colour, marker
+from harness.tui.plot import GLYPHS, curve_colour, marker
 from harness.tui.run_list import interval_bar, scale_title
 
 SOURCE = "source"

@@ -1,16 +1,20 @@
-"""The base of both feeds: one thread polls a run's store by sequence number, and each poll returns a snapshot."""
+"""A thread that reads a run or an audit and builds snapshots, and what it reads of an audit."""
 
 import dataclasses
 import math
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
+from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
+from harness.runs.audit_record import AuditFigure, AuditReader, finite_or_none
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader
+from harness.runs.reader import RunReader, StageWork
 from harness.runs.summary import RunSummary, run_summary
-from harness.tui.snapshot import Snapshot
+from harness.tui.snapshot import AuditSnapshot, FigureHistory, Snapshot
 
 _LOG_BYTES = 16_384
 SnapshotT = TypeVar("SnapshotT", bound=Snapshot)
@@ -88,3 +92,66 @@ def _last_log_lines(folder: RunFolder) -> tuple[str, ...]:
         return ()
     lines = text.splitlines()
     return tuple(lines[1:] or lines if size > _LOG_BYTES else lines)
+
+
+_MAX_POINTS = 1_000
+_MAX_FIGURES = 200
+_Point = tuple[float, float, float, float]
+
+
+class AuditFeed(Feed[AuditSnapshot, AuditReader]):
+    """The part of one audit that has been read."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        """Raises HarnessError if the audit's record cannot be read."""
+        super().__init__(folder)
+        self.spec = folder.audit_spec()
+        self._ledger: list[tuple[float, float]] = []
+        self._stages: tuple[StageWork, ...] = ()
+        self._warnings: tuple[str, ...] = ()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._last_figure = 0
+        self._figures: dict[str, AuditFigure] = {}
+        self._points: dict[str, list[_Point]] = {}
+
+    def _open(self) -> AuditReader:
+        return AuditReader(self.folder.store)
+
+    def _read_new_rows(self, reader: AuditReader, summary: RunSummary) -> None:
+        # The sequence numbers of the ledger are consecutive, so their count is also the last one.
+        self._ledger += [(entry.at, entry.spent) for entry in reader.ledger(len(self._ledger))]
+        self._read_figures(reader)
+        self._stages, self._warnings = tuple(reader.stages()), tuple(reader.warnings())
+
+    def _snapshot(self, **common: Any) -> AuditSnapshot:
+        return AuditSnapshot(
+            figures=tuple(self._figures.values()),
+            histories={name: FigureHistory(*np.array(points).T) for name, points in self._points.items()},
+            stages=self._stages,
+            warnings=self._warnings,
+            **common,
+        )
+
+    def _read_figures(self, reader: AuditReader) -> None:
+        new = reader.audit_rows(FIGURES, after=self._last_figure)
+        if not len(new.seq):
+            return
+        self._last_figure = int(new.seq[-1])
+        times, spent = zip(*self._ledger, strict=True) if self._ledger else ((0.0,), (0.0,))
+        rows = zip(
+            new.columns["name"],
+            np.interp(new.at, times, spent).tolist(),
+            *(new.columns[name].tolist() for name in ("value", "low", "high", "of")),
+            strict=True,
+        )
+        for name, at, value, low, high, of in rows:
+            if name not in self._points and len(self._points) == _MAX_FIGURES:
+                continue
+            self._figures[name] = AuditFigure(
+                name, finite_or_none(value), finite_or_none(low), finite_or_none(high), of
+            )
+            points = self._points.setdefault(name, [])
+            points.append((at, value, low, high))
+            self._points[name] = thinned(points, _MAX_POINTS)

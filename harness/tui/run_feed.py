@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.analysis.curve_band import CurveBand, curve_band
-from harness.analysis.parts import Part, attacked_parts
+from harness.analysis.parts import CurveBand, Part, attacked_parts, curve_band
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from harness.audits.book.audit import WINDOWS_PER_BATCH
 from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams, coarse_to_fine, cut_windows
 from harness.audits.exact import exact_logprobs
-from harness.audits.schemes import Scheme
+from harness.audits.probabilities import Scheme
 from harness.core.arrays import Floats
 from harness.demo import CORPUS, ROUND_ARRAYS
 from harness.engine.devices import resolve_device

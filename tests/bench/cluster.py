@@ -21,8 +21,7 @@ from unittest import mock
 
 from harness.cli.options import DeviceOptions, RunOptions
 from harness.cli.resolving import resolve_run
-from harness.cluster.node import Message, compute_run
-from harness.cluster.received_record import ReceivedRecord
+from harness.cluster.node import Message, ReceivedRecord, compute_run
 from harness.cluster.shipment import Packer, Shipment
 from harness.runs.folder import RunFolder
 from harness.sweeps.running import PlannedRun

@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 from harness.audits.exact import exact_logprobs
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.near_verbatim import near_probabilities
-from harness.audits.schemes import SCHEMES, Scheme
+from harness.audits.probabilities import SCHEMES, Scheme
 from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.tokenizers import load_tokenizer

@@ -12,7 +12,7 @@ from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
 from harness.audits.entities.inputs import read_inputs as read_names
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import PairSize, demo_name_pairs
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.models import Model
 from harness.audits.sequence.audit import SequenceAudit
 from harness.audits.sequence.inputs import read_inputs as read_round

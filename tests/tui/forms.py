@@ -7,7 +7,7 @@ from textual.widgets import Static
 
 from harness.plugins.discovery import find_attacks
 from harness.tui.screens.new_run import NewRunScreen
-from harness.tui.widgets.field_row import FieldRow
+from harness.tui.widgets.form_fields import FieldRow
 from tests.tui.piloting import ScreenApp, until
 
 ATTACK = """

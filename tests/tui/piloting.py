@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp
-from harness.tui.key_queue import OrderedKeysApp
+from harness.tui.overrides import OrderedKeysApp
 from harness.tui.screens.main import TABS
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable

@@ -5,9 +5,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from harness.runs.folder import RunFolder
+from harness.tui.guess_search import highlighted
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.token_differences import highlighted
 from harness.tui.widgets.list_table import ListTable
 from tests.tui.piloting import burst, drawn_cursor, rows_of, screen_text, table_of, text_of, title_of, until, watch
 from tests.tui.stored import add_guesses

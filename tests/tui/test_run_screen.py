@@ -7,14 +7,13 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from harness.analysis.reference_curve import best_other_curve
+from harness.analysis.replay import best_other_curve
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
-from harness.tui.run_plots import RunPlot
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.plot_view import PlotView
+from harness.tui.widgets.plot_view import PlotView, RunPlot
 from tests.functional.machine import Machine, guess_count, wait_until
 from tests.tiers import long_values
 from tests.tui.piloting import SIZES, notifications, screen_text, text_of, title_of, until, watch

@@ -47,8 +47,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ),
         ("harness.tui.screens.audit", (HEAVY - {"textual"}) | {"harness.audits", "harness.figures", "harness.worker"}),
         (
-            "harness.tui.run_list, harness.tui.compare_state, harness.tui.run_plots, "
-            "harness.tui.tuning_state, harness.tui.token_differences, harness.tui.snapshot",
+            "harness.tui.run_list, harness.tui.compare_state, harness.tui.guess_search, harness.tui.snapshot",
             HEAVY,
         ),
         ("harness.worker.__main__", HEAVY | {"harness.runs", "psutil", "typer"}),

@@ -20,9 +20,8 @@ from harness.audits.book.results import CONTROL, COVERAGE, MEASURES, TEXT
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
-from harness.audits.probabilities import log_esp
+from harness.audits.probabilities import SCHEMES, log_esp
 from harness.audits.report import report_live
-from harness.audits.schemes import SCHEMES
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.audits.book.inputs import THRESHOLDS
 from harness.audits.near_results import NEAR
-from harness.audits.schemes import SCHEMES, Scheme
+from harness.audits.probabilities import SCHEMES, Scheme
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.intervals import percentiles, wilson

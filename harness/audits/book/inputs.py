@@ -18,7 +18,7 @@ from harness.audits.endpoint.params import ScoringParams
 from harness.audits.models import Model, load_text_tokenizer, require_context
 from harness.audits.near_results import NearParams
 from harness.audits.options import Preparation, Reading, Subject, option
-from harness.audits.schemes import RANDOM_SCHEMES, Scheme
+from harness.audits.probabilities import RANDOM_SCHEMES, Scheme
 from harness.audits.sources import field_option, line_ends_option, target_option
 from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.attack import Field

@@ -22,9 +22,8 @@ from harness.audits.book.coverage import (
 )
 from harness.audits.book.inputs import THRESHOLDS, BookParams, Texts
 from harness.audits.near_results import NEAR_MEASURES, count_near, near_rows
-from harness.audits.probabilities import DISCOVERABLE, discoverable_rows
+from harness.audits.probabilities import DISCOVERABLE, Scheme, discoverable_rows
 from harness.audits.report import difference
-from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from harness.audits.leakage.inputs import PairSource, PairSubject, read_pairs
-from harness.audits.leakage.pairs import Pairs
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model, tokenizer_key
 from harness.audits.options import AuditParams, Preparation, Reading, StoredAudit, option
-from harness.audits.schemes import Scheme
+from harness.audits.probabilities import Scheme
 from harness.audits.sources import named_source, round_option
 from harness.core.arrays import Bools, Floats, Ints, mapped_array
 from harness.core.attack import Field

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.audits.compare.inputs import SCHEMES, CompareParams, Sequences, TargetRows
-from harness.audits.probabilities import leaked_probability, log_esp
-from harness.audits.schemes import Scheme
+from harness.audits.probabilities import Scheme, leaked_probability, log_esp
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.intervals import draw_units, percentiles
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit

@@ -28,8 +28,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 import tenacity
 
-from harness.audits.endpoint.masking import KeyMask
-from harness.audits.endpoint.params import REFUSAL, EndpointParams
+from harness.audits.endpoint.params import REFUSAL, EndpointParams, KeyMask
 from harness.core.audit import AuditContext
 from harness.core.errors import HarnessError, Interruption
 from harness.core.protocol import ENDPOINT_KEYS

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.leakage.findings import leakage_findings
-from harness.audits.leakage.pairs import Pairs, entity_pairs
-from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, LeakageParams
+from harness.audits.leakage.pairs import LONGEST_FOLLOWED, MOST_ERRORS, LeakageParams, Pairs, entity_pairs
 from harness.audits.leakage.results import MEASURES, MOST_MATCHES
 from harness.audits.leakage.rows import (
     INEXACT,
@@ -23,9 +22,8 @@ from harness.audits.leakage.rows import (
 )
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
-from harness.audits.probabilities import log_esp
+from harness.audits.probabilities import SCHEMES, Scheme, log_esp
 from harness.audits.report import share_of
-from harness.audits.schemes import SCHEMES, Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import Audit, AuditBatch, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError

@@ -16,6 +16,7 @@ from harness.audits.leakage.results import (
 from harness.audits.near_results import NEAR_OVER, near_verbatim_chart
 from harness.audits.probabilities import (
     DISCOVERABLE,
+    Scheme,
     discoverable_chart,
     expected_share,
     extraction_rate,
@@ -23,7 +24,6 @@ from harness.audits.probabilities import (
     share_over,
 )
 from harness.audits.report import bars_of, lines_of
-from harness.audits.schemes import Scheme
 from harness.core.findings import Chart, HeatMap, LineChart, Series
 from harness.core.text import format_percent, format_score
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from harness.audits.leakage.charts import leakage_charts
-from harness.audits.leakage.pairs import Pairs, TokenDecoder
-from harness.audits.leakage.params import LONGEST_FOLLOWED, LeakageParams, describe_matches
+from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs, TokenDecoder, describe_matches
 from harness.audits.leakage.results import (
     EXCEED,
     EXPECTED_EXCEED,
@@ -40,8 +39,8 @@ from harness.audits.near_results import (
     near_verbatim_sentences,
     near_verbatim_table,
 )
+from harness.audits.probabilities import Scheme
 from harness.audits.report import case_table, key_figure, measure_table, share_text, table_of, wide_table
-from harness.audits.schemes import Scheme
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, Passage, Stretch

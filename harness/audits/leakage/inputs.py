@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.audits.leakage.pairs import Pairs, cut_at
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams, Pairs, cut_at
 from harness.audits.models import Model, first_token_notes, require_context, require_tokenizer, shared_tokenizer
 from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sources import (

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.audits.leakage.pairs import Pairs
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.leakage.rows import (
     CLASSES,
     PARTS,
@@ -22,6 +21,9 @@ from harness.audits.leakage.rows import (
 from harness.audits.near_results import NEAR_MEASURES, count_near
 from harness.audits.probabilities import (
     DISCOVERABLE,
+    RANDOM_SCHEMES,
+    SCHEMES,
+    Scheme,
     discoverable_rows,
     expected_queries_to_exceed,
     extraction_rate,
@@ -29,7 +31,6 @@ from harness.audits.probabilities import (
     underestimate,
 )
 from harness.audits.report import share_of
-from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 

@@ -9,11 +9,9 @@ from enum import IntEnum, StrEnum
 
 import numpy as np
 
-from harness.audits.leakage.pairs import Pairs
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.near_results import NEAR
-from harness.audits.probabilities import log_esp
-from harness.audits.schemes import SCHEMES, Scheme
+from harness.audits.probabilities import SCHEMES, Scheme, log_esp
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.rows import Kind, Rows, table

@@ -1,12 +1,16 @@
 """The page of the attacks: the list, what the attack under the cursor does and has achieved, and its source."""
 
+import contextlib
+import os
+import shlex
+import subprocess
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -17,17 +21,82 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
+from harness.core.paths import runs_home
 from harness.core.text import format_score, pluralize, sanitize
+from harness.core.times import day_and_time
 from harness.plugins.discovery import SHIPPED, AttackFile
+from harness.plugins.parameters import parameters_in
 from harness.plugins.scaffold import new_attack
-from harness.plugins.schema import fetch_schema
-from harness.tui.attack_description import attack_description, results_by_round, versions_used
+from harness.plugins.schema import AttackSchema, fetch_schema
+from harness.runs.folder import RunFolder
+from harness.runs.summary import RunSummary
 from harness.tui.columns import Column, Row
-from harness.tui.editor import open_in_editor
 from harness.tui.overview import Overview
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
+
+
+def results_by_round(attack: AttackFile, overview: Overview) -> str:
+    """Return the best recall of the attack on each round, one per line; empty without results."""
+    rounds = dict.fromkeys(run.round for run in overview.runs if run.attack == attack.name and run.has_score)
+    lines = [
+        f"  {sanitize(name)}: {format_score(best)}"
+        for name in rounds
+        if (best := overview.best_recall(attack.name, name)) is not None
+    ]
+    return "\n".join(["Best recall per round (runs on all examples)", *lines]) if lines else ""
+
+
+def versions_used(attack: AttackFile, overview: Overview) -> str:
+    """Return the versions of the source that runs used, newest first; empty without runs.
+
+    Runs whose record cannot be read are left out.
+    """
+    versions: dict[str, list[RunSummary]] = {}
+    for run in overview.runs:
+        if run.attack == attack.name and run.has_score:
+            with contextlib.suppress(HarnessError):
+                digest = RunFolder(runs_home() / run.id).attack_spec().attack.sha256
+                versions.setdefault(digest, []).append(run)
+    lines = []
+    for digest, runs in versions.items():
+        now = " (the source now)" if digest == attack.sha256 else ""
+        lines.append(f"  {digest[:8]}{now}: {pluralize(len(runs), 'run')}, last {day_and_time(runs[0].created_at)}")
+    return "\n".join(["Versions of the source in runs", *lines]) if lines else ""
+
+
+def attack_description(attack: AttackFile, schema: AttackSchema | None = None) -> str:
+    """Return the text about `attack`; without its schema, only its summary or why it is broken."""
+    if attack.error is not None:
+        return f"{sanitize(attack.name)} is broken\n\n{sanitize(attack.error)}"
+    if schema is None:
+        return f"{sanitize(attack.shown_name)}\n\n{sanitize(attack.summary)}"
+    paragraphs = [" ".join(paragraph.split()) for paragraph in schema.doc.split("\n\n")]
+    lines = [sanitize(attack.shown_name), "", *(f"{sanitize(paragraph)}\n" for paragraph in paragraphs)]
+    if attack.reference:
+        lines += [f"Reference: {sanitize(attack.reference)}", ""]
+    lines += [sanitize(f"{parameter.name}: {parameter.in_words}") for parameter in parameters_in(schema.schema)]
+    return "\n".join(lines)
+
+
+def open_in_editor(app: App[None], path: Path) -> None:
+    """Open `path` in `$VISUAL`, `$EDITOR` or vi, and return when the editor exits.
+
+    Raises HarnessError if the editor does not start.
+    """
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        command = shlex.split(editor)
+        with app.suspend():
+            subprocess.run([*command, str(path)], check=False)
+    except SuspendNotSupported:
+        raise HarnessError("this terminal cannot be handed to an editor.") from None
+    except (OSError, IndexError, ValueError) as error:
+        raise HarnessError(
+            f"the editor {editor.strip() or repr(editor)} does not start ({error}). Set EDITOR."
+        ) from None
+
 
 _NAME = Column("attack", least=12)
 _BEST = Column("best", is_right=True)

@@ -20,13 +20,12 @@ from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.axes import ClockAxis, axis_up_to
 from harness.tui.overview import Overview
-from harness.tui.plot import Line, Plot
+from harness.tui.plot import ClockAxis, Line, Plot, axis_up_to
 from harness.tui.run_list import HEADING, NEWEST_FIRST, PREVIEW, ListState, Preview, best_other, list_rows, read_preview
 from harness.tui.screens.by_job import screen_for
 from harness.tui.subprocesses import run_command
-from harness.tui.widgets.labelled_text import labelled
+from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot_view import PlotView

@@ -22,7 +22,6 @@ from harness.core.errors import HarnessError
 from harness.core.scoring import DRAWN_POINTS
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
-from harness.tui.axes import ClockAxis, ErrorsAxis, axis_up_to
 from harness.tui.compare_state import (
     SOURCE,
     Compared,
@@ -34,14 +33,13 @@ from harness.tui.compare_state import (
     is_tested,
     setting_table,
 )
-from harness.tui.plot import Line, Plot
+from harness.tui.plot import ClockAxis, ErrorsAxis, Line, Plot, axis_up_to
+from harness.tui.screens.dialogs import SourceDiffScreen
 from harness.tui.screens.example import ExampleScreen
-from harness.tui.screens.source_diff import SourceDiffScreen
-from harness.tui.widgets.key_footer import KeyFooter
+from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot_view import PlotView
-from harness.tui.widgets.top_bar import TopBar
 
 _LOG = logging.getLogger(__name__)
 _MIN_POLL_SECONDS = 2.0

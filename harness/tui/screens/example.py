@@ -12,20 +12,17 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from harness.analysis.candidates import VERDICTS, Candidate, Example, load_example
-from harness.analysis.counting_rows import RightGuess, right_guess_of
+from harness.analysis.candidates import VERDICTS, Candidate, Example, RightGuess, load_example, right_guess_of
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
-from harness.tui.columns import Cell, Column, Row, Span
-from harness.tui.palette import style_of
+from harness.tui.columns import Cell, Column, Row, Span, style_of
+from harness.tui.guess_search import compared_pieces, suffix_spans
 from harness.tui.screens.dialogs import NameDialog
 from harness.tui.subprocesses import run_command
-from harness.tui.token_differences import compared_pieces, suffix_spans
-from harness.tui.widgets.key_footer import KeyFooter
+from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.top_bar import TopBar
 
 _MAX_CANDIDATES = 200
 _HEAT = (

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
 from harness.core.text import sanitize
-from harness.tui.widgets.key_footer import KeyFooter
+from harness.tui.widgets.bars import KeyFooter
 
 ResultT = TypeVar("ResultT")
 _MAX_COMMANDS = 3

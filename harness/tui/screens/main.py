@@ -23,8 +23,7 @@ from harness.tui.overview import Overview
 from harness.tui.pages.runs import RunsPage
 from harness.tui.run_list import HEADING
 from harness.tui.screens.by_job import screen_for
-from harness.tui.widgets.key_footer import KeyFooter
-from harness.tui.widgets.top_bar import TopBar
+from harness.tui.widgets.bars import KeyFooter, TopBar
 
 if TYPE_CHECKING:
     from harness.tui.pages.attacks import AttacksPage

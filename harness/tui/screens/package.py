@@ -23,9 +23,9 @@ from harness.tui.package_state import FIELDS, PackageResult, PackageSnapshot, Pa
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.form import FormScreen
 from harness.tui.subprocesses import run_command
+from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.checklist import Checklist
 from harness.tui.widgets.form_fields import FormFields
-from harness.tui.widgets.top_bar import TopBar
 
 _MIN_POLL_SECONDS = 2.0
 _POLL_TIME_SHARE = 0.1

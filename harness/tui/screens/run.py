@@ -10,22 +10,20 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Static
 
 from harness.analysis.decoded_text import TokenText, text_of_run
-from harness.analysis.reference_curve import ReferenceCurve, best_other_curve
+from harness.analysis.replay import ReferenceCurve, best_other_curve
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.run_feed import RunFeed
-from harness.tui.run_plots import RunPlot, plot_of
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import RunSnapshot
+from harness.tui.widgets.bars import KeyFooter, labelled
 from harness.tui.widgets.guess_table import GuessTable
-from harness.tui.widgets.key_footer import KeyFooter
-from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panel_text import metric_facts, resource_facts
 from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.plot_view import PlotView
+from harness.tui.widgets.plot_view import PlotView, RunPlot, plot_of
 from harness.tui.widgets.run_figures import BASELINE, RunFigures
 
 _LOG = logging.getLogger(__name__)

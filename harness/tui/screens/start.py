@@ -23,8 +23,8 @@ from harness.tui.run_list import HEADING
 from harness.tui.screens.form import FormScreen, show_text
 from harness.tui.subprocesses import run_command
 from harness.tui.validation import validation_error
+from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.form_fields import FormFields
-from harness.tui.widgets.top_bar import TopBar
 
 Sources = list[tuple[str, dict[str, str]]]
 """The values that a form can show, by field key, each with its name; the first ones are shown first."""

@@ -17,12 +17,12 @@ from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.feed import Feed, SnapshotT
-from harness.tui.glyphs import GLYPHS
+from harness.tui.plot import GLYPHS
 from harness.tui.snapshot import Snapshot
+from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panels import PanelGroup
 from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
-from harness.tui.widgets.top_bar import TopBar
 
 _POLL_SECONDS = 0.5
 

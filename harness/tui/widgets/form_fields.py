@@ -1,16 +1,172 @@
-"""The fields of a form, one below the other, validated while they are edited."""
+"""The fields of a form: one row each, with completion of paths."""
 
+import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
+from pathlib import Path
 
+from rich.text import Text
 from textual import on
-from textual.containers import VerticalScroll
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.message import Message
+from textual.suggester import Suggester, SuggestFromList
+from textual.widget import Widget
+from textual.widgets import Input, Label, Select, Static, Switch
 
 from harness.core.errors import HarnessError
+from harness.core.paths import expand_home
+from harness.core.rounds import shipped_rounds
+from harness.core.text import sanitize, shorten
 from harness.tui.form import FROM_ROUND, Field, FieldKind
-from harness.tui.validation import DISK_KINDS, round_description, round_values, validation_error
-from harness.tui.widgets.field_row import FieldRow
+from harness.tui.validation import DISK_KINDS, PATH_KINDS, round_description, round_values, validation_error
+
+_MAX_ENTRIES = 10_000
+
+
+class PathSuggester(Suggester):
+    """Suggests the alphabetically first name that completes the path; a directory ends in a slash."""
+
+    def __init__(self) -> None:
+        # No cache, because files change while the user types.
+        super().__init__(use_cache=False, case_sensitive=True)
+
+    async def get_suggestion(self, value: str) -> str | None:
+        """Return the completed path. This runs in a thread because a directory may be slow to list."""
+        return await asyncio.to_thread(complete_path, value)
+
+
+def complete_path(text: str) -> str | None:
+    """Return `text` completed with the first matching name, or None if there is none.
+
+    Hidden names match only after a typed dot. Names with control characters are never suggested.
+    """
+    folder, slash, start = text.rpartition("/")
+    try:
+        with os.scandir(expand_home(folder + slash) if slash else Path()) as entries:
+            names = sorted(
+                entry.name + "/" * entry.is_dir()
+                for entry in islice(entries, _MAX_ENTRIES)
+                if entry.name.startswith(start) and entry.name.startswith(".") == start.startswith(".")
+            )
+    except (HarnessError, OSError, ValueError):
+        return None
+    return next((f"{folder}{slash}{name}" for name in names if name != start and sanitize(name) == name), None)
+
+
+_MAX_TEXT = 1000
+_MAX_HELP = 240
+_NO_CONTROLS = r"[^\x00-\x1f\x7f-\x9f]*"
+
+
+class FieldRow(Vertical):
+    """A field on the screen. `text` is its value as the command line takes it."""
+
+    class Edited(Message):
+        """The text of the row has changed."""
+
+        def __init__(self, row: "FieldRow") -> None:
+            super().__init__()
+            self.row = row
+
+    def __init__(self, field: Field, text: str) -> None:
+        super().__init__()
+        self.field = field
+        self.text = self._initial = text
+        self._beside = Static(Content(""), classes="beside")
+        self._help = Static(_help(field.description), classes="help")
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="line"):
+            yield Label(Content(sanitize(self.field.name)), classes="name")
+            yield self._control()
+            yield self._beside
+        yield self._help
+
+    def show_error(self, error: str | None, *, note: str = "") -> None:
+        """Show `error` beside the control, or without one the valid values; a `note` replaces the help."""
+        self.set_class(error is not None, "-faulty")
+        # A switch shows its position only by colour, which some terminals lack.
+        facts = f"{self.text}; {self.field.facts}" if self.field.kind is FieldKind.SWITCH else self.field.facts
+        self._beside.update(Content(sanitize(facts if error is None else f"✗ {error}")))
+        self._help.update(_help(note or self.field.description))
+        self._help.set_class(not (note or self.field.description), "-empty")
+
+    def show_placeholder(self, text: str) -> None:
+        """Replace the placeholder of the input."""
+        self.query_one(Input).placeholder = sanitize(shorten(text))
+
+    def focus_control(self) -> None:
+        """Focus the control."""
+        self.query_one(".control").focus()
+
+    def on_descendant_focus(self) -> None:
+        """Highlight the row and scroll it into view, help included."""
+        self.add_class("-focused")
+        self.scroll_visible(animate=False)
+
+    def on_descendant_blur(self) -> None:
+        self.remove_class("-focused")
+
+    def _control(self) -> Widget:
+        if self.field.kind is FieldKind.SWITCH:
+            return Switch(self.text == "true", animate=False, classes="control")
+        if self.field.kind is FieldKind.CHOICE:
+            # A Rich Text is never parsed as markup.
+            options = [(Text(sanitize(choice)), choice) for choice in self.field.choices]
+            return Select[str](
+                options,
+                prompt="choose",
+                value=self.text if self.text in self.field.choices else Select.NULL,
+                allow_blank=self.text not in self.field.choices,
+                compact=True,
+                classes="control",
+            )
+        return Input(
+            _shown(self.text),
+            placeholder=sanitize(shorten(self.field.placeholder)),
+            restrict=_NO_CONTROLS,
+            suggester=self._suggester(),
+            compact=True,
+            classes="control",
+        )
+
+    def _suggester(self) -> Suggester | None:
+        if self.field.kind is FieldKind.ROUND:
+            return SuggestFromList(shipped_rounds())
+        return PathSuggester() if self.field.kind in PATH_KINDS else None
+
+    @on(Input.Changed)
+    def _input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        # A value with control characters, which the input cannot show, is kept until the user edits it.
+        self._set(self._initial if event.value == _shown(self._initial) else event.value)
+
+    @on(Select.Changed)
+    def _select_changed(self, event: Select.Changed) -> None:
+        event.stop()
+        self._set(event.value if isinstance(event.value, str) else self._initial)
+
+    @on(Switch.Changed)
+    def _switch_changed(self, event: Switch.Changed) -> None:
+        event.stop()
+        self._set("true" if event.value else "false")
+
+    def _set(self, text: str) -> None:
+        if text != self.text:
+            self.text = text
+            self.post_message(self.Edited(self))
+
+
+def _shown(text: str) -> str:
+    return shorten(sanitize(text), _MAX_TEXT)
+
+
+def _help(text: str) -> Content:
+    return Content(sanitize(shorten(" ".join(text.split()), _MAX_HELP)))
 
 
 class FormFields(VerticalScroll):

@@ -17,10 +17,9 @@ from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.core.times import time_of_day
 from harness.tui.columns import Cell, Column, Row
-from harness.tui.guess_search import MAX_RESULTS, parse_example_id, search_guesses
+from harness.tui.guess_search import MAX_RESULTS, highlighted, parse_example_id, search_guesses, suffix_spans
 from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed, has_verdict
 from harness.tui.snapshot import GuessLine, Verdict
-from harness.tui.token_differences import highlighted, suffix_spans
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 

@@ -1,15 +1,35 @@
-"""The plot of every screen, drawn again only if it or the size changes."""
+"""Widgets that draw a plot or a heat map, and the plots of a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
 
+import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
+from textual.content import Content
+from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
+from harness.analysis.replay import ReferenceCurve
+from harness.core.arrays import Floats, Ints
+from harness.core.text import format_bound, pluralize, sanitize, shorten_middle
 from harness.tui.braille import Cell
-from harness.tui.plot import DIM, Plot, curve_colour, draw_plot
+from harness.tui.plot import (
+    DIM,
+    Axis,
+    ClockAxis,
+    EdgesAxis,
+    ErrorsAxis,
+    Line,
+    Plot,
+    axis_up_to,
+    curve_colour,
+    draw_plot,
+)
+from harness.tui.snapshot import RunSnapshot
 
 
 class PlotView(Widget, can_focus=True):
@@ -96,3 +116,167 @@ class _Styles:
         if number == DIM:
             return self._background.get_contrast_text().blend(self._background, 0.45)
         return Color.parse(curve_colour(number, is_dark=self._is_dark))
+
+
+class RunPlot(StrEnum):
+    """The kinds of plot of a run; the value is the title of its panel."""
+
+    ERRORS = "Recall vs. errors"
+    TIME = "Recall vs. time"
+    SCORES = "Best score of each example"
+    PACE = "Throughput"
+    LOAD = "Utilization"
+
+    def next(self, step: int) -> "RunPlot":
+        """Return the plot after this one, or before it."""
+        kinds = list(RunPlot)
+        return kinds[(kinds.index(self) + step) % len(kinds)]
+
+
+def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
+    """Return the plot, or why there is none."""
+    if kind is RunPlot.ERRORS:
+        return _errors_plot(snapshot, reference)
+    if kind is RunPlot.TIME:
+        return _time_plot(snapshot)
+    if kind is RunPlot.SCORES:
+        return _score_plot(snapshot)
+    load = snapshot.load
+    if kind is RunPlot.PACE:
+        return _over_time("suffixes/s", load.work_at, load.suffixes_per_s, least=1.0)
+    return _over_time(f"{load.device} %", load.load_at, load.percent, least=100.0)
+
+
+def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
+    figures, cap = snapshot.figures, snapshot.summary.error_cap
+    if figures.errors is None or figures.recall is None:
+        return "The round is blind: recall is not known."
+    if not figures.guessed:
+        return _no_guesses(snapshot)
+    low, high = (None, None) if snapshot.band is None else (snapshot.band.low, snapshot.band.high)
+    lines = [Line(figures.errors.astype(float), figures.recall, 0, "this run", low, high)]
+    if reference is not None:
+        label = f"best baseline {reference.id.partition('-')[0]}"
+        lines.insert(0, Line(reference.errors.astype(float), reference.recall, None, label))
+    most = max(cap * 1.1, *(float(line.x[-1]) for line in lines if len(line.x)))
+    y = axis_up_to("Recall", [*(line.y for line in lines), *([] if high is None else [high])], least=0.05)
+    return Plot(ErrorsAxis("errors", 0.0, most), y, lines, mark=(float(cap), f"cap {cap:,}"))
+
+
+def _time_plot(snapshot: RunSnapshot) -> Plot | str:
+    history, summary = snapshot.history, snapshot.summary
+    if not len(history.spent):
+        return _no_guesses(snapshot)
+    title, y = f"Recall@{summary.error_cap}", history.recall
+    if y is None:
+        title, y = "Guesses", history.guesses.astype(float)
+    return _over_time(title, history.spent, y, least=0.05, is_step=True)
+
+
+def _score_plot(snapshot: RunSnapshot) -> Plot | str:
+    edges, counts = snapshot.figures.score_edges, snapshot.figures.score_counts.astype(float)
+    if not counts.any():
+        return _no_guesses(snapshot)
+    x = EdgesAxis("best score", 0.0, 1.0, tuple(edges.tolist()))
+    return Plot(x, axis_up_to("Examples", [counts], least=1.0), bars=counts)
+
+
+def _no_guesses(snapshot: RunSnapshot) -> str:
+    return "No guesses." if snapshot.summary.status.is_over else "No guesses yet."
+
+
+def _over_time(title: str, seconds: Floats, values: Floats, *, least: float, is_step: bool = False) -> Plot | str:
+    if len(seconds) < 2:
+        return "Not measured yet."
+    y: Axis = axis_up_to(title, [values], least=least)
+    return Plot(ClockAxis("time", 0.0, max(1.0, float(seconds[-1]))), y, [Line(seconds, values, is_step=is_step)])
+
+
+_SHADES = "·░▒▓█"
+_LABEL_SHARE, _LONGEST_LABEL = 4, 28
+_MOST_LINES = 8
+"""Lines of one row, in a panel that fills the screen."""
+_FEW_ROWS, _LINES = 3, 3
+
+
+class HeatMapView(Widget, can_focus=True):
+    """Draws a heat map that has bounds. The cells are denser the larger their values are."""
+
+    DEFAULT_CSS = "HeatMapView { height: 1fr; width: 1fr; padding: 0 1; }"
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._labels: list[str] = []
+        self._bands = np.empty((0, 0), np.int64)
+        self._bounds: list[float] = []
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the map."""
+        return len(self._labels)
+
+    def show(self, chart: Mapping[str, Any]) -> None:
+        """Draw a heat map as `harness audit show --json` prints it."""
+        self._labels = [sanitize(label) for label in chart["rows"]]
+        self._bounds = list(chart["bounds"])
+        values = np.array(
+            [[np.nan if value is None else value for value in row] for row in chart["values"]], np.float64
+        )
+        self._bands = bands_of(values, self._bounds)
+        self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the preferred height: several lines for each of a few rows, and the legend."""
+        return self.rows * (_LINES if self.rows <= _FEW_ROWS else 1) + 1
+
+    def render(self) -> Content:
+        """Return the rows and the legend."""
+        width, height = self.content_size
+        if not self._labels or width < 12 or height < 2:
+            return Content("")
+        shown = min(self.rows, max(1, height - 1))
+        room = min(_LONGEST_LABEL, width // _LABEL_SHARE, max(map(len, self._labels)))
+        lines_of_row = max(1, min(_MOST_LINES, (height - 1) // shown))
+        cells = max(1, width - room - 1)
+        lines: list[Content] = []
+        for label, bands in zip(self._labels[:shown], self._bands[:shown], strict=True):
+            drawn = resample(bands, cells * lines_of_row)
+            for line in range(lines_of_row):
+                name = shorten_middle(label, room) if line == 0 else ""
+                lines.append(
+                    Content.assemble((name.ljust(room + 1), ""), *shaded(drawn[line * cells : (line + 1) * cells]))
+                )
+        further = f"  … {pluralize(self.rows - shown, 'more row')}" if shown < self.rows else ""
+        lines.append(Content.styled(f"{' ' * (room + 1)}{legend(self._bounds)}{further}"[:width], "$foreground 55%"))
+        return Content("\n").join(lines)
+
+
+def bands_of(values: Floats, bounds: Sequence[float]) -> Ints:
+    """Return how many of `bounds` each value reaches, -1 for NaN, in the shape of `values`."""
+    return np.where(np.isnan(values), -1, np.digitize(values, bounds)).astype(np.int64)
+
+
+def resample(bands: Ints, cells: int) -> Ints:
+    """Return `cells` bands: the largest of those that fall into each cell."""
+    if cells >= len(bands):
+        return bands[np.arange(cells) * len(bands) // cells]
+    return np.asarray(np.maximum.reduceat(bands, np.arange(cells) * len(bands) // cells))
+
+
+def shaded(bands: Ints) -> list[tuple[str, str]]:
+    """Return the cells as texts with their styles. Any number of bands has five shades."""
+    parts: list[tuple[str, str]] = []
+    for band in bands.tolist():
+        cell = " " if band < 0 else _SHADES[min(band, len(_SHADES) - 1)]
+        style = "" if band < 0 else "$foreground 30%" if band == 0 else "$text-primary"
+        if parts and parts[-1][1] == style:
+            parts[-1] = (parts[-1][0] + cell, style)
+        else:
+            parts.append((cell, style))
+    return parts
+
+
+def legend(bounds: Sequence[float]) -> str:
+    """Return the meaning of each shade."""
+    names = [f"{shade} ≥ {format_bound(bound)}" for shade, bound in zip(_SHADES[1:], bounds, strict=False)]
+    return "  ".join([f"{_SHADES[0]} below", *names])

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.contrast import contrast, mcnemar_exact
-from harness.analysis.parts import Part
+from harness.analysis.parts import Part, contrast, mcnemar_exact
 from harness.core.intervals import JudgedRows
 from harness.core.scoring import recall_at_errors, score_rows
 

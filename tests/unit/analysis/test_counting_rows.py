@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.candidates import load_example
-from harness.analysis.counting_rows import right_guess_of
+from harness.analysis.candidates import load_example, right_guess_of
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import Recorded, recorded_run
 

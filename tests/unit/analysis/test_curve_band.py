@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.curve_band import curve_band
-from harness.analysis.parts import Part
+from harness.analysis.parts import Part, curve_band
 from harness.core.intervals import JudgedRows
 from harness.core.scoring import solved_curve
 

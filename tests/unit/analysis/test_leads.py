@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.leads import Lead, counts_until, leads
+from harness.analysis.comparison import Lead, counts_until, leads
 from harness.runs.status import Status
 
 UNTIL = 10.0

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from harness.analysis.sweep_importance import Observation, importances
+from harness.analysis.sweep_differences import Observation, importances
 from harness.core import extras
 
 

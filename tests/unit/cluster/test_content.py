@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.content import ContentStore
+from harness.cluster.shipment import ContentStore
 from harness.core.errors import HarnessError
 
 

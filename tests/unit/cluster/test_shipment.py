@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cluster.node import compute_run
-from harness.cluster.received_record import ReceivedRecord
+from harness.cluster.node import ReceivedRecord, compute_run
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round

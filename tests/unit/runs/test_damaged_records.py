@@ -12,7 +12,7 @@ import pytest
 from harness.analysis.candidates import load_example
 from harness.analysis.comparison import compare_runs
 from harness.analysis.decoded_text import TokenText
-from harness.analysis.reference_curve import best_other_curve
+from harness.analysis.replay import best_other_curve
 from harness.core.errors import HarnessError
 from harness.runs.errors import as_harness_error
 from harness.runs.facts import nondeterminism_reasons

@@ -26,9 +26,9 @@ from harness.submit.audit_page import (
     format_value,
     is_numeric_column,
     named_figures,
+    redact_findings,
     write_parquet,
 )
-from harness.submit.audit_redaction import redact_findings
 
 
 def test_cells_are_formatted() -> None:

@@ -17,8 +17,7 @@ from markdown_it.token import Token
 from harness.core.findings import Conclusion, Findings, FoundTable
 from harness.core.text import sanitize
 from harness.submit.audit_export import markdown_text, write_audit, yaml_string
-from harness.submit.audit_page import AuditHeader, whole_text
-from harness.submit.audit_redaction import redact_findings
+from harness.submit.audit_page import AuditHeader, redact_findings, whole_text
 from tests.unit.submit.audit_header import HEADER, MODEL
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from harness.tui.changed_cells import ChangedCells
+from harness.tui.overrides import ChangedCells
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True)
 WIDTH = 24

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
-from harness.tui.key_queue import OrderedKeysApp
+from harness.tui.overrides import OrderedKeysApp
 from tests.tui.piloting import burst, until
 
 

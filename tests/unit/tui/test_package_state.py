@@ -20,7 +20,7 @@ from harness.tui.package_state import (
     save_initial_values,
 )
 from harness.tui.validation import validation_error
-from harness.tui.widgets.path_suggester import complete_path
+from harness.tui.widgets.form_fields import complete_path
 from tests.unit.tui.recorded import recorded_run
 
 VALUES = {"--team": "", "--description": "", "--out": "", "--redact": "false"}

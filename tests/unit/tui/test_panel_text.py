@@ -9,7 +9,7 @@ import pytest
 from harness.runs.audit_record import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.status import Status
-from harness.tui.audit_feed import AuditFeed
+from harness.tui.feed import AuditFeed
 from harness.tui.run_feed import RunFeed
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
 from harness.tui.widgets.panel_text import (

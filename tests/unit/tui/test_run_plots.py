@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analysis.reference_curve import ReferenceCurve
+from harness.analysis.replay import ReferenceCurve
 from harness.tui.plot import Plot
 from harness.tui.run_feed import RunFeed
-from harness.tui.run_plots import RunPlot, plot_of
 from harness.tui.snapshot import LoadHistory, RunSnapshot
+from harness.tui.widgets.plot_view import RunPlot, plot_of
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from harness.analysis.decoded_text import TokenText
-from harness.tui.token_differences import highlighted, suffix_spans
+from harness.tui.guess_search import highlighted, suffix_spans
 
 FILE = Path(__file__).parents[3] / "harness" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))

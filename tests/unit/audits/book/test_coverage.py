@@ -11,8 +11,8 @@ from harness.audits.book.coverage import (
     window_length,
 )
 from harness.audits.book.inputs import THRESHOLDS
+from harness.audits.probabilities import SCHEMES, Scheme
 from harness.audits.report import difference
-from harness.audits.schemes import SCHEMES, Scheme
 from harness.core.measures import Estimate
 
 

@@ -22,13 +22,13 @@ from harness.audits.endpoint.params import ScoringParams
 from harness.audits.endpoint.probe import Probe
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import PairSize, file_pairs, round_pairs
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.leakage.results import MEAN_ESP
 from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.findings import AUC
 from harness.audits.membership.inputs import LABELS, MembershipParams, Score, read_documents
 from harness.audits.models import Model, load_text_tokenizer, require_context
-from harness.audits.schemes import Scheme
+from harness.audits.probabilities import Scheme
 from harness.audits.sources import CorpusFiles
 from harness.core.audit import Audit, AuditInputs
 from harness.core.errors import HarnessError, Interruption

@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 
 from harness.audits import probabilities as p
 from harness.audits.leakage.inexact import estimate, plan_draws
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.leakage.results import ISP_OVER, ISP_OVER_LEAST, ISP_OVER_MOST, inexact_rows
 from harness.audits.leakage.rows import (
     CLASSES,
@@ -18,7 +18,7 @@ from harness.audits.leakage.rows import (
     partition,
     source_classes,
 )
-from harness.audits.schemes import SCHEMES, Scheme
+from harness.audits.probabilities import SCHEMES, Scheme
 from harness.core.measures import MeasureTable
 
 

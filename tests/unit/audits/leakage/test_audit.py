@@ -11,11 +11,10 @@ from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inexact import inexact_probabilities
 from harness.audits.leakage.inputs import PairSize, demo_name_pairs, read_documents, round_pairs
-from harness.audits.leakage.pairs import Pairs
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.leakage.results import EXPECTED_EXCEED, MEAN_ESP, MEASURES, OVER
 from harness.audits.models import Model
-from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
+from harness.audits.probabilities import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap, LineChart

@@ -18,8 +18,7 @@ from harness.audits.leakage.inputs import (
     round_pairs,
     shared_tokenizer,
 )
-from harness.audits.leakage.pairs import Pairs, TokenDecoder, entity_pairs, token_at
-from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder, entity_pairs, token_at
 from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError

@@ -1,8 +1,6 @@
-"""Writes only the cells that have changed since the last picture, because people watch over slow connections.
+"""Replacements of private parts of Textual: what is sent to the terminal, and how bursts of keys are read."""
 
-Textual writes every widget that was refreshed as a whole: a table with one new row is written again cell by cell.
-"""
-
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby, zip_longest
@@ -14,6 +12,8 @@ from rich.control import Control
 from rich.style import Style
 from textual._compositor import CompositorUpdate
 from textual.app import App
+from textual.events import Event, Key
+from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
 
@@ -135,3 +135,67 @@ def _changed_spans(cells: Sequence[_CellOfLine], before: Sequence[_CellOfLine]) 
         while end < len(cells) and not cells[end][0]:
             end += 1
         yield start, end
+
+
+_ROUNDS = 2
+"""Number of times that a marker follows the key: behind its handlers, then behind the messages that they post."""
+_LOST_SECONDS = 0.5
+
+
+class KeyHandled(Message, bubble=True):
+    """Follows a key through the queues of the same widgets up to the application."""
+
+    def __init__(self, number: int, rounds: int) -> None:
+        super().__init__()
+        self.number, self.rounds = number, rounds
+
+
+class OrderedKeysApp(ChangedCellsApp):
+    """An application that handles one key after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting_keys: deque[Key] = deque()
+        self._key_number = 0
+        self._is_handling_key = False
+
+    async def on_event(self, event: Event) -> None:
+        if not isinstance(event, Key) or event.is_forwarded:
+            await super().on_event(event)
+        elif self._is_handling_key:
+            self._waiting_keys.append(event)
+        else:
+            await self._handle_key(event)
+
+    async def on_key_handled(self, event: KeyHandled) -> None:
+        """Let the next key go ahead once the marker has gone its rounds."""
+        if event.number != self._key_number or not self._is_handling_key:
+            return
+        if event.rounds > 1:
+            # Behind the callbacks that the handlers have scheduled, such as a change of the focus.
+            self.call_later(self._post_marker, event.rounds - 1)
+        else:
+            self.call_later(self._next_key)
+
+    async def _handle_key(self, event: Key) -> None:
+        self._is_handling_key = True
+        self._key_number += 1
+        number = self._key_number
+        await super().on_event(event)
+        # A widget that is removed takes the marker with it.
+        self.set_timer(_LOST_SECONDS, lambda: self._give_up(number))
+        self._post_marker(_ROUNDS)
+
+    def _post_marker(self, rounds: int) -> None:
+        target = self.focused or (self.screen if self.screen_stack else self)
+        if not target.post_message(KeyHandled(self._key_number, rounds)):
+            self.call_later(self._next_key)
+
+    async def _next_key(self) -> None:
+        self._is_handling_key = False
+        if self._waiting_keys:
+            await self._handle_key(self._waiting_keys.popleft())
+
+    async def _give_up(self, number: int) -> None:
+        if number == self._key_number and self._is_handling_key:
+            await self._next_key()
