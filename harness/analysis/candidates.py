@@ -10,10 +10,10 @@ from harness.core.errors import UsageError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.submission import submission_order
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
+from harness.runs.guess_reader import GuessReader
+from harness.runs.specs import AttackSpec
 
 VERDICTS = {True: "✓", False: "✗", None: "·"}
 """Signs for correct, wrong and unknown."""

@@ -17,11 +17,11 @@ from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows
 from harness.core.spec import TargetRecord
 from harness.core.text import display_name
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import submission_of
-from harness.jobs.attack.spec import AttackSpec
+from harness.runs.attack_record import submission_of
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
+from harness.runs.guess_reader import GuessReader
+from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 

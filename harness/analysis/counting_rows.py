@@ -7,10 +7,10 @@ import numpy as np
 from harness.analysis.candidates import Example
 from harness.core.examples import load_answers
 from harness.core.scoring import correct_rows
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import submission_of
+from harness.runs.attack_record import submission_of
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
+from harness.runs.guess_reader import GuessReader
 
 
 @dataclass(frozen=True)

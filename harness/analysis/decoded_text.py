@@ -10,9 +10,9 @@ import numpy as np
 from harness.core.arrays import Tokens
 from harness.core.text import sanitize
 from harness.core.tokenizers import load_tokenizer
-from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AttackSpec
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

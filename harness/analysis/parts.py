@@ -11,7 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.examples import Overlap, load_clusters, overlap
 from harness.core.intervals import JudgedRows, solutions
 from harness.core.scoring import Score, scaled_cap, score_rows
-from harness.jobs.attack.spec import AttackSpec
+from harness.runs.specs import AttackSpec
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from harness.core.arrays import Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
 from harness.core.scoring import DRAWN_POINTS, correct_rows, log_spaced, solved_curve
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import submission_of
-from harness.jobs.attack.spec import AttackSpec
+from harness.runs.attack_record import submission_of
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder, all_run_folders
+from harness.runs.guess_reader import GuessReader
+from harness.runs.specs import AttackSpec
 from harness.runs.summary import RunSummary, run_summary
 
 

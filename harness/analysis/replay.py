@@ -9,9 +9,9 @@ from harness.analysis.parts import Part
 from harness.core.arrays import Tokens
 from harness.core.live_score import LiveScore
 from harness.core.scoring import recall_at_errors
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.spec import AttackSpec
+from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import Point as RecordedPoint
+from harness.runs.specs import AttackSpec
 
 BUDGET_SHARES = (0.01, 0.1, 1.0)
 _ROWS_AT_ONCE = 50_000

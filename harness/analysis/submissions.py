@@ -10,7 +10,7 @@ from harness.core.paths import is_file_name
 from harness.core.rounds import load_round
 from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission_reader import SubmissionRules, read_submission, vocabulary_of
-from harness.jobs.attack.results import submission_now
+from harness.runs.attack_record import submission_now
 from harness.runs.folder import RunFolder, run_folder
 
 DEFAULT_CAP = 100

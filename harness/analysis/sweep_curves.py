@@ -9,9 +9,9 @@ from harness.analysis.replay import TimedRecall, evenly_spaced, recall_history
 from harness.analysis.sweep_results import ReadRun, SettingRow
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
-from harness.jobs.attack.reader import GuessReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
+from harness.runs.guess_reader import GuessReader
 
 _MAX_POINTS = 120
 

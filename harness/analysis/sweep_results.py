@@ -26,7 +26,7 @@ from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import ALPHA, replicates_for
 from harness.core.scoring import correct_rows
 from harness.core.text import pluralize
-from harness.jobs.attack.results import submission_now
+from harness.runs.attack_record import submission_now
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary

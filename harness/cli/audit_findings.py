@@ -13,10 +13,10 @@ from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
 from harness.core.text import json_value, plain_value
-from harness.jobs.audit.reader import AuditReader
-from harness.jobs.audit.spec import AuditSpec
+from harness.runs.audit_record import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AuditSpec
 from harness.runs.summary import run_summary
 from harness.submit.audit_page import format_column, is_numeric_column, named_figures
 from harness.submit.audit_redaction import redact_findings

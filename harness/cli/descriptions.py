@@ -14,13 +14,13 @@ from harness.core.errors import HarnessError
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.text import format_number
 from harness.core.times import format_duration
-from harness.jobs.attack.record import loaded_model
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameters import settings_from
+from harness.runs.attack_record import loaded_model
 from harness.runs.facts import facts_about, nondeterminism_reasons
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
+from harness.runs.specs import AttackSpec
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
 from harness.sandbox.policy import AppliedSandbox

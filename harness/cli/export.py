@@ -14,9 +14,9 @@ from harness.cli.output import print_json, sanitize
 from harness.core.errors import HarnessError, UsageError
 from harness.core.guesses import Guesses
 from harness.core.submission import write_submission
-from harness.jobs.attack.results import every_guess, scorecard_of, submission_now
-from harness.jobs.audit.spec import AuditSpec
+from harness.runs.attack_record import every_guess, scorecard_of, submission_now
 from harness.runs.folder import RunFolder, run_folder
+from harness.runs.specs import AuditSpec
 from harness.runs.summary import run_status
 
 _EXPERIMENT = "harness"

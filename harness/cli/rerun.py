@@ -14,9 +14,9 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.spec import TargetRecord
 from harness.core.text import shorten
-from harness.jobs.attack.planning import plan_attack, start_attack
 from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
+from harness.runs.planning import plan_attack, start_attack
 from harness.runs.summary import run_status
 from harness.submit.code_folder import CodeTarget, read_code_spec
 from harness.submit.manifest import MODEL_NAMES

@@ -24,12 +24,12 @@ from harness.engine.resolving import (
     require_round_vocabulary,
     resolve_target,
 )
-from harness.jobs.attack.planning import plan_attack
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams, validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
+from harness.runs.planning import plan_attack
+from harness.runs.specs import AttackSpec
 from harness.supervisor.devices import visible_gpus
 
 TARGET_OPTIONS = ("target", "revision", "reference", "device", "dtype", "threads")

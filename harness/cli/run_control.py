@@ -36,11 +36,10 @@ from harness.cli.watching import follow, follow_or_detach, interrupts_after_star
 from harness.core.extras import install_sentence, missing_module
 from harness.core.rounds import preset_text
 from harness.core.spec import cluster_device
-from harness.jobs.attack.options import recorded_options
-from harness.jobs.attack.planning import start_attack
 from harness.plugins.discovery import find_attacks
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.launch import resume_run, stop_run
+from harness.runs.planning import recorded_options, start_attack
 from harness.runs.summary import run_summary
 
 

@@ -14,7 +14,7 @@ from harness.cluster.received_record import ReceivedRecord
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
-from harness.jobs.attack.spec import AttackSpec
+from harness.runs.specs import AttackSpec
 from harness.sweeps.record import nodes_of_runs
 from harness.sweeps.running import Active, Ended, PlannedRun
 

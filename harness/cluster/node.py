@@ -19,10 +19,10 @@ from harness.cluster.shipment import CHUNK_BYTES, Shipment, bound_to_node
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.launch import resume_run, start_job
 from harness.runs.machine import hardware, versions
+from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
 from harness.sweeps.record import COUNTED

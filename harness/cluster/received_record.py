@@ -16,10 +16,9 @@ from harness.core.files import (
 )
 from harness.core.paths import state_home
 from harness.core.spec import TargetRecord
-from harness.jobs import read_spec
-from harness.jobs.attack.results import write_results
-from harness.jobs.attack.spec import AttackSpec
+from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AttackSpec, read_spec
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 from harness.sweeps.record import COUNTED

@@ -21,8 +21,8 @@ from harness.cluster.worker_host import HostMessage, WorkerHost
 from harness.core.errors import HarnessError
 from harness.core.files import write_all
 from harness.core.protocol import REQUEST_FILE, read_request
+from harness.core.requests import AttackRequest
 from harness.core.times import seconds_since_boot
-from harness.jobs.attack.request import AttackRequest
 from harness.runs.folder import RunFolder
 
 _START_SECONDS = 120.0

@@ -17,10 +17,10 @@ from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes, load_training
 from harness.core.files import file_sha256
 from harness.core.inputs import files_in
+from harness.core.requests import write_inputs
 from harness.core.spec import TargetRecord
-from harness.jobs.attack.request import write_inputs
-from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AttackSpec
 from harness.sweeps.running import PlannedRun
 
 CHUNK_BYTES = 32 << 20

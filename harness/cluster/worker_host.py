@@ -17,8 +17,8 @@ from harness.cluster.content import ContentStore
 from harness.cluster.node import use_node_home
 from harness.core.files import remove_tree
 from harness.core.protocol import write_request
+from harness.core.requests import AttackRequest, ModelRequest
 from harness.core.times import seconds_since_boot
-from harness.jobs.attack.request import AttackRequest, ModelRequest
 from harness.sandbox import SandboxPolicy, detect_backend
 from harness.supervisor.worker_process import PIPE_BYTES, WorkerProcess
 

@@ -1,7 +1,7 @@
 """What a supervisor and its worker exchange: a request in a file, and frames over a pipe.
 
 The request is one JSON file and arrays in the worker's scratch directory. Each kind of job has its own request in
-`harness/jobs/<kind>/request.py`.
+`requests.py`.
 
 A frame is a fixed prologue (magic, sequence number, header length, body length, CRC-32 of header and body), a JSON
 header (table, rows, columns as [name, dtype, trailing shape], plain fields) and the bytes of the columns. Nothing is

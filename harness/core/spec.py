@@ -1,6 +1,6 @@
 """The base of spec.json: everything about a run that was resolved before it began. It is written once.
 
-Each kind of job has its own spec in `harness/jobs/<kind>/spec.py`.
+Each kind of job has its own spec in `harness/runs/specs.py`.
 """
 
 from abc import ABC, abstractmethod

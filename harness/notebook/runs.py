@@ -13,13 +13,13 @@ from harness.analysis.submissions import submission_of_run
 from harness.core.errors import HarnessError
 from harness.core.spec import JobSpec
 from harness.core.text import sanitize
-from harness.jobs.attack.spec import AttackSpec
 from harness.notebook.scores import FIGURE_SIZE, Score, html_figure, html_table
 from harness.runs.columns import COLUMNS
 from harness.runs.facts import facts_about, failure_text, status_line
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.launch import run_subcommand, stop_run
 from harness.runs.listing import matching_summaries
+from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_status, run_summary
 

@@ -13,12 +13,12 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.intervals import solutions
 from harness.core.scoring import correct_rows, solved_curve
 from harness.core.submission import current_rows
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import submission_with_scores
-from harness.jobs.attack.spec import AttackSpec
+from harness.runs.attack_record import submission_with_scores
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
+from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import RunReader
+from harness.runs.specs import AttackSpec
 
 
 def curve_table(solved: Ints, examples: int) -> pd.DataFrame:

@@ -16,10 +16,8 @@ from harness.core.files import is_locked, sync_folder, try_lock
 from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
 from harness.core.text import shorten
-from harness.jobs import read_spec
-from harness.jobs.attack.spec import AttackSpec
-from harness.jobs.audit.spec import AuditSpec
 from harness.runs.errors import as_harness_error
+from harness.runs.specs import AttackSpec, AuditSpec, read_spec
 from harness.runs.trash import Deleted, free, move_to_trash
 
 _ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"

@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameters import Span, every_setting, settings_of
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.record_files import RecordFiles
+from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 

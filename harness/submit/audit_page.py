@@ -25,7 +25,7 @@ from harness.core.findings import (
 from harness.core.text import NO_VALUE, format_bound, format_number, format_score, plain_value, pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
 from harness.figures.palette import RISING
-from harness.jobs.audit.spec import AuditSpec
+from harness.runs.specs import AuditSpec
 from harness.runs.status import Status
 from harness.submit.html_page import explained, inline_svg, page, terms_of
 from harness.submit.run_tables import Monospace, Rows

@@ -13,12 +13,12 @@ from harness.core.arrays import tokens_sha256
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import submission_bytes
-from harness.jobs.attack.results import scorecard_of, submission_now
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
+from harness.runs.attack_record import scorecard_of, submission_now
 from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
+from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows

@@ -9,12 +9,12 @@ from harness.core.files import file_sha256
 from harness.core.inputs import files_in, read_bounded_text
 from harness.core.text import display_name, shorten
 from harness.core.times import format_duration
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import syntax_tree
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.machine import versions
 from harness.runs.reader import RunReader
+from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named

@@ -18,7 +18,7 @@ from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.spec import SHIPPED_TARGETS, TargetRecord
 from harness.core.text import shorten
 from harness.core.times import format_duration
-from harness.jobs.attack.spec import AttackRecord, AttackSpec
+from harness.runs.specs import AttackRecord, AttackSpec
 from harness.submit.archive import harness_wheel, installed_lock
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
 from harness.submit.manifest import BundleModel, RunRecord, Sha256, TargetIdentity

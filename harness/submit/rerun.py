@@ -30,9 +30,9 @@ from harness.core.submission import write_submission
 from harness.core.submission_reader import SubmissionRows, SubmissionRules
 from harness.core.text import shorten
 from harness.core.windows import cluster_ids
-from harness.jobs.attack.results import submission_with_scores
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
+from harness.runs.attack_record import submission_with_scores
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
 from harness.runs.summary import run_status

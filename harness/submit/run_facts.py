@@ -16,16 +16,16 @@ from harness.core.exports import redact_suffix
 from harness.core.intervals import JudgedRows
 from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.core.text import format_interval, format_score
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import Submission, any_of_n, submission_of
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
+from harness.runs.attack_record import Submission, any_of_n, submission_of
 from harness.runs.errors import as_harness_error
 from harness.runs.facts import Fact, nondeterminism_reasons, score_facts
 from harness.runs.folder import RunFolder
+from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import RunReader, StageWork
+from harness.runs.specs import AttackSpec
 from harness.runs.summary import RunSummary, run_summary
 
 _MAX_POINTS = 200

@@ -1,13 +1,12 @@
-"""The interface of a kind of job for the supervisor. `harness/jobs/<kind>/supervised.py` implements it."""
+"""The interface of a kind of job for the supervisor. `attack_job.py` and `audit_job.py` implement it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from harness.core.protocol import JobRequest
 from harness.core.spec import JobSpec, TargetConfig, TargetRecord
-from harness.jobs import job_module
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.store import RunStore
@@ -61,12 +60,6 @@ class Job(ABC, Generic[SpecType]):
 
     def record_score(self, store: RunStore, *, at: float, spent: float, is_last: bool = False) -> None:
         """Store the current score if it is due at time `at`; always if `is_last`."""
-
-
-def load_job(folder: RunFolder, spec: JobSpec) -> Job[Any]:
-    """Return the job in `folder`."""
-    job: Job[Any] = job_module(spec.kind, "supervised").Job(folder, spec)
-    return job
 
 
 def target_config(target: TargetRecord, devices: Sequence[Device]) -> TargetConfig:

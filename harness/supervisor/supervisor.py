@@ -6,9 +6,10 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 from harness.core.files import remove_tree
-from harness.core.spec import cluster_of
+from harness.core.spec import JobSpec, cluster_of
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
 from harness.runs.folder import RunFolder
@@ -16,13 +17,16 @@ from harness.runs.job_record import job_record
 from harness.runs.machine import DiskFull, Reserve, is_full
 from harness.runs.queue import QueuePlace, queued_runs
 from harness.runs.reader import RunReader
+from harness.runs.specs import AttackSpec, AuditSpec
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.runs.summary import execution_record
 from harness.sandbox import reaper
+from harness.supervisor.attack_job import AttackJob
+from harness.supervisor.audit_job import AuditJob
 from harness.supervisor.devices import Device, DeviceLock, matching_devices
 from harness.supervisor.execution import DISK_FULL, Ending, Execution
-from harness.supervisor.job import load_job
+from harness.supervisor.job import Job
 from harness.supervisor.ledger import Budget, spent_so_far
 
 _QUEUE_SECONDS = 0.25
@@ -122,7 +126,7 @@ class Supervisor:
                     )
                 used = [held[distinct.index(name)] for name in names]
                 workers = [(device,) for device in used] if self._spec.devices else [tuple(used)]
-            job = load_job(self._folder, self._spec)
+            job = _job_in(self._folder, self._spec)
             return Execution(job, self._store, self._budget, self._reserve, workers).run(lambda: self._stop_is_asked)
         finally:
             lock.release()
@@ -175,3 +179,11 @@ def _print(sentence: str) -> None:
 def _without(choices: Sequence[Sequence[Device]], locks: set[str]) -> list[list[Device]]:
     """Return the choices without the devices that have one of these locks."""
     return [[device for device in devices if device.lock_file.name not in locks] for devices in choices]
+
+
+def _job_in(folder: RunFolder, spec: JobSpec) -> Job[Any]:
+    """Return the job of a run."""
+    if isinstance(spec, AttackSpec):
+        return AttackJob(folder, spec)
+    assert isinstance(spec, AuditSpec)
+    return AuditJob(folder, spec)

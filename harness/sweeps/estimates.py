@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.core.errors import HarnessError
-from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import all_run_folders
+from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from harness.core.errors import HarnessError
-from harness.jobs.attack.planning import start_attack
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.runs.launch import is_over, resume_run
+from harness.runs.planning import start_attack
+from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_status, run_summary
 
 _POLL_SECONDS = 0.1

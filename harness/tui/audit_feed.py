@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.audit import FIGURES
-from harness.jobs.audit.reader import AuditFigure, AuditReader, finite_or_none
+from harness.runs.audit_record import AuditFigure, AuditReader, finite_or_none
 from harness.runs.folder import RunFolder
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary

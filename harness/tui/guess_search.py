@@ -6,8 +6,8 @@ import numpy as np
 
 from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Ints
-from harness.jobs.attack.reader import Arrivals, GuessReader
 from harness.runs.errors import as_harness_error
+from harness.runs.guess_reader import Arrivals, GuessReader
 from harness.tui.run_feed import RunFeed, guess_lines
 from harness.tui.snapshot import GuessLine
 

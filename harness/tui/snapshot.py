@@ -7,7 +7,7 @@ from enum import StrEnum
 from harness.analysis.curve_band import CurveBand
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.live_score import Figures
-from harness.jobs.audit.reader import AuditFigure
+from harness.runs.audit_record import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
 

@@ -11,7 +11,6 @@ from types import ModuleType
 from harness.core.errors import HarnessError, Interruption
 from harness.core.protocol import read_kind
 from harness.core.text import sanitize, shorten
-from harness.jobs import job_module
 from harness.worker.channel import Channel
 
 _LONGEST_SENTENCE = 400
@@ -23,7 +22,7 @@ def main() -> None:
     gc.set_threshold(100_000)
     channel = Channel(int(sys.argv[1]), int(sys.argv[2]))
     folder = Path(sys.argv[3])
-    worker = job_module(read_kind(folder), "worker")
+    worker = _job_module(read_kind(folder))
     try:
         channel.send("end", cut_short=worker.run(folder, channel))
     except BaseException as error:
@@ -37,6 +36,17 @@ def main() -> None:
     with contextlib.suppress(Exception):
         sys.stdout.flush()
     os._exit(0)
+
+
+def _job_module(kind: str) -> ModuleType:
+    """Return the module that runs a kind of job. The other one is not loaded, which saves time."""
+    if kind == "attack":
+        from harness.worker import attack_job
+
+        return attack_job
+    from harness.worker import audit_job
+
+    return audit_job
 
 
 def _sentence(worker: ModuleType, error: BaseException, folder: Path) -> str:

@@ -161,7 +161,7 @@ def _seconds(work: Any) -> float:
 
 def _of_a_run(target: Target, prefixes: Tokens) -> float:
     """Return the time of the batches of a run of 100 trials relative to one call with all prefixes and trials."""
-    from harness.jobs.attack.context import batch_size, first_and_rest
+    from harness.worker.attack_job import batch_size, first_and_rest
 
     def batches() -> None:
         for seed, trials in enumerate(first_and_rest(100)):

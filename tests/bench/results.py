@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.scoring import Score
-from harness.jobs.attack.results import every_guess
 from harness.plugins.discovery import AttackFile, find_attacks
+from harness.runs.attack_record import every_guess
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.run_facts import run_facts

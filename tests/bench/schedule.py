@@ -28,10 +28,10 @@ from harness.engine.loading import load_target
 from harness.engine.memory import default_rows_at_once
 from harness.engine.sampling import expected_prefixes
 from harness.engine.target import Target
-from harness.jobs.attack.context import batch_size, first_and_rest
 from harness.runs.folder import RunFolder
 from harness.runs.machine import usable_cores
 from harness.runs.reader import RunReader
+from harness.worker.attack_job import batch_size, first_and_rest
 from tests.bench.inputs import run_harness, surrogate_or_demo
 from tests.bench.official import BATCH, official_suffixes
 

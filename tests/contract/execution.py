@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from harness.core.files import remove_tree
 from harness.core.protocol import Frame, FrameReader, encode_frame, write_request
 from harness.core.times import seconds_since_boot
-from harness.jobs.attack import worker
-from harness.jobs.attack.results import write_results
-from harness.jobs.attack.spec import AttackSpec
-from harness.jobs.attack.supervised import Job
+from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
+from harness.runs.specs import AttackSpec
 from harness.runs.store import RunStore
 from harness.supervisor.intake import Intake
+from harness.supervisor.job import Job
+from harness.worker import attack_job
 
 
 class Killed(BaseException):
@@ -80,7 +80,7 @@ def execute(folder: RunFolder, *, max_frames: int | None = None) -> int:
         job.write_inputs(inputs)
         with RunReader(folder.store) as reader:
             write_request(inputs, job.request(reader, finish_at=seconds_since_boot() + 3600, devices=()))
-        worker.run(inputs, channel)  # type: ignore[arg-type]
+        attack_job.run(inputs, channel)  # type: ignore[arg-type]
     finally:
         store.close()
     write_results(folder, spec)

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
+from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_status
 from tests.contract.attacks import SHIPPED, fast_settings
 from tests.contract.execution import Killed, execute, new_run

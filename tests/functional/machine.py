@@ -19,9 +19,9 @@ from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.submission import write_submission
 from harness.core.submission_reader import SubmissionRules, read_submission
-from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.reader import RunReader
+from harness.runs.specs import AttackSpec
 from harness.runs.store import RunStore
 from harness.runs.summary import run_summary
 from harness.sandbox.backends import BACKENDS

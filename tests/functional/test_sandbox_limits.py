@@ -8,11 +8,11 @@ import pytest
 
 from harness.core import paths
 from harness.core.rounds import load_round
-from harness.jobs.attack.planning import plan_attack, start_attack
 from harness.plugins.discovery import attack_named
 from harness.plugins.schema import validated_params
 from harness.runs import launch
 from harness.runs.folder import RunFolder, new_run_id
+from harness.runs.planning import plan_attack, start_attack
 from harness.runs.summary import run_summary
 from tests.functional.machine import PLUGINS, ROOT, SANDBOXES, Machine
 

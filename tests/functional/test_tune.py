@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.jobs.attack.spec import AttackSpec
 from harness.runs import launch
+from harness.runs.specs import AttackSpec
 from tests.functional.machine import PLUGINS, Machine, wait_until
 
 COMMAND = ("tune", "draws", "--limit", "12", "--vary", "trials=1..3")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.core.submission import write_submission
-from harness.jobs.attack.results import submission_with_scores
+from harness.runs.attack_record import submission_with_scores
 from harness.runs.folder import RunFolder
 from tests.functional.bundler import (
     FAST,
@@ -180,7 +180,9 @@ def test_a_submission_for_other_prefixes_is_refused(bundler: Bundler, draws: Pac
 def test_a_target_with_other_weights_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     files = files_of(draws.zip)
     target = {"id": "demo", "revision": "main", "commit": None, "weights_sha256": "0" * 64, "is_folder": False}
-    spec = json.loads(files["code/spec.json"]) | {"target": target | {"device": "cpu", "dtype": "auto", "threads": 1}}
+    spec = json.loads(files["code/spec.json"]) | {
+        "target": target | {"device": "cpu", "shards": [], "dtype": "auto", "threads": 1}
+    }
     bundle = altered(draws.zip, tmp_path / "x.zip", {"code/spec.json": json.dumps(spec).encode()}, target=target)
     name, sentence = reason(bundler.verify(bundle, "--target", "demo", code=1))
     assert name == "target" and sentence.startswith(

@@ -10,11 +10,11 @@ from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.core.text import sanitize
-from harness.jobs.attack.options import recorded_options
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.parameters import setting_text
 from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RunFolder
+from harness.runs.planning import recorded_options
 from harness.tui.form import Form, audit_form, form_for
 from harness.tui.form_history import load_values
 from harness.tui.screens.start import Sources, StartScreen

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.jobs.attack.results import write_results
+from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
 from harness.sweeps.file import SweepFile, SweptRun, combinations
 from harness.sweeps.record import Sweep, begin_sweep

@@ -13,8 +13,8 @@ from harness.analysis.replay import recall_after_guesses
 from harness.core.examples import load_answers
 from harness.core.intervals import JudgedRows
 from harness.core.scoring import correct_rows
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import submission_of
+from harness.runs.attack_record import submission_of
+from harness.runs.guess_reader import GuessReader
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 

@@ -7,9 +7,9 @@ import pytest
 
 from harness.cli import audit as audit_commands
 from harness.core.spec import JobSpec
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AttackSpec
 from harness.sweeps import running
 from tests.unit.cli.command_line import CommandLine
 

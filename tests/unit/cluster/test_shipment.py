@@ -12,10 +12,10 @@ from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.core.spec import JobSpec
-from harness.jobs.attack.planning import plan_attack
 from harness.plugins.discovery import attack_named
 from harness.plugins.schema import validated_params
 from harness.runs.folder import RunFolder
+from harness.runs.planning import plan_attack
 from harness.runs.summary import run_summary
 from harness.sweeps.running import PlannedRun
 from tests.functional.machine import PLUGINS, write_round

@@ -13,7 +13,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
-from harness.jobs.attack.reader import GuessReader
+from harness.runs.guess_reader import GuessReader
 from harness.runs.machine import DiskFull
 from harness.runs.reader import RunReader
 from harness.runs.store import SCHEMA_VERSION, RunStore

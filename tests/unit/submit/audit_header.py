@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.core.spec import PathRecord, TargetRecord
-from harness.jobs.audit.spec import AuditSpec
+from harness.runs.specs import AuditSpec
 from harness.runs.status import Status
 from harness.submit.audit_page import AuditHeader
 

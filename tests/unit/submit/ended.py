@@ -8,9 +8,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from harness.core.files import file_sha256
-from harness.jobs.attack.results import write_results
-from harness.jobs.attack.spec import AttackRecord
+from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AttackRecord
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 HOSTILE = '<script>alert(1)</script></style>{{ 7*7 }}{% x %}\u202e\x1b[31m" onload="x $y$ #panic() \\ @a <b>'

@@ -19,7 +19,7 @@ from harness.core.errors import HarnessError
 from harness.core.exports import redact_suffix
 from harness.core.text import sanitize
 from harness.figures.sheet import drawable_characters
-from harness.jobs.attack.results import submission_now
+from harness.runs.attack_record import submission_now
 from harness.submit import run_tables
 from harness.submit.description import markdown_to_typst, write_description
 from harness.submit.manifest import Member, Team

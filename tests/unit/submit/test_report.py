@@ -9,7 +9,7 @@ from harness.core.errors import HarnessError
 from harness.core.exports import redact_suffix
 from harness.core.text import sanitize
 from harness.figures.palette import COLOURS
-from harness.jobs.attack.results import submission_now
+from harness.runs.attack_record import submission_now
 from harness.submit.html_page import inline_svg, page
 from harness.submit.report import report_page
 from harness.submit.run_facts import run_facts, select_examples

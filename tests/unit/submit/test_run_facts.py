@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.core.errors import HarnessError
 from harness.core.examples import overlap
 from harness.core.rounds import FILE_FIELDS, Round, load_round
-from harness.jobs.attack.results import scorecard_of, submission_now
+from harness.runs.attack_record import scorecard_of, submission_now
 from harness.runs.reader import RunReader, StageWork
 from harness.submit.code_folder import (
     SPEC,

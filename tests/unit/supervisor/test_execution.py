@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from harness.core.protocol import read_request
-from harness.jobs.attack.request import AttackRequest
-from harness.jobs.attack.supervised import Job
+from harness.core.requests import AttackRequest
 from harness.runs.machine import Reserve
 from harness.runs.reader import RunReader
 from harness.supervisor import execution
 from harness.supervisor.execution import Execution
+from harness.supervisor.job import Job
 from harness.supervisor.ledger import Budget
 from tests.unit.tui.recorded import Recorded, recorded_run
 

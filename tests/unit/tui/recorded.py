@@ -13,8 +13,8 @@ from harness.core.examples import load_answers
 from harness.core.files import try_lock
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
-from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AttackRecord, AttackSpec
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from tests.functional.machine import write_round

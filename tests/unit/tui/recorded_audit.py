@@ -13,8 +13,8 @@ from harness.core.audit import FIGURES
 from harness.core.paths import runs_home
 from harness.core.rows import Kind, table
 from harness.core.spec import TargetRecord
-from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AuditSpec
 from harness.runs.store import RunStore
 from tests.unit.tui.recorded import RecordedJob
 

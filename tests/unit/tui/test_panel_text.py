@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.jobs.audit.reader import AuditFigure
+from harness.runs.audit_record import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.status import Status
 from harness.tui.audit_feed import AuditFeed

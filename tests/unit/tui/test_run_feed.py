@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import any_of_n, scorecard_of, submission_now
+from harness.runs.attack_record import any_of_n, scorecard_of, submission_now
 from harness.runs.folder import RunFolder
+from harness.runs.guess_reader import GuessReader
 from harness.runs.status import Status
 from harness.tui import run_feed
 from harness.tui.run_feed import MAX_LINES, RunFeed

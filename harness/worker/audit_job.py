@@ -1,4 +1,4 @@
-"""The context of a running audit: inputs and models come in, rows and figures go to the supervisor."""
+"""An audit in the worker process, and its context: inputs come from a file, rows go to the supervisor."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,14 +11,17 @@ from numpy.typing import ArrayLike
 from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.protocol import ENDPOINT_KEYS
+from harness.core.requests import AuditRequest, read_rows
 from harness.core.rows import Rows, Table, concatenate_rows, split_into_frames, validate_columns
 from harness.core.text import sanitize
-from harness.jobs.audit.request import AuditRequest, read_rows
 from harness.worker.batches import OUTSIDE_ANY_BATCH, BatchLog, derive_seed, is_slow
 from harness.worker.channel import Channel
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
+from harness.audits.registry import audit_named
+from harness.core.protocol import read_request
+from harness.worker.plugin import error_message
 
 
 class CutShort(Exception):
@@ -104,3 +107,22 @@ class WorkerAuditContext(AuditContext):
 
     def warn(self, sentence: str) -> None:
         self._channel.send("event", name="warning", sentence=sanitize(sentence))
+
+
+def run(folder: Path, channel: Channel) -> bool:
+    """Run the audit whose request is in `folder`; return True if it was asked to finish before its end."""
+    request = read_request(folder, AuditRequest)
+    audit_type = audit_named(request.audit)
+    context = WorkerAuditContext(request, folder, channel)
+    audit = audit_type(audit_type.params_type().model_validate(request.params))
+    channel.send("event", name="started")
+    try:
+        audit.run(context)
+    except CutShort:
+        return True
+    return False
+
+
+def failure_sentence(error: BaseException, folder: Path) -> str:
+    """Return what went wrong."""
+    return f"the audit raised {type(error).__name__}: {error_message(error)}; its log has the traceback."

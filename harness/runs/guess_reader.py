@@ -9,10 +9,10 @@ import numpy as np
 from harness.core.arrays import Bools, Floats, Ints, token_dtype
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses
 from harness.core.rows import Kind
-from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
+from harness.runs.specs import AttackSpec
 from harness.runs.stored_tables import column_from, select_list
 
 _ROWS_PER_READ = 50_000

@@ -9,7 +9,7 @@ import pytest
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rows import Kind, table
-from harness.jobs.audit.context import WorkerAuditContext
+from harness.worker.audit_job import WorkerAuditContext
 
 
 def test_rows_after_a_loop_that_was_left_belong_to_no_batch(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""The context of a running attack: inputs come from its scratch directory, guesses go to the supervisor."""
+"""An attack in the worker process: the plugin is imported and run in a context.
+
+Inputs come from the scratch directory, guesses go to the supervisor.
+"""
 
 import math
 from collections.abc import Iterator
@@ -15,11 +18,7 @@ from harness.core.errors import HarnessError
 from harness.core.examples import Training
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses, find_fault
 from harness.core.protocol import MAX_BODY_BYTES
-from harness.core.rows import split_into_frames
-from harness.core.submission import submission_order
-from harness.core.text import sanitize, shorten
-from harness.core.times import seconds_since_boot
-from harness.jobs.attack.request import (
+from harness.core.requests import (
     AttackRequest,
     ModelRequest,
     read_guesses,
@@ -27,6 +26,10 @@ from harness.jobs.attack.request import (
     read_prefixes,
     read_training,
 )
+from harness.core.rows import split_into_frames
+from harness.core.submission import submission_order
+from harness.core.text import sanitize, shorten
+from harness.core.times import seconds_since_boot
 from harness.worker.batches import (
     LONGEST_NAME,
     OUTSIDE_ANY_BATCH,
@@ -43,6 +46,10 @@ from harness.worker.channel import Channel
 if TYPE_CHECKING:
     from harness.engine.target import Target
     from harness.rankers import RankerName
+import traceback
+
+from harness.core.protocol import read_request
+from harness.worker.plugin import error_message, load_attack
 
 _LEAST_BATCHES_ON_GPU = 16
 """Batches of a pass over many examples."""
@@ -329,3 +336,26 @@ def batch_size(rows: int, trials: int, *, examples: int, is_gpu: bool) -> int:
     least = 64
     most = min(1024, -(-examples // _LEAST_BATCHES_ON_GPU)) if is_gpu else 128
     return max(least, min(most, 2 * rows // (trials + 1)))
+
+
+def run(folder: Path, channel: Channel) -> bool:
+    """Run the attack whose request is in `folder`; return True if it was asked to finish before its end."""
+    request = read_request(folder, AttackRequest)
+    attack_type = load_attack(request.attack_file)
+    context = AttackContext(request, folder, channel)
+    attack = attack_type(attack_type.params_type().model_validate(request.params))
+    channel.send("event", name="started")
+    for guesses in attack.run(context):
+        context.emit(guesses)
+    return context.was_cut_short
+
+
+def failure_sentence(error: BaseException, folder: Path) -> str:
+    """Return what went wrong, with the line of the attack's own file if the traceback has one."""
+    if isinstance(error, SystemExit):
+        return f"the attack asked to exit with {error.code!r:.100} before its end."
+    file = read_request(folder, AttackRequest).attack_file
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    where = f" at {file.name}:{lines[-1]}" if lines else ""
+    message = error_message(error)
+    return f"the attack raised {type(error).__name__}{where}{': ' + message if message else ''}."

@@ -1,9 +1,14 @@
-"""spec.json of an attack run."""
+"""spec.json: everything about an attack run or an audit that was resolved before it began. It is written once."""
 
 from collections.abc import Mapping
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
+from pydantic import Field, TypeAdapter, ValidationError
+
+from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
+from harness.core.inputs import first_fault
 from harness.core.rounds import Round
 from harness.core.rows import Table
 from harness.core.scoring import scaled_cap
@@ -67,4 +72,36 @@ class AttackSpec(JobSpec):
         return scaled_cap(self.round.error_cap, self.examples, self.round_examples)
 
 
-Spec = AttackSpec
+class AuditSpec(JobSpec):
+    """One audit of one or more models.
+
+    `subject` names what was audited; `inputs_sha256` is the hash of the run's inputs/ directory.
+    """
+
+    kind: Literal["audit"] = "audit"
+    audit: str
+    subject: str
+    tables: tuple[Table, ...]
+    inputs_sha256: str
+    models: tuple[TargetRecord, ...]
+
+    @property
+    def targets(self) -> tuple[TargetRecord, ...]:
+        return self.models
+
+    @property
+    def stored_tables(self) -> Mapping[str, Table]:
+        return {f"audit_{table.name}": table for table in self.tables}
+
+
+_SPEC: TypeAdapter[AttackSpec | AuditSpec] = TypeAdapter(Annotated[AttackSpec | AuditSpec, Field(discriminator="kind")])
+
+
+def read_spec(path: Path) -> JobSpec:
+    """Return the spec in the file `path`. Raises HarnessError, naming the file, if it is absent or invalid."""
+    try:
+        return _SPEC.validate_json(path.read_bytes())
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValidationError as error:
+        raise HarnessError(f"{path}: not the spec of a run ({first_fault(error)}).") from None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.jobs.attack.context import batch_size, first_and_rest
+from harness.worker.attack_job import batch_size, first_and_rest
 from harness.worker.batches import derive_seed
 
 

@@ -15,18 +15,17 @@ from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.guesses import GUESSES, Guesses, find_fault
 from harness.core.live_score import LiveScore
 from harness.core.protocol import Frame
+from harness.core.requests import AttackRequest, ModelRequest, write_inputs, write_state
 from harness.core.rows import columns_from_frame
 from harness.core.spec import TargetRecord
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.request import AttackRequest, ModelRequest, write_inputs, write_state
-from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import RunReader
+from harness.runs.specs import AttackSpec
 from harness.runs.store import RunStore
 from harness.supervisor.devices import Device
 from harness.supervisor.intake import EVENTS, Intake, IntakeError, name_in
-from harness.supervisor.job import Job as BaseJob
-from harness.supervisor.job import target_config
+from harness.supervisor.job import Job, target_config
 
 _ROWS_STORED_PER_SUBMITTED = 100
 _LONGEST_DTYPE = 40
@@ -36,7 +35,7 @@ _SCORE_SHARE_OF_A_CORE = 0.01
 _SCORE_INTERVAL_SECONDS = 0.5
 
 
-class Job(BaseJob[AttackSpec]):
+class AttackJob(Job[AttackSpec]):
     """One attack on one round."""
 
     noun = "attack"

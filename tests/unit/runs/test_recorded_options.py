@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from harness.core.rounds import load_round
-from harness.jobs.attack.options import recorded_options
-from harness.jobs.attack.spec import AttackSpec
+from harness.runs.planning import recorded_options
+from harness.runs.specs import AttackSpec
 from tests.unit.tui.recorded import recorded_run
 from tests.unit.tui.recorded_audit import MODEL
 

@@ -10,12 +10,12 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.core.guesses import Guesses
 from harness.core.protocol import Frame, FrameReader, encode_frame
-from harness.jobs.attack.context import AttackContext
-from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.request import read_kept, write_state
-from harness.jobs.attack.results import submission_of
-from harness.jobs.attack.supervised import Job
+from harness.core.requests import read_kept, write_state
+from harness.runs.attack_record import submission_of
+from harness.runs.guess_reader import GuessReader
 from harness.supervisor.intake import IntakeError
+from harness.supervisor.job import Job
+from harness.worker.attack_job import AttackContext
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 MEBIBYTE = 1 << 20

@@ -1,25 +1,29 @@
-"""Resolve everything about an attack run before its budget starts, and start it."""
+"""Resolve the spec of an attack run or an audit, start it, and repeat the options of a recorded one."""
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.core import paths
+from harness.core.audit import FIGURES, Audit, AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
 from harness.core.files import file_sha256
 from harness.core.inputs import content_sha256, files_in
-from harness.core.rounds import Round
-from harness.core.spec import PathRecord, TargetRecord
+from harness.core.rounds import Round, shipped_rounds
+from harness.core.spec import PathRecord, TargetRecord, cluster_of
 from harness.core.text import shorten
-from harness.jobs.attack.spec import AttackRecord, AttackSpec
+from harness.core.times import duration_text
 from harness.plugins.discovery import NAMED_FOLDER, AttackFile
+from harness.plugins.parameters import setting_text
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder
 from harness.runs.launch import start_job
 from harness.runs.machine import hardware, versions
+from harness.runs.specs import AttackRecord, AttackSpec, AuditSpec
 
 
 def plan_attack(
@@ -151,3 +155,133 @@ def _answer_files(round_: Round) -> Iterator[Path]:
 def _is_copy(file: Path, other: Path) -> bool:
     is_same_size = file.stat().st_size == other.stat().st_size
     return is_same_size and (file.samefile(other) or file_sha256(file) == file_sha256(other))
+
+
+def plan_audit(
+    audit: Audit[Any],
+    inputs: AuditInputs,
+    *,
+    id_: str,
+    subject: str,
+    sources: Mapping[str, Path],
+    models: Sequence[TargetRecord],
+    budget: float,
+    seed: int,
+    folder: Path,
+    shares_device: bool = False,
+) -> AuditSpec:
+    """Write `inputs` into `folder` and return the spec of an audit. `budget` is in seconds.
+
+    `sources` are the files and directories that the user named, by the name of their option.
+    """
+    folder.mkdir(exist_ok=True)
+    inputs.write(folder)
+    return AuditSpec(
+        id=id_,
+        created_at=time.time(),
+        params=audit.params.model_dump(mode="json"),
+        paths={name: PathRecord(path=path.resolve(), sha256=content_sha256(path)) for name, path in sources.items()},
+        seed=seed,
+        shares_device=shares_device,
+        network="endpoint" if audit.needs_network else "none",
+        budget=budget,
+        versions=versions(),
+        hardware=hardware(),
+        audit=audit.name,
+        subject=subject,
+        tables=(*audit.tables, FIGURES),
+        inputs_sha256=content_sha256(folder),
+        models=tuple(models),
+    )
+
+
+@dataclass(frozen=True)
+class RecordedOptions:
+    """The options of a run, by the name of the option; None where the run used the default.
+
+    attacks: the directory of the attack, if it still exists. round: a name or a file. params: the text of every
+    parameter, as `--set` takes it. changed: the names of the parameters that were not the attack's defaults.
+    """
+
+    attack: str
+    attacks: Path | None
+    round: str
+    params: dict[str, str]
+    changed: tuple[str, ...]
+    seed: int
+    limit: int | None
+    budget: str | None
+    target: str | None
+    revision: str | None
+    reference: str | None
+    device: str
+    devices: str | None
+    shard_target: bool
+    dtype: str
+    threads: int | None
+
+    @property
+    def form_values(self) -> dict[str, str]:
+        """The texts of a form: an option by its name with two dashes, a parameter by its name."""
+        options = {
+            "--round": self.round,
+            "--target": self.target,
+            "--reference": self.reference,
+            "--budget": self.budget,
+            "--seed": str(self.seed),
+            "--limit": None if self.limit is None else str(self.limit),
+            "--device": self.device,
+            "--dtype": self.dtype,
+        }
+        return {**self.params, **{name: text for name, text in options.items() if text is not None}}
+
+
+def recorded_options(spec: AttackSpec) -> RecordedOptions:
+    """Return the options that start a run with this spec again."""
+    target, reference, round_ = spec.target, spec.reference, spec.round
+    folder = Path(spec.attack.origin.removeprefix(NAMED_FOLDER))
+    is_in_folder = spec.attack.origin.startswith(NAMED_FOLDER) and folder.is_dir()
+    is_other_target = target is not None and target.id != round_.target
+    revision = "main" if is_other_target else round_.revision
+    shards = () if target is None else target.shards
+    workers, cores = max(1, len(spec.devices)), spec.hardware.get("cores", 0)
+    is_threads_default = target is None or target.threads == cores // workers
+    return RecordedOptions(
+        attack=spec.attack.name,
+        attacks=folder if is_in_folder else None,
+        round=_round_option(round_),
+        params={name: setting_text(value) for name, value in spec.params.items()},
+        changed=spec.changed,
+        seed=spec.seed,
+        limit=spec.examples if spec.is_partial else None,
+        budget=None if spec.budget == round_.budget else duration_text(spec.budget),
+        target=target.id if target is not None and is_other_target else None,
+        revision=target.revision if target is not None and target.revision != revision else None,
+        reference=None if reference is None or reference.id == spec.attack.reference_model else reference.id,
+        device="auto" if target is None or spec.devices or shards else target.device,
+        devices=_devices_option(spec.devices or shards),
+        shard_target=bool(shards),
+        dtype="auto" if target is None else target.dtype,
+        threads=None if target is None or is_threads_default else target.threads * workers,
+    )
+
+
+def _devices_option(devices: tuple[str, ...]) -> str | None:
+    """Return the value of `--devices`; None for a run on one device."""
+    if not devices:
+        return None
+    if set(devices) == {"cpu"}:
+        return f"cpu:{len(devices)}"
+    if cluster_of(devices[0]) is not None:
+        return f"{devices[0]}*{len(devices)}"
+    return ",".join(device.removeprefix("cuda:") for device in devices)
+
+
+def _round_option(round_: Round) -> str:
+    """Return the value of `--round`: the name of a shipped round, else its file."""
+    suffix = "" if round_.fold is None else f":fold{round_.fold.index}of{round_.fold.folds}"
+    source = round_.source
+    # The file may be a shipped one of an installation that is gone.
+    if source is not None and source.exists() and source not in shipped_rounds().values():
+        return f"{source}{suffix}"
+    return round_.name.removesuffix(suffix) + suffix

@@ -9,9 +9,9 @@ import pytest
 from harness.core.audit import FIGURES
 from harness.core.protocol import Frame
 from harness.core.rows import Kind, split_into_frames, table, validate_columns
-from harness.jobs.audit.reader import AuditReader
-from harness.jobs.audit.supervised import RowIntake
+from harness.runs.audit_record import AuditReader
 from harness.runs.store import RunStore
+from harness.supervisor.audit_job import RowIntake
 from harness.supervisor.intake import IntakeError
 
 ANSWERS = table("answer", item=Kind.INTEGER, mean=Kind.REAL, each=Kind.REALS, select=Kind.TEXT)

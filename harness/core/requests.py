@@ -1,8 +1,9 @@
-"""The inputs of an attack's worker: the request, prefixes, training examples, and what earlier executions left.
+"""The inputs of a worker: the request, the arrays of an attack, and what earlier executions left.
 
 None of these files is a file of the round, and none holds an answer.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.arrays import Tokens
+from harness.core.audit import AuditInputs
 from harness.core.examples import Training
 from harness.core.guesses import Guesses
 from harness.core.protocol import JobRequest, read_archive
+from harness.core.rows import Rows, Table
 from harness.core.spec import TargetConfig
 
 _PREFIXES, _TRAINING, _KEPT, _GUESSES = "prefixes.npy", "training.npz", "kept.npz", "guesses.npz"
@@ -81,3 +84,31 @@ def read_guesses(folder: Path) -> Guesses | None:
     """Return the guesses of earlier executions and other workers in arrival order, or None if there are none."""
     columns = read_archive(folder / _GUESSES)
     return Guesses.from_columns(columns) if columns else None
+
+
+class AuditRequest(JobRequest):
+    """One execution of an audit. `inputs` is the directory of its inputs, `tables` are those that it may emit."""
+
+    kind: Literal["audit"] = "audit"
+    audit: str
+    inputs: Path
+    tables: tuple[Table, ...]
+    models: tuple[TargetConfig, ...]
+    model_names: tuple[str, ...]
+
+
+def write_rows(folder: Path, rows: Mapping[str, Rows]) -> None:
+    """Write the rows of earlier executions, by table, into the existing directory `folder`."""
+    columns = {f"{table}/{name}": column for table, found in rows.items() for name, column in found.items()}
+    texts = {name: column for name, column in columns.items() if isinstance(column, list)}
+    AuditInputs(texts, {name: column for name, column in columns.items() if name not in texts}).write(folder)
+
+
+def read_rows(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the rows that `write_rows` wrote, by table and column."""
+    earlier = AuditInputs.read(folder)
+    rows: dict[str, dict[str, Any]] = {}
+    for name, column in [*earlier.texts.items(), *earlier.arrays.items()]:
+        table, _, column_name = name.partition("/")
+        rows.setdefault(table, {})[column_name] = column
+    return rows

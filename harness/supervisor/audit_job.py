@@ -6,23 +6,22 @@ from pathlib import Path
 from harness.core.audit import FIGURES
 from harness.core.paths import model_names
 from harness.core.protocol import Frame
+from harness.core.requests import AuditRequest, write_rows
 from harness.core.rows import Table, columns_from_frame
-from harness.jobs.audit.reader import AuditReader
-from harness.jobs.audit.request import AuditRequest, write_rows
-from harness.jobs.audit.spec import AuditSpec
+from harness.runs.audit_record import AuditReader
 from harness.runs.reader import RunReader
+from harness.runs.specs import AuditSpec
 from harness.runs.store import RunStore
 from harness.supervisor.devices import Device
 from harness.supervisor.intake import MAX_NAME, Intake, IntakeError
-from harness.supervisor.job import Job as BaseJob
-from harness.supervisor.job import target_config
+from harness.supervisor.job import Job, target_config
 
 _MAX_ROW_BYTES = 16 << 30
 _MAX_FIGURES = 1_000
 """Every list of runs reads the figures of each audit."""
 
 
-class Job(BaseJob[AuditSpec]):
+class AuditJob(Job[AuditSpec]):
     """One audit of one or more models."""
 
     noun = "audit"
