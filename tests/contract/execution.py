@@ -19,7 +19,7 @@ from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
 from harness.runs.store import RunStore
 from harness.supervisor.intake import Intake
-from harness.supervisor.job import Job
+from harness.supervisor.attack_job import AttackJob
 from harness.worker import attack_job
 
 
@@ -75,7 +75,7 @@ def execute(folder: RunFolder, *, max_frames: int | None = None) -> int:
     inputs.mkdir(parents=True)
     store = RunStore(folder.store, spec.stored_tables)
     try:
-        job = Job(folder, spec)
+        job = AttackJob(folder, spec)
         channel = DirectChannel(store, job.intake(store), max_frames)
         job.write_inputs(inputs)
         with RunReader(folder.store) as reader:

@@ -12,7 +12,7 @@ from harness.runs.machine import Reserve
 from harness.runs.reader import RunReader
 from harness.supervisor import execution
 from harness.supervisor.execution import Execution
-from harness.supervisor.job import Job
+from harness.supervisor.attack_job import AttackJob
 from harness.supervisor.ledger import Budget
 from tests.unit.tui.recorded import Recorded, recorded_run
 
@@ -21,7 +21,7 @@ class WorkerStartedError(Exception):
     """Ends the execution at the point where it starts the worker."""
 
 
-class SlowJob(Job):
+class SlowJob(AttackJob):
     """A job whose inputs take 30 s to write."""
 
     clock = 1000.0
@@ -69,7 +69,7 @@ def test_an_error_after_the_start_of_the_worker_leaves_nothing_running(
     monkeypatch.setattr(execution, "WorkerProcess", FakeWorker)
     monkeypatch.setattr(execution, "Deadline", fail)
     started = Execution(
-        Job(run.folder, run.folder.attack_spec()), run.store, Budget(60.0), Reserve(run.folder.reserve), [()]
+        AttackJob(run.folder, run.folder.attack_spec()), run.store, Budget(60.0), Reserve(run.folder.reserve), [()]
     )
     with pytest.raises(RuntimeError, match="can't start new thread"):
         started.run(lambda: False)

@@ -14,7 +14,7 @@ from harness.core.requests import read_kept, write_state
 from harness.runs.attack_record import submission_of
 from harness.runs.guess_reader import GuessReader
 from harness.supervisor.intake import IntakeError
-from harness.supervisor.job import Job
+from harness.supervisor.attack_job import AttackJob
 from harness.worker.attack_job import AttackContext
 from tests.unit.tui.recorded import Recorded, recorded_run
 
@@ -55,7 +55,7 @@ def submitted(run: Recorded) -> tuple[int, list[int]]:
 
 
 def test_an_array_that_is_kept_repeatedly_counts_once(run: Recorded) -> None:
-    intake = Job(run.folder, run.folder.attack_spec()).intake(run.store)
+    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
     for step in range(300):
         with run.store.transaction():
             intake.take(kept("tuning", step), size=5 * MEBIBYTE)
@@ -64,7 +64,7 @@ def test_an_array_that_is_kept_repeatedly_counts_once(run: Recorded) -> None:
 
 
 def test_keeping_too_much_is_refused(run: Recorded) -> None:
-    intake = Job(run.folder, run.folder.attack_spec()).intake(run.store)
+    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
     with run.store.transaction():
         for number in range(4):
             intake.take(kept(f"part {number}", number), size=256 * MEBIBYTE)
@@ -73,7 +73,7 @@ def test_keeping_too_much_is_refused(run: Recorded) -> None:
 
 
 def test_the_recorded_score_follows_a_repeated_batch(run: Recorded) -> None:
-    job = Job(run.folder, run.folder.attack_spec())
+    job = AttackJob(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     with run.store.transaction():
         intake.take(begin("a"), 10)
@@ -88,7 +88,7 @@ def test_the_recorded_score_follows_a_repeated_batch(run: Recorded) -> None:
 
 
 def test_the_recorded_score_follows_a_lowered_guess(run: Recorded) -> None:
-    job = Job(run.folder, run.folder.attack_spec())
+    job = AttackJob(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     with run.store.transaction():
         intake.take(begin("a"), 10)
@@ -102,7 +102,7 @@ def test_the_recorded_score_follows_a_lowered_guess(run: Recorded) -> None:
 
 
 def test_the_recorded_score_follows_a_final_order(run: Recorded) -> None:
-    job = Job(run.folder, run.folder.attack_spec())
+    job = AttackJob(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     final = Frame("final", 2, {"example": np.array([3, 4]), "suffix": run.answers[[3, 4]].astype(np.uint16)})
     with run.store.transaction():
@@ -113,14 +113,14 @@ def test_the_recorded_score_follows_a_final_order(run: Recorded) -> None:
     job.record_score(run.store, at=0.0, spent=1.0)
     assert submitted(run) == (2, [3, 4])
     # A resumed run uses the final order too.
-    resumed = Job(run.folder, run.folder.attack_spec())
+    resumed = AttackJob(run.folder, run.folder.attack_spec())
     resumed.intake(run.store)
     resumed.record_score(run.store, at=0.0, spent=3.0, is_last=True)
     assert submitted(run) == (2, [3, 4])
 
 
 def test_a_score_is_recorded_only_when_it_is_due(run: Recorded) -> None:
-    job = Job(run.folder, run.folder.attack_spec())
+    job = AttackJob(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     with GuessReader.of_run(run.folder, run.folder.attack_spec()) as reader:
         job.record_score(run.store, at=0.0, spent=0.0)
@@ -147,7 +147,7 @@ def test_a_score_is_recorded_only_when_it_is_due(run: Recorded) -> None:
 def test_guesses_that_do_not_fit_the_round_are_refused(
     run: Recorded, columns: dict[str, np.ndarray], message: str
 ) -> None:
-    intake = Job(run.folder, run.folder.attack_spec()).intake(run.store)
+    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
     frame = guess(run, [(0, True, 1.0)])
     forged = Frame("guess", 1, {**frame.columns, **columns}, frame.fields)
     with run.store.transaction(), pytest.raises(IntakeError, match=message):
@@ -188,7 +188,7 @@ def test_a_kept_array_returns_with_its_dtype(run: Recorded, tmp_path: Path, arra
     context = context_of(tmp_path, sent)
     context.keep("name", array)
     with run.store.transaction():
-        Job(run.folder, run.folder.attack_spec()).intake(run.store).take(sent[-1], size=1)
+        AttackJob(run.folder, run.folder.attack_spec()).intake(run.store).take(sent[-1], size=1)
     with GuessReader.of_run(run.folder, run.folder.attack_spec()) as reader:
         stored = reader.kept()
     write_state(tmp_path, kept=stored, guesses=Guesses([], np.empty((0, 2), np.int64), []))
@@ -206,6 +206,6 @@ def test_an_array_that_cannot_be_stored_is_refused(tmp_path: Path, array: np.nda
 @pytest.mark.parametrize("dtype", ["O", "<f4", "", "i4,f8", "x" * 99, "<U0"])
 def test_a_kept_array_of_a_wrong_dtype_is_refused(run: Recorded, dtype: str) -> None:
     frame = kept("name", 1.0)
-    intake = Job(run.folder, run.folder.attack_spec()).intake(run.store)
+    intake = AttackJob(run.folder, run.folder.attack_spec()).intake(run.store)
     with pytest.raises(IntakeError, match="a kept array"):
         intake.take(Frame(frame.table, frame.rows, frame.columns, {**frame.fields, "dtype": dtype}), size=1)
