@@ -2,14 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property, reduce
+from functools import cached_property, reduce
 from itertools import accumulate
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
-from rich.style import Style
-from textual.app import App
-from textual.color import Color, ColorParseError
 
 from harness.core.text import sanitize
 
@@ -198,41 +195,3 @@ def _spans(cell: str | Sequence[Span]) -> tuple[Span, ...]:
 
 def _width(cell: Sequence[Span]) -> int:
     return sum(cell_len(text) for text, _ in cell)
-
-
-_VARIABLES = {
-    "good": "text-success",
-    "bad": "text-error",
-    "warning": "text-warning",
-    "active": "text-primary",
-    "key": "text-accent",
-}
-"""The variable of Textual's theme for each meaning."""
-_ATTRIBUTES = {
-    "": Style(),
-    "dim": Style(dim=True),
-    "bold": Style(bold=True),
-    "reverse": Style(reverse=True),
-    "underline": Style(underline=True),
-}
-
-
-def style_of(app: App[object], meaning: str) -> Style:
-    """Return the style of one or several meanings, such as "bold good"; a colour such as "#56b4e9" is one too."""
-    return _style(meaning, tuple(app.theme_variables.get(name, "") for name in _VARIABLES.values()))
-
-
-@cache
-def _style(meaning: str, colours: tuple[str, ...]) -> Style:
-    known = dict(zip(_VARIABLES, colours, strict=True))
-    style = Style()
-    for word in meaning.split():
-        if word in _ATTRIBUTES:
-            style += _ATTRIBUTES[word]
-            continue
-        try:
-            style += Style(color=Color.parse(known.get(word, word)).rich_color)
-        except ColorParseError:
-            # A theme may use a colour of the terminal, which has no value here.
-            style += Style(bold=True)
-    return style

@@ -17,7 +17,8 @@ from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.columns import Cell, Column, Row, Span
-from harness.tui.plot import GLYPHS, curve_colour, marker
+from harness.tui.glyphs import GLYPHS
+from harness.tui.plot import curve_colour, marker
 from harness.tui.run_list import interval_bar, scale_title
 
 SOURCE = "source"

@@ -10,28 +10,7 @@ import numpy as np
 from harness.core.arrays import Floats
 from harness.core.text import sanitize, shorten
 from harness.core.times import format_duration
-from harness.runs.status import Status
 from harness.tui.braille import BrailleGrid, Cell
-
-GLYPHS = {
-    Status.QUEUED: ("◌", "dim"),
-    Status.STARTING: ("◐", "active"),
-    Status.RUNNING: ("▶", "active"),
-    Status.FINISHING: ("◑", "active"),
-    Status.FINISHED: ("✓", "good"),
-    Status.OUT_OF_TIME: ("⧗", "warning"),
-    Status.STOPPED: ("■", "warning"),
-    Status.CRASHED: ("✗", "bad"),
-    Status.LOST: ("?", "bad"),
-}
-"""The glyph of each status, and the meaning that colours it."""
-_BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-def spark(values: tuple[float, ...], highest: float = 100.0) -> str:
-    """Return a line of block characters, one per value."""
-    return "".join(_BLOCKS[min(7, max(0, int(value / highest * 8)))] for value in values)
-
 
 _HEADROOM = 0.97
 _CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800)

@@ -18,8 +18,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
 from harness.runs.store import RunStore
-from harness.supervisor.intake import Intake
 from harness.supervisor.attack_job import AttackJob
+from harness.supervisor.intake import Intake
 from harness.worker import attack_job
 
 

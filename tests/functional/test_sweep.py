@@ -124,7 +124,7 @@ def test_a_sweep_needs_a_file_or_a_sweep_to_resume(machine: Machine) -> None:
 def test_a_resumed_sweep_keeps_its_options(machine: Machine) -> None:
     machine.run("sweep", _draws(machine, pause=0, seeds="[0]"), *ATTACKS, *HERE)
     refused = machine.run("sweep", "--resume", "latest", "--threads", "7", *HERE, code=2).stderr
-    assert "Remove the option, or start a new sweep." in " ".join(refused.replace("│", " ").split())
+    assert "Remove --threads, or start a new sweep." in " ".join(refused.replace("│", " ").split())
 
 
 @pytest.mark.slow

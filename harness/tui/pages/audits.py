@@ -22,8 +22,8 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.audit_page import verdict
 from harness.tui.columns import Column, Row
+from harness.tui.glyphs import GLYPHS
 from harness.tui.overview import Overview
-from harness.tui.plot import GLYPHS
 from harness.tui.run_list import STATUS_CELLS, run_name, status_cell
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.dialogs import ChoiceDialog

@@ -17,7 +17,7 @@ from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.feed import Feed, SnapshotT
-from harness.tui.plot import GLYPHS
+from harness.tui.glyphs import GLYPHS
 from harness.tui.snapshot import Snapshot
 from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.log_drawer import LogDrawer

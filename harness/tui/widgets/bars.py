@@ -11,8 +11,8 @@ from textual.widgets import Static
 
 from harness.core.text import sanitize, shorten
 from harness.runs.status import Status
+from harness.tui.glyphs import spark
 from harness.tui.overview import Overview
-from harness.tui.plot import spark
 
 
 def labelled(facts: Sequence[tuple[str, str]]) -> Content:

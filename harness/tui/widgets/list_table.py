@@ -17,7 +17,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from harness.tui.columns import GAP, Column, Layout, Row, fitted, lay_out, sorted_rows, style_of, title_of
+from harness.tui.columns import GAP, Column, Layout, Row, fitted, lay_out, sorted_rows, title_of
+from harness.tui.palette import style_of
 from harness.tui.widgets.panels import Panel
 
 _CURSOR = "▌"

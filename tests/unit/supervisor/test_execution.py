@@ -11,8 +11,8 @@ from harness.core.requests import AttackRequest
 from harness.runs.machine import Reserve
 from harness.runs.reader import RunReader
 from harness.supervisor import execution
-from harness.supervisor.execution import Execution
 from harness.supervisor.attack_job import AttackJob
+from harness.supervisor.execution import Execution
 from harness.supervisor.ledger import Budget
 from tests.unit.tui.recorded import Recorded, recorded_run
 

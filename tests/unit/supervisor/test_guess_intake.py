@@ -13,8 +13,8 @@ from harness.core.protocol import Frame, FrameReader, encode_frame
 from harness.core.requests import read_kept, write_state
 from harness.runs.attack_record import submission_of
 from harness.runs.guess_reader import GuessReader
-from harness.supervisor.intake import IntakeError
 from harness.supervisor.attack_job import AttackJob
+from harness.supervisor.intake import IntakeError
 from harness.worker.attack_job import AttackContext
 from tests.unit.tui.recorded import Recorded, recorded_run
 
