@@ -76,7 +76,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 test-all: $(VENV)/.installed-dev
-	$(PYTEST) -m "not long"
+	HYPOTHESIS_PROFILE=whole $(PYTEST) -m "not long"
 
 test-long: $(VENV)/.installed-dev ## run the tests that `make check` leaves out: all tutorials, further inputs of slow tests and of properties
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "long or hypothesis"

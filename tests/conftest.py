@@ -24,8 +24,9 @@ with contextlib.suppress(ImportError):
     # A busy machine may take long for any example.
     on_any_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("quick", on_any_machine, max_examples=30, derandomize=True)
+    settings.register_profile("whole", on_any_machine, max_examples=100, derandomize=True)
     settings.register_profile("thorough", on_any_machine, max_examples=200)
-    # `make test-long` sets the variable, so that each of its runs tries new examples.
+    # `make check` tries more examples than `make test`, and each run of `make test-long` tries new ones.
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

@@ -33,7 +33,7 @@ _DECODER_TESTS = ("tests/unit/engine/test_architectures.py", "-k", "draws and cp
 _TESTS = {
     "hostile": ("tests/hostile",),
     "sandbox": (*_SANDBOX_TESTS, "-m", "not slow"),
-    "decoder": (*_DECODER_TESTS, "-m", "not slow and not long"),
+    "decoder": (*_DECODER_TESTS, "-m", "not long"),
 }
 _EXTRAS = ("torch", "tune")
 _TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")

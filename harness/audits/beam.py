@@ -28,7 +28,7 @@ _HEAD = 256
 
 
 class Beam(NamedTuple):
-    """Which partial suffixes are followed.
+    """The rule that decides which partial suffixes are followed.
 
     size: of each given suffix at a time, the likeliest first.
     least: the probability below which none is followed.

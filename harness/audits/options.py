@@ -102,7 +102,7 @@ class StoredAudit:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a subject needs to read its inputs, besides its own options."""
+    """The seed, the models and the recorded audits that a subject reads its inputs with."""
 
     seed: int
     revision: str
@@ -119,7 +119,7 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Reading:
-    """What an audit is started with."""
+    """The inputs of an audit after its subject has read them."""
 
     params: AuditParams
     inputs: AuditInputs

@@ -9,7 +9,7 @@ from harness.core.errors import unknown_name
 
 
 class AuditEntry(NamedTuple):
-    """Where an audit is, and the question that it answers."""
+    """The classes of an audit and the question that it answers."""
 
     audit: str
     """Module in harness.audits and class of the audit, which names its parameters."""

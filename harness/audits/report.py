@@ -20,11 +20,11 @@ Part = str | Callable[[MeasureRow], str]
 """A part of a measured row by which rows are grouped: `model`, `side`, `case`, `at`, `measure`, or any text of it."""
 
 
-def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return one - other of independent samples and its interval from both intervals (Zou and Donner 2008)."""
-    value = one.value - other.value
-    low = value - math.hypot(one.value - one.low, other.high - other.value)
-    return Estimate(value, low, value + math.hypot(one.high - one.value, other.value - other.low))
+def difference(first: Estimate, second: Estimate) -> Estimate:
+    """Return first - second of independent samples and its interval from both (Zou and Donner 2008)."""
+    value = first.value - second.value
+    low = value - math.hypot(first.value - first.low, second.high - second.value)
+    return Estimate(value, low, value + math.hypot(first.high - first.value, second.value - second.low))
 
 
 def share_of(number: float, of: int) -> Estimate:

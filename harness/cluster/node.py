@@ -1,4 +1,4 @@
-"""What a node does with a run that it receives, and what the driver does with the record that comes back."""
+"""Runs on a node: the node executes a shipment, and the driver checks, scores and stores the record."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What travels to a node: a run or the request of a worker, and files by the hash of their content."""
+"""Shipments to a node: a run or the request of a worker, and files named by the hash of their content."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""What leaves the harness for people: CSV cells that no spreadsheet runs as a formula, and redacted texts."""
+"""Exports for people: CSV cells that no spreadsheet runs as a formula, and redacted text."""
 
 import csv
 import hashlib

@@ -34,11 +34,11 @@ class Estimate(NamedTuple):
 
 
 NO_ESTIMATE = Estimate(math.nan)
-"""What was not measured."""
+"""The estimate of a value that was not measured."""
 
 
 class Unit(Enum):
-    """How a value is written for people."""
+    """The format of a value for people."""
 
     SHARE = "share"
     """A number in [0, 1] with three decimals, as in a column of scores."""
@@ -90,7 +90,7 @@ class Measure:
     title: str
     """Its name in tables, charts and figures, such as `TPR`. `{at}` stands for the value of its parameter."""
     meaning: str
-    """What it is, for definitions and the reference page."""
+    """Its definition, for pages of audits and the reference."""
     unit: Unit = Unit.SHARE
     at: str = "{}"
     """The text of its parameter, such as `p ≥ {}`, if it has one."""
@@ -112,14 +112,14 @@ class Measure:
 
 
 class MeasureRow(NamedTuple):
-    """One measured value. What does not apply to a measure is empty."""
+    """One measured value. Fields that do not apply to its measure are empty."""
 
     measure: Measure
     estimate: Estimate
     model: str = ""
     """The name of the target."""
     side: str = ""
-    """What was measured: the corpus, the control, a text, a half of the names."""
+    """The measured part: the corpus, the control, one text, one half of the names."""
     case: str = ""
     """The variant of the measure: a score, a decoding scheme, a threshold of similarity, a prompt."""
     at: float | None = None

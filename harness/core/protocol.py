@@ -1,4 +1,4 @@
-"""What a supervisor and its worker exchange: a request in a file, and frames over a pipe.
+"""Messages between a supervisor and its worker: a request in a file, and frames over a pipe.
 
 The request is one JSON file and arrays in the worker's scratch directory. Each kind of job has its own request in
 `requests.py`.

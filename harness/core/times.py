@@ -75,11 +75,6 @@ def utc_date_and_time(timestamp: float) -> str:
     return _formatted("%Y-%m-%d %H:%M UTC", timestamp, is_utc=True)
 
 
-def utc_date(timestamp: float) -> str:
-    """Return the day of a timestamp in UTC as `2026-11-21`."""
-    return _formatted("%Y-%m-%d", timestamp, is_utc=True)
-
-
 def _formatted(pattern: str, timestamp: float, *, is_utc: bool = False) -> str:
     try:
         return time.strftime(pattern, time.gmtime(timestamp) if is_utc else time.localtime(timestamp))

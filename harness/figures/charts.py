@@ -48,11 +48,6 @@ def draw_charts(charts: Sequence[Chart]) -> list[Drawing]:
     return [_draw_chart(chart, styles) for chart in charts]
 
 
-def draw_chart(chart: Chart) -> Drawing:
-    """Draw a chart that stands alone, as `draw_charts` does."""
-    return draw_charts([chart])[0]
-
-
 def _styled_names(chart: Chart) -> Iterator[str]:
     match chart:
         case LineChart():

@@ -1,4 +1,4 @@
-"""What a sandboxed process writes: its log, with a limited size, and files that it deleted but keeps open."""
+"""Output of a sandboxed process: its log, whose size is limited, and deleted files that it keeps open."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What one sandboxed process may use, its environment variables, and the sandbox that was applied to it."""
+"""The policy of a sandboxed process, its environment variables, and the sandbox that was applied to it."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What a verification finds: differences, the finding of each check, and one outcome for the whole bundle."""
+"""The verdict of a verification: differences, the finding of each check, and one outcome for the bundle."""
 
 import difflib
 import filecmp

@@ -24,9 +24,6 @@ ROWS_OF_A_RUN = 320
 MECHANISMS = ("baseline", "two_step", "soft_prompt")
 """One attack for each way to resume: batches, stages over training rows, kept arrays."""
 
-WITH_PROCESSES = "two_step"
-"""The attack that `make check` runs with real processes; `make test-long` does so with the others."""
-
 
 def _command(attack: AttackFile, folder: Path, rows: int, *, threads: int = 1) -> list[str]:
     target = ["--target", "demo-tiny", "--threads", str(threads)] if attack.uses_target else []
@@ -63,15 +60,9 @@ def _batches_done(folder: RunFolder) -> int:
         return len(reader.done_keys())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "attack",
-    [
-        pytest.param(
-            attack, id=attack.name, marks=pytest.mark.slow if attack.name == WITH_PROCESSES else pytest.mark.long
-        )
-        for attack in SHIPPED
-        if attack.name in MECHANISMS
-    ],
+    "attack", [pytest.param(attack, id=attack.name) for attack in SHIPPED if attack.name in MECHANISMS]
 )
 def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(attack: AttackFile, tmp_path: Path) -> None:
     machine, command = Machine(tmp_path), _command(attack, tmp_path, ROWS_OF_A_RUN)
@@ -87,14 +78,11 @@ def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(attack: Attac
     assert folder.submission.read_bytes() == reference.submission.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "victim"),
     [
-        pytest.param(
-            *(attack, place % 2),
-            id=attack.name,
-            marks=pytest.mark.slow if attack.name == WITH_PROCESSES else pytest.mark.long,
-        )
+        pytest.param(attack, place % 2, id=attack.name, marks=() if attack.name in MECHANISMS else pytest.mark.long)
         for place, attack in enumerate(SHIPPED)
     ],
 )

@@ -72,13 +72,13 @@ def test_a_target_that_does_not_fit_the_round_is_refused(machine: Machine, model
     assert words in _refused(machine, "greedy", "--target", str(models / name))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_target_with_a_padded_vocabulary_runs(machine: Machine, models: Path) -> None:
     summary = machine.attack("greedy", "--target", str(models / "padded"))
     assert (summary["status"], summary["rows"]) == ("finished", EXAMPLES)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_vocabulary_missing_from_the_configuration_ends_the_run(machine: Machine, models: Path) -> None:
     configuration = json.loads((models / "large" / "config.json").read_text())
     del configuration["vocab_size"]
@@ -101,7 +101,7 @@ def test_a_target_that_overflows_ends_the_run(machine: Machine, models: Path) ->
     assert summary["reason"].startswith("the target returned NaN") and " in float32. " in summary["reason"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_target_without_a_tokenizer_is_shown_by_token_ids(machine: Machine, models: Path) -> None:
     options = ["--set", "ranker=zlib", "--set", "trials=2", "--limit", "4"]
     summary = machine.attack("sampling", "--target", str(models / "fitting"), *options)
@@ -117,7 +117,7 @@ def test_too_little_memory_for_a_batch_loses_no_guess(machine: Machine, models: 
     assert (summary["status"], summary["rows"]) == ("finished", EXAMPLES)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_that_lacked_memory_and_was_killed_ends_with_the_same_bytes(machine: Machine, models: Path) -> None:
     options = ("--set", "rows=4", "--target", str(models / "fitting"))
     reference = machine.attack("out_of_memory", *options)
@@ -132,7 +132,7 @@ def test_a_run_that_lacked_memory_and_was_killed_ends_with_the_same_bytes(machin
     assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_too_little_memory_for_one_sequence_keeps_earlier_guesses(machine: Machine, models: Path) -> None:
     summary = machine.attack("out_of_memory", "--set", "rows=0", "--target", str(models / "fitting"), code=1)
     assert (summary["status"], summary["rows"]) == ("crashed", 16)
@@ -175,7 +175,7 @@ def test_an_invalid_file_is_named_before_the_run_starts(
     assert words in _refused(machine, "draws")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_step_runs_without_training_examples(machine: Machine) -> None:
     (machine.folder / "untaught.toml").write_text(UNTAUGHT)
     options = ("--set", "width=2", "--target", "demo-tiny", "--limit", "8")
@@ -187,7 +187,7 @@ def test_two_step_runs_without_training_examples(machine: Machine) -> None:
     assert "8 of 1,000 examples, no training examples" in machine.run("show", summary["id"]).stdout
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_attack_that_needs_training_examples_says_so(machine: Machine) -> None:
     (machine.folder / "untaught.toml").write_text(UNTAUGHT)
     refused = machine.attack("ethicist", "--limit", "8", "--target", "demo-tiny", round_="untaught.toml", code=1)

@@ -33,7 +33,7 @@ def _exact(submission: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     return exact
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_demo_recall_is_in_range_and_grows_with_repetitions_and_trials(machine: Machine) -> None:
     one, summary = (
         machine.json("run", "baseline", "--round", "demo", "--set", f"trials={trials}", "--limit", str(EXAMPLES))

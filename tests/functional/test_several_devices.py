@@ -81,7 +81,7 @@ def test_a_killed_worker_is_started_again(machine: Machine, worker: int) -> None
     assert f"worker {worker} was started again" in machine.run("show", folder.id).stdout
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_second_death_of_a_worker_ends_the_run(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=5", *TWO)
     wait_until(lambda: len(_events(folder, "worker")) == 2)

@@ -58,7 +58,7 @@ def test_the_verdict_is_printed_with_every_check(bundler: Bundler, draws: Packed
     assert {"manifest", "code", "rules", "prefixes", "submission", "sandbox", "environment", "budget"} <= names
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_prefixes_and_answers_may_be_files(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     folder = bundler.machine.folder
     np.savez(tmp_path / "prefixes.npz", np.load(folder / f"prefix-{EXAMPLES}.npy").astype(np.int64))
@@ -213,7 +213,7 @@ def test_an_invalid_file_is_refused(
     assert found == why and str(tmp_path) not in sentence
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_changed_wheel_is_used_and_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     source = b"raise ImportError('changed wheel')\n"
     bundle = altered(draws.zip, tmp_path / "x.zip", altered_wheel(draws.zip, {"harness/core/submission.py": source}))
@@ -221,7 +221,7 @@ def test_a_changed_wheel_is_used_and_refused(bundler: Bundler, draws: Packed, tm
     assert name == "run" and "changed wheel" in sentence
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_earlier_packaged_code_runs_on_new_prefixes(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     frozen = _package_code(bundler, tmp_path)
     verdict = bundler.verify(frozen)

@@ -139,7 +139,7 @@ def index() -> Iterator[_Index]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", first_is_fast(["variable", "file"]))
+@pytest.mark.parametrize("place", ["variable", "file"])
 def test_the_password_of_an_index_is_seen_by_the_download_alone(
     each_sandbox: Bundler, packed: Packed, tmp_path: Path, index: _Index, place: str
 ) -> None:

@@ -96,7 +96,7 @@ class TextResult:
 
 
 class Progress(NamedTuple):
-    """What was measured so far."""
+    """The values measured so far."""
 
     windows: int
     all_windows: int

@@ -12,7 +12,7 @@ import pytest
 
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
 from harness.core.scoring import score_rows
-from harness.figures.charts import draw_chart, draw_charts
+from harness.figures.charts import draw_charts
 from harness.figures.curves import ForestRow, forest_panel, history_panel, recall_panel
 from harness.figures.palette import COLOURS, REFERENCE
 from harness.figures.sheet import Drawing, PositionLocator
@@ -63,7 +63,7 @@ CHARTS: dict[str, Chart] = {
 
 @functools.cache
 def drawn(name: str) -> Drawing:
-    return draw_chart(CHARTS[name])
+    return draw_charts([CHARTS[name]])[0]
 
 
 @pytest.mark.filterwarnings("error")
@@ -78,20 +78,20 @@ def test_a_chart_is_well_formed_and_reproducible(name: str) -> None:
     targets = re.findall(r'href="([^"]*)"', first.svg)
     assert all(target.startswith(("#", "data:image/png;base64,")) for target in targets)
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.parse_math": True}):
-        assert draw_chart(CHARTS[name]) == first
+        assert draw_charts([CHARTS[name]]) == [first]
 
 
 def test_the_svg_has_no_comments() -> None:
     chart = lines([Series("whisper", NUMBERS, NUMBERS), Series("b", NUMBERS, NUMBERS)], name="murmur")
-    svg = draw_chart(chart).svg
+    svg = draw_charts([chart])[0].svg
     assert "<!--" not in svg and "whisper" not in svg and "murmur" not in svg
 
 
 def test_a_million_points_make_a_small_file() -> None:
     many = np.arange(1, 1_000_001)
     for x in (True, False):
-        assert len(draw_chart(lines([Series("a", many, np.sqrt(many))], x=x)).svg) < 150_000
-    assert len(draw_chart(heat("", np.zeros((300, 1000)), words=False)).svg) < 200_000
+        assert len(draw_charts([lines([Series("a", many, np.sqrt(many))], x=x)])[0].svg) < 150_000
+    assert len(draw_charts([heat("", np.zeros((300, 1000)), words=False)])[0].svg) < 200_000
 
 
 def test_a_chart_with_many_labels_is_wide() -> None:
