@@ -105,7 +105,10 @@ class TwoStep(Attack[TwoStepParams]):
 class Candidates:
     """Candidates of some examples.
 
-    ids: [rows]. suffixes: [rows, length]. likelihood: [rows]. features: [rows, features].
+    ids: [rows].
+    suffixes: [rows, length].
+    likelihood: [rows].
+    features: [rows, features].
     """
 
     ids: Ints
@@ -143,9 +146,11 @@ def kept_candidates(context: Context, name: str, examples: int) -> Iterator[Cand
 def candidate_features(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logprobs: Floats) -> Floats:
     """Return the features of each candidate, [rows, features].
 
-    prefixes: [n, prefix length]. own: [n, prefix length - 1], the log-probabilities of their tokens, which are high if
-    the target memorized the example. row: [rows], the prefix of each candidate. suffixes and logprobs: [rows, length],
-    ordered by prefix and likelihood.
+    prefixes: [n, prefix length].
+    own: [n, prefix length - 1], the log-probabilities of their tokens, which are high if the target memorized the
+    example.
+    row: [rows], the prefix of each candidate.
+    suffixes and logprobs: [rows, length], ordered by prefix and likelihood.
     """
     total = logprobs.sum(axis=1)
     hardest = np.sort(logprobs, axis=1)[:, :3]

@@ -98,9 +98,11 @@ _FORMAT = 1
 class Corpus:
     """A corpus on disk, and how it is read.
 
-    tokenizer: a tokenizer.json. text_field: the field or column of records with the text. split: the split of an Arrow
-    data set. end_of_text: the token that ends documents, in token files and inside texts. keeps_line_ends: do not turn
-    CR LF and CR into LF.
+    tokenizer: a tokenizer.json.
+    text_field: the field or column of records with the text.
+    split: the split of an Arrow data set.
+    end_of_text: the token that ends documents, in token files and inside texts.
+    keeps_line_ends: do not turn CR LF and CR into LF.
     """
 
     path: Path
@@ -115,8 +117,9 @@ class Corpus:
 class OpenedCorpus:
     """The tokens of a corpus.
 
-    folder: the directory of the token stream, where other intermediate results may be kept. vocabulary: the number of
-    ids of the tokenizer, whose file has the SHA-256 `tokenizer_sha256`. notes: what was skipped.
+    folder: the directory of the token stream, where other intermediate results may be kept.
+    vocabulary: the number of ids of the tokenizer, whose file has the SHA-256 `tokenizer_sha256`.
+    notes: what was skipped.
     """
 
     folder: Path

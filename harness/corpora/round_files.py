@@ -26,10 +26,15 @@ _COLUMNS = ("split", "row", "document", "token", "copies", "context", "cluster")
 class Origin:
     """The source of a round, for its data card.
 
-    name: of the round. corpus: the name of its file or directory. target: the id of the model. vocabulary: the number
-    of ids of the tokenizer. budget: the wall clock of a run. contexts: the numbers of tokens from which the target was
-    to complete an example, and target_sha256 the hash of its weights; empty if that was not asked. notes: what was
-    skipped. harness_version: of this package.
+    name: of the round.
+    corpus: the name of its file or directory.
+    target: the id of the model.
+    vocabulary: the number of ids of the tokenizer.
+    budget: the wall clock of a run.
+    contexts: the numbers of tokens from which the target was to complete an example, and target_sha256 the hash of its
+    weights; empty if that was not asked.
+    notes: what was skipped.
+    harness_version: of this package.
     """
 
     name: str

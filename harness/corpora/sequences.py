@@ -25,9 +25,10 @@ _LARGEST = (1 << 64) - 1
 class Sequences:
     """Distinct sequences, in random order.
 
-    tokens: [sequences, prefix and suffix]. positions: [sequences], the first occurrence in the stream. copies:
-    [sequences], the number of occurrences in the corpus. contexts: [sequences], the tokens from which a model completes
-    the suffix, 0 if that is unknown.
+    tokens: [sequences, prefix and suffix].
+    positions: [sequences], the first occurrence in the stream.
+    copies: [sequences], the number of occurrences in the corpus.
+    contexts: [sequences], the tokens from which a model completes the suffix, 0 if that is unknown.
     """
 
     tokens: Tokens
@@ -50,7 +51,8 @@ class Sequences:
 class Prefixes:
     """Distinct prefixes that were drawn, in random order.
 
-    positions: [prefixes], the first occurrence in the stream. copies: [prefixes], the number of occurrences.
+    positions: [prefixes], the first occurrence in the stream.
+    copies: [prefixes], the number of occurrences.
     is_ambiguous: [prefixes], whether there are several continuations.
     """
 
@@ -71,7 +73,8 @@ def draw_prefixes(
     """Draw the prefixes whose hash is in a part of all hashes, and compare all their continuations.
 
     between: the part, such as (0, 0.1) for a tenth of the distinct prefixes and (0.1, 0.3) for two other tenths. Memory
-    is proportional to the number of their occurrences. on_progress: called with the number of tokens that were read.
+    is proportional to the number of their occurrences.
+    on_progress: called with the number of tokens that were read.
     """
     positions, keys = _occurrences(stream, prefix_length, between, seed, on_progress)
     # Occurrences of a prefix become neighbors, the first one in front.

@@ -25,8 +25,9 @@ MakeProduct = Callable[..., Product]
 def own_decoder(model: PreTrainedModel, pieces: Sequence[Piece] = (), *, is_packed: bool) -> Decoder | None:
     """Return the engine's decoder with the weights of `model`, None for an architecture that it does not know.
 
-    pieces: those of a model that is split over devices. is_packed: as in `Product`. Raises ValueError for a variant of
-    a known architecture that is not supported.
+    pieces: those of a model that is split over devices.
+    is_packed: as in `Product`.
+    Raises ValueError for a variant of a known architecture that is not supported.
     """
     read = _READERS.get(model.config.model_type)
     if read is None:

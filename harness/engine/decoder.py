@@ -25,11 +25,15 @@ Angles = tuple[Tensor, Tensor] | None
 class Attention:
     """The attention of one block.
 
-    qkv: the product for query, key and value. output: the product of all heads' results. heads: query heads.
-    key_value_heads: several query heads may share one. scale: of the products of queries and
-    keys. is_by_head: query, key and value of one head stand side by side. query_norm, key_norm: of [..., heads, head
-    width], before their rotation. clip: the largest absolute value of query, key and value. window: the number
-    of positions that a position sees, None for all.
+    qkv: the product for query, key and value.
+    output: the product of all heads' results.
+    heads: query heads.
+    key_value_heads: several query heads may share one.
+    scale: of the products of queries and keys.
+    is_by_head: query, key and value of one head stand side by side.
+    query_norm, key_norm: of [..., heads, head width], before their rotation.
+    clip: the largest absolute value of query, key and value.
+    window: the number of positions that a position sees, None for all.
     """
 
     qkv: Product
@@ -86,8 +90,8 @@ class Block:
     """One transformer block.
 
     attention_norm, mlp_norm: of the inputs of attention and MLP, None if they take the states as they are.
-    attention_post_norm, mlp_post_norm: of their results, None if these are added as they are. is_parallel: the MLP
-    reads the block's input.
+    attention_post_norm, mlp_post_norm: of their results, None if these are added as they are.
+    is_parallel: the MLP reads the block's input.
     """
 
     attention: Attention
@@ -116,9 +120,11 @@ class Block:
 class Parts:
     """A decoder without its output embedding.
 
-    embed: from token ids [...] to embeddings [..., width]. norm: of the last states. position_embeddings: [positions,
-    width], None if there are none. rotary: from positions [positions] to cosines and signed sines, None without rotary
-    embedding. is_interleaved: neighbouring columns rotate together.
+    embed: from token ids [...] to embeddings [..., width].
+    norm: of the last states.
+    position_embeddings: [positions, width], None if there are none.
+    rotary: from positions [positions] to cosines and signed sines, None without rotary embedding.
+    is_interleaved: neighbouring columns rotate together.
     """
 
     embed: Function
@@ -133,8 +139,9 @@ class Parts:
 class Slots:
     """The rows of each prefix side by side, as attention over the keys of a prefix needs them.
 
-    rows: [prefixes, most], the row at each place; places without a row have any row. place: [rows], where each row is
-    among those of its prefix. owner: [rows], its prefix.
+    rows: [prefixes, most], the row at each place; places without a row have any row.
+    place: [rows], where each row is among those of its prefix.
+    owner: [rows], its prefix.
     """
 
     rows: Tensor
@@ -161,8 +168,11 @@ class SharedBranches:
     """Branches of prefixes, one token longer after each step.
 
     prefix: the keys and values of the prefixes, for each block [2, prefixes, key/value heads, prefix length, head
-    width]. room: the maximum length of a branch. shift: the position of the first token. is_shared: if False, each
-    prefix has one branch, which contains the prefix, so that attention reads one place instead of two.
+    width].
+    room: the maximum length of a branch.
+    shift: the position of the first token.
+    is_shared: if False, each prefix has one branch, which contains the prefix, so that attention reads one place
+    instead of two.
     """
 
     def __init__(self, decoder: "Decoder", prefix: list[Tensor], room: int, shift: int, *, is_shared: bool) -> None:
@@ -230,8 +240,10 @@ class Decoder:
     ) -> tuple[Tensor, SharedBranches]:
         """Return states [prefixes, length, width] of tokens [prefixes, length], and their branches.
 
-        room: the maximum length of a branch. shift: the position of the first token. prompt: embeddings [tokens, width]
-        before the tokens. is_shared: a prefix will have several branches.
+        room: the maximum length of a branch.
+        shift: the position of the first token.
+        prompt: embeddings [tokens, width] before the tokens.
+        is_shared: a prefix will have several branches.
         """
         stored: list[Tensor] = []
         states = self.states(tokens, shift, prompt, stored)
@@ -278,8 +290,9 @@ class Decoder:
         """Return the states of tokens [rows] at `position`, [rows, width], and write their keys and values.
 
         own: those of the branches, for each piece [blocks, 2, rows, key/value heads, positions, head width]; the last
-        position is written. prefix: those of the prefixes, which come before them, for each block [2, prefixes,
-        key/value heads, length, head width], with `slots`; None if a branch contains its prefix.
+        position is written.
+        prefix: those of the prefixes, which come before them, for each block [2, prefixes, key/value heads, length,
+        head width], with `slots`; None if a branch contains its prefix.
         """
         states, angles = self._placed(self.parts.embed(tokens), position, 1)
         shared = 0 if prefix is None else prefix[0].shape[3]
@@ -335,8 +348,8 @@ def _window_mask(window: int | None, length: int, device: torch.device) -> Tenso
 def _attend_prefix(query: Tensor, prefix: Tensor, slots: Slots, scale: float) -> tuple[Tensor, Tensor]:
     """Return attention of the rows over their prefixes, in the shape of the query, and its normalisers without width.
 
-    query: [rows, key/value heads, query heads of each, head width]. prefix: keys and values, [2, prefixes, key/value
-    heads, length, head width].
+    query: [rows, key/value heads, query heads of each, head width].
+    prefix: keys and values, [2, prefixes, key/value heads, length, head width].
     """
     keys, values = prefix
     each = query.shape[2]

@@ -40,7 +40,8 @@ class Product:
     ) -> None:
         """Prepare the product with weight [outputs, inputs] and bias [outputs].
 
-        is_packed: store the weights a second time if this helps. activation: as `transformers` names it, "" for none.
+        is_packed: store the weights a second time if this helps.
+        activation: as `transformers` names it, "" for none.
         Raises ValueError for an activation that is not known here.
         """
         if activation not in _ACTIVATIONS:
@@ -127,9 +128,10 @@ def attention_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
 def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Return softmax(scale * query . keys) values, and the logarithm of the softmax's denominator.
 
-    query: [batch, heads, queries, width]. keys, values: [batch, heads, positions, width]. Every query sees every
-    position. Returns [batch, heads, queries, width] in the dtype of the query and [batch, heads, queries] float32.
-    Products of queries and keys are summed in float32 in any dtype, because unscaled products overflow float16.
+    query: [batch, heads, queries, width].
+    keys, values: [batch, heads, positions, width]. Every query sees every position.
+    Returns [batch, heads, queries, width] in the dtype of the query and [batch, heads, queries] float32. Products of
+    queries and keys are summed in float32 in any dtype, because unscaled products overflow float16.
     """
     kernels = torch.ops.aten
     # One query for each set of keys is faster without the fused kernel of the CPU, which works on blocks of queries.

@@ -72,10 +72,11 @@ def measure_suffixes(
 ) -> Floats:
     """Return `measure` of each suffix token given all tokens before it, [figures, rows, length + 1].
 
-    The first position is that of the last prefix token, NaN if no token is before it. measure: maps the logits of n
-    positions, the n tokens that follow, and the tokens before those, [n, any], padded with tokens that also occur
-    there, to [figures, n]. It may be called again for the same positions. needs_more: which rows are still of interest,
-    asked after 8, 16, 32, … suffix tokens; the figures of the tokens that are then left out are 0.
+    The first position is that of the last prefix token, NaN if no token is before it.
+    measure: maps the logits of n positions, the n tokens that follow, and the tokens before those, [n, any], padded
+    with tokens that also occur there, to [figures, n]. It may be called again for the same positions.
+    needs_more: which rows are still of interest, asked after 8, 16, 32, … suffix tokens; the figures of the tokens that
+    are then left out are 0.
     """
     parts = []
     for part in prefix_groups(runner, prefixes[:, view.start :], rows_at_once, further=suffixes.shape[1]):

@@ -48,7 +48,8 @@ _ADVICE = (
 def require_used_weights(path: Path, kind: str, unused: Collection[str], *, has_language_head: bool = True) -> None:
     """Raise HarnessError unless the tensors of a folder that a model of class `kind` does not use are harmless.
 
-    unused: their names, without those that the architecture itself lists. has_language_head: the model predicts tokens.
+    unused: their names, without those that the architecture itself lists.
+    has_language_head: the model predicts tokens.
     """
     left = sorted(name for name in unused if not _BUFFERS.search(name) and not _OTHER_PARTS.search(name))
     if not has_language_head:
@@ -93,14 +94,16 @@ def load_target(
 ) -> Target:
     """Load the target in the folder `path`, in Hugging Face layout.
 
-    shards: the devices to split it over, instead of `device`, if it does not fit on one. dtype: "auto" is float32 on a
-    CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of this process. rows_at_once:
-    sequences that go through the model together, by default derived from free memory and from prefix_length and
-    suffix_length, those of the round. vocabulary: the ids that it may predict, from 0 on, by default all. warn: gets
-    the sentence that decoding is slow, by default `warnings.warn`. If the tokenizer puts a first token before every
-    text, the target sees it before every prefix that does not begin with it. Raises HarnessError if the folder contains
-    no such model, its weights are not finite, the model does not use some of them, they do not fit into memory, a
-    device does not exist, or the model cannot be split.
+    shards: the devices to split it over, instead of `device`, if it does not fit on one.
+    dtype: "auto" is float32 on a CPU and 16 bits on a GPU, whatever the weights are stored in.
+    threads: CPU threads of this process.
+    rows_at_once: sequences that go through the model together, by default derived from free memory and from
+    prefix_length and suffix_length, those of the round.
+    vocabulary: the ids that it may predict, from 0 on, by default all.
+    warn: gets the sentence that decoding is slow, by default `warnings.warn`. If the tokenizer puts a first token
+    before every text, the target sees it before every prefix that does not begin with it.
+    Raises HarnessError if the folder contains no such model, its weights are not finite, the model does not use some of
+    them, they do not fit into memory, a device does not exist, or the model cannot be split.
     """
     path = Path(path)
     devices = [_torch_device(name) for name in shards or (device,)]
@@ -126,8 +129,8 @@ def load_model(
 ) -> PreTrainedModel:
     """Load the model in the folder `path` to its device, in evaluation mode and without gradients.
 
-    architecture: the `transformers` class that reads it. what: the kind of model, for errors. The other arguments and
-    the errors are those of `load_target`.
+    architecture: the `transformers` class that reads it.
+    what: the kind of model, for errors. The other arguments and the errors are those of `load_target`.
     """
     where = _torch_device(device)
     model = _load_on_cpu(path, architecture, what, where, dtype, threads)

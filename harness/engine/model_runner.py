@@ -68,8 +68,9 @@ class ModelRunner:
     ) -> None:
         """Wrap a model. vocabulary: the ids that it may predict, from 0 on, None for all that it has.
 
-        pieces: those of a model that is split over devices. bos_token: the id that it sees before every prefix, None
-        for none. warn: gets the sentence that decoding is slow, by default `warnings.warn`.
+        pieces: those of a model that is split over devices.
+        bos_token: the id that it sees before every prefix, None for none.
+        warn: gets the sentence that decoding is slow, by default `warnings.warn`.
         """
         self.model = model
         self._pieces = pieces
@@ -105,8 +106,9 @@ class ModelRunner:
     ) -> tuple[Tensor, Branches]:
         """Return the states of the last `keep` of tokens [prefixes, length] int64, and branches.
 
-        States are [prefixes, keep, width]. The branches have room for `room` more tokens. view: how the tokens are
-        shown. is_shared: a prefix will have several branches.
+        States are [prefixes, keep, width]. The branches have room for `room` more tokens.
+        view: how the tokens are shown.
+        is_shared: a prefix will have several branches.
         """
         tokens, prompt = self.shown(tokens[:, view.start :], view)
         length = tokens.shape[1] + (0 if prompt is None else len(prompt))
@@ -227,9 +229,10 @@ class ModelRunner:
     ) -> Tensor:
         """Return the states of the last `keep` of `tokens` [rows, new] int64, [rows, keep, width].
 
-        cache: holds the tokens before them and is extended by them. shift: the number of empty positions before
-        everything. prompt: embeddings [tokens, width] before the tokens. uses_decoder: by the engine's decoder if there
-        is one, else by the model's own code.
+        cache: holds the tokens before them and is extended by them.
+        shift: the number of empty positions before everything.
+        prompt: embeddings [tokens, width] before the tokens.
+        uses_decoder: by the engine's decoder if there is one, else by the model's own code.
         """
         if uses_decoder and self.decoder is not None and cache is None:
             return forward_pass(self.decoder.states, tokens, shift, prompt)[:, -keep:]

@@ -72,7 +72,8 @@ def split_model(model: PreTrainedModel, devices: Sequence[torch.device]) -> tupl
 def balanced(sizes: Sequence[int], rest: int, pieces: int) -> tuple[int, ...]:
     """Return how many consecutive blocks each piece has, at least 1, such that the largest piece is the smallest.
 
-    sizes: of the blocks, in bytes. rest: the bytes of everything else, which is in the first piece.
+    sizes: of the blocks, in bytes.
+    rest: the bytes of everything else, which is in the first piece.
     """
 
     @cache

@@ -39,9 +39,11 @@ _HASHED_BESIDE_WEIGHTS = ("config.json", "tokenizer.json")
 class ResolvedTarget:
     """A target on this machine.
 
-    id, revision: as requested. commit: the hub commit of the revision, None for folders. path: a folder in Hugging Face
-    layout. weights_sha256: the hash of the weight files that are loaded, config.json and tokenizer.json. bytes: the
-    total size of these files.
+    id, revision: as requested.
+    commit: the hub commit of the revision, None for folders.
+    path: a folder in Hugging Face layout.
+    weights_sha256: the hash of the weight files that are loaded, config.json and tokenizer.json.
+    bytes: the total size of these files.
     """
 
     id: str
@@ -143,10 +145,12 @@ def resolve_target(
     """Resolve the target `id_`: a shipped target, a local folder, or a model id on the Hugging Face hub at `revision`.
 
     The shipped targets are `demo`, its smaller sizes `demo-small` and `demo-tiny`, and the reference model
-    `demo-reference`. The hub's cache is searched first. offline: use nothing else, by default the value of
-    HF_HUB_OFFLINE. needs_weights: False if the tokenizer and the configuration are enough; weights are then neither
-    downloaded nor hashed. Raises HarnessError if the target is neither here nor available for download, or if its
-    directory contains something that `files_in` refuses.
+    `demo-reference`. The hub's cache is searched first.
+    offline: use nothing else, by default the value of HF_HUB_OFFLINE.
+    needs_weights: False if the tokenizer and the configuration are enough; weights are then neither downloaded nor
+    hashed.
+    Raises HarnessError if the target is neither here nor available for download, or if its directory contains something
+    that `files_in` refuses.
     """
     commit = None
     shipped = {size.name: size.weights for size in (*DEMO_SIZES, DEMO_REFERENCE)}

@@ -81,7 +81,8 @@ def sample_paths(
 def expected_prefixes(rows: int, *, draws: int, own: float, expected: float | None = None) -> int:
     """Return how many prefixes are expected to have at most `rows` branches, at least 1.
 
-    own: the memory of a prefix itself, in rows. expected: the branches of a prefix, None if none has been counted.
+    own: the memory of a prefix itself, in rows.
+    expected: the branches of a prefix, None if none has been counted.
     """
     branches = max(1.0, _EXPECTED_SHARE * draws) if expected is None else expected
     return max(1, int(rows / (branches + own)))
@@ -154,7 +155,10 @@ class _Sampling:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the token that each draw takes after its branch and its log-probabilities under model and policy.
 
-        states: [branches, width]. branch_of, uniform: [draws]. seen: [branches, any]. Returns three tensors [draws].
+        states: [branches, width].
+        branch_of, uniform: [draws].
+        seen: [branches, any].
+        Returns three tensors [draws].
         """
         token = torch.empty_like(branch_of)
         token_logprob = torch.empty(len(token), device=token.device)
@@ -177,9 +181,11 @@ def place_children(
 ) -> tuple[Placement, Tensor, Tensor]:
     """Merge draws that took the same token after the same branch, and give each child a row.
 
-    branch_of, token: [draws]. owner: [branches]. The first child of a branch keeps its row if possible, because its
-    keys and values then stay where they are. Returns the placement of the children, some draw of each, and the child of
-    each draw, [draws]. Three numbers are read from the device, at once.
+    branch_of, token: [draws].
+    owner: [branches]. The first child of a branch keeps its row if possible, because its keys and values then stay
+    where they are.
+    Returns the placement of the children, some draw of each, and the child of each draw, [draws]. Three numbers are
+    read from the device, at once.
     """
     key, order = (branch_of * vocabulary + token).sort(stable=True)
     draws = torch.arange(len(key), device=key.device)

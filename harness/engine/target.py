@@ -56,14 +56,19 @@ class CallProgress(Protocol):
 class Target:
     """The model under attack.
 
-    model: the `transformers` model, for attacks that need more than the methods here. pieces: where its blocks are if
-    it is split over several devices, empty if it is on one. device: where draws and logits are. place: the names of all
-    of its devices. vocabulary: the number of token ids that it predicts. bos_token: the id that it sees before every
-    prefix that does not begin with it, None for none. context_length: the number of tokens that it can attend to, None
-    if unbounded. tokenizer_file: its tokenizer.json, None if there is none. suffix_length: the default length of
-    generated suffixes. rows_at_once: the number of sequences that go through the model together; when memory runs out
-    it is halved for all later calls. progress: receives the progress of its calls, None if nothing does. evaluations:
-    the number of next-token distributions that `sample` and `search` have computed.
+    model: the `transformers` model, for attacks that need more than the methods here.
+    pieces: where its blocks are if it is split over several devices, empty if it is on one.
+    device: where draws and logits are.
+    place: the names of all of its devices.
+    vocabulary: the number of token ids that it predicts.
+    bos_token: the id that it sees before every prefix that does not begin with it, None for none.
+    context_length: the number of tokens that it can attend to, None if unbounded.
+    tokenizer_file: its tokenizer.json, None if there is none.
+    suffix_length: the default length of generated suffixes.
+    rows_at_once: the number of sequences that go through the model together; when memory runs out it is halved for all
+    later calls.
+    progress: receives the progress of its calls, None if nothing does.
+    evaluations: the number of next-token distributions that `sample` and `search` have computed.
     """
 
     def __init__(
@@ -83,8 +88,9 @@ class Target:
 
         vocabulary: the ids that it may predict, from 0 on, by default all that it has; ids above get no probability.
         bos_token: the id that it sees before every prefix that does not begin with it, None for none.
-        prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived. warn: gets
-        the sentence that decoding is slow. Raises HarnessError if the engine cannot run it.
+        prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived.
+        warn: gets the sentence that decoding is slow.
+        Raises HarnessError if the engine cannot run it.
         """
         if rows_at_once is not None and rows_at_once < 1:
             raise HarnessError(f"rows_at_once is {rows_at_once}. It must be at least 1.")
@@ -241,10 +247,11 @@ class Target:
     ) -> SearchResult:
         """Find likely distinct suffixes of `length` tokens for each of `prefixes` [prefixes, prefix length].
 
-        width: the beam width, which is also the maximum number of suffixes per prefix. least: a probability under
-        `policy`; partial suffixes below it are dropped. With `least` alone the result holds every suffix of at least
-        that probability, and those that miss it by a rounding error. The default Policy() is the model's own
-        distribution. Raises HarnessError as `sample` does, and if neither bound is given.
+        width: the beam width, which is also the maximum number of suffixes per prefix.
+        least: a probability under `policy`; partial suffixes below it are dropped. With `least` alone the result holds
+        every suffix of at least that probability, and those that miss it by a rounding error. The default Policy() is
+        the model's own distribution.
+        Raises HarnessError as `sample` does, and if neither bound is given.
         """
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
@@ -278,9 +285,9 @@ class Target:
         """Return the suffix that `follow` chooses for each of `prefixes` [prefixes, prefix length], [prefixes, length].
 
         follow: a function from a walk over some of the prefixes to their suffixes, [some, length]. Its result must
-        depend on the walk alone, because it may be called again with fewer prefixes. branches: the maximum number of
-        branches that it keeps for each prefix. Raises HarnessError as `sample` does, and for a target with views, whose
-        hidden states are not one state.
+        depend on the walk alone, because it may be called again with fewer prefixes.
+        branches: the maximum number of branches that it keeps for each prefix.
+        Raises HarnessError as `sample` does, and for a target with views, whose hidden states are not one state.
         """
         if self.predictor is not self.runner:
             raise HarnessError("walk() does not support a target with views.")
@@ -299,8 +306,10 @@ class Target:
     def score(self, prefixes: Tokens, suffixes: Tokens, view: PrefixView = _WHOLE_PREFIX) -> Scores:
         """Return log-probabilities, margins and ranks of suffixes after prefixes.
 
-        prefixes: [rows, any]. suffixes: [rows, length]. view: how the prefixes are shown. Raises HarnessError as
-        `sample` does.
+        prefixes: [rows, any].
+        suffixes: [rows, length].
+        view: how the prefixes are shown.
+        Raises HarnessError as `sample` does.
         """
         self.check_pairs(prefixes, suffixes, further=view.further)
         if len(prefixes) == 0:
@@ -334,8 +343,9 @@ class Target:
     ) -> Result:
         """Return `call(rows_at_once)`, repeated with half as many rows each time memory runs out.
 
-        An audit that measures the model in its own way uses this method, too. minimum: the rows below which halving
-        saves nothing. purpose: the name of that many rows in an error.
+        An audit that measures the model in its own way uses this method, too.
+        minimum: the rows below which halving saves nothing.
+        purpose: the name of that many rows in an error.
         """
         dtype = str(self.dtype).removeprefix("torch.")
         problem = f"no room for {purpose}. Free memory or use a smaller --dtype than {dtype}."
