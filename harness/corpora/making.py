@@ -106,7 +106,7 @@ def without_overlaps(positions: Ints, length: int) -> Ints:
         place = position // length
         # Two sequences in one block overlap. Those in neighboring blocks may.
         near = (taken.get(place + step) for step in (-1, 0, 1))
-        if all(other is None or abs(other - position) >= length for other in near):
+        if all(neighbour is None or abs(neighbour - position) >= length for neighbour in near):
             taken[place] = position
             kept.append(number)
     return np.array(kept, np.int64)
@@ -242,8 +242,8 @@ def draw_examples(
         if high == 1 or not lacking:
             counts["not used"] += len(drawn.copies) - sum(map(len, assigned.splits.values()))
             return Examples(
-                {name: drawn.select(which) for name, which in assigned.splits.items()},
-                {name: assigned.clusters[which] for name, which in assigned.splits.items()},
+                {name: drawn.select(rows) for name, rows in assigned.splits.items()},
+                {name: assigned.clusters[rows] for name, rows in assigned.splits.items()},
                 dict(counts),
             )
         low, share, number = high, min(most, _GROWTH * share), number + 1

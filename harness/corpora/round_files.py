@@ -171,11 +171,11 @@ def _card(
 
 def _distribution(copies: list[int], strata: tuple[int, ...]) -> dict[str, int]:
     """Return the number of examples of each stratum, by its name such as `2-9` or `10+`."""
-    found = {}
+    files = {}
     for least, end in zip(strata, [*strata[1:], math.inf], strict=True):
         name = f"{least}+" if end == math.inf else f"{least}" if end == least + 1 else f"{least}-{end - 1}"
-        found[name] = sum(least <= count < end for count in copies)
-    return found
+        files[name] = sum(least <= count < end for count in copies)
+    return files
 
 
 def _condition(card: Mapping[str, Any]) -> list[str]:

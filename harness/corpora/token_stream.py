@@ -89,9 +89,9 @@ class TokenStream:
     def rows(self, positions: Ints, length: int) -> Tokens:
         """Return `length` tokens from each position, [positions, length]. After the document come separators."""
         places = np.minimum(positions[:, None] + np.arange(length), len(self.tokens) - 1)
-        found: Tokens = self.tokens[places]
-        found[np.logical_or.accumulate(found == self.separator, axis=1)] = self.separator
-        return found
+        sequences: Tokens = self.tokens[places]
+        sequences[np.logical_or.accumulate(sequences == self.separator, axis=1)] = self.separator
+        return sequences
 
     def pointers(self, positions: Ints) -> list[tuple[str, int]]:
         """Return the name of the document at each position, and the place of that token in the document."""

@@ -132,11 +132,11 @@ def _measure_part(
         column = stop - wanted - (prefix_length - 2)
         for part_of_columns in _steps(column, column + wanted, needs_more):
             alive = np.flatnonzero(is_needed)
-            some = states if len(alive) == rows else states[torch.as_tensor(alive, device=states.device)]
-            some = some[:, part_of_columns.start - column : part_of_columns.stop - column]
+            needed = states if len(alive) == rows else states[torch.as_tensor(alive, device=states.device)]
+            needed = needed[:, part_of_columns.start - column : part_of_columns.stop - column]
             last = stop + 1 - (column + wanted - part_of_columns.stop)
             known = tokens[torch.as_tensor(alive, device=tokens.device), :last]
-            result[:, alive, part_of_columns] = _apply_measure(runner, some, known, measure).cpu().numpy()
+            result[:, alive, part_of_columns] = _apply_measure(runner, needed, known, measure).cpu().numpy()
             if needs_more is not None:
                 is_needed[alive] = needs_more(result[:, alive, 1 : part_of_columns.stop])
                 if not is_needed.any():

@@ -262,9 +262,9 @@ class ModelRunner:
 
         The number of rows of a block is a multiple of `multiple`. The next block may overwrite it.
         """
-        some = multiple * max(1, self.logit_bytes // (4 * self.vocabulary * multiple))
-        for first in range(0, len(states), some):
-            scores = self.logits(states[first : first + some])
+        at_once = multiple * max(1, self.logit_bytes // (4 * self.vocabulary * multiple))
+        for first in range(0, len(states), at_once):
+            scores = self.logits(states[first : first + at_once])
             yield Logits(slice(first, first + len(scores)), scores)
 
     def new_cache(self) -> DynamicCache:
@@ -284,8 +284,8 @@ class ModelRunner:
             wanted = wanted[..., :vocabulary]
             self.vocabulary = int(wanted.shape[-1])
             if not bool(torch.isfinite(wanted).all()):
-                what = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
-                raise non_finite_error(f"this {_kind(self.model)} model returns {what}", self.dtype)
+                problem = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
+                raise non_finite_error(f"this {_kind(self.model)} model returns {problem}", self.dtype)
             self._require_causal(whole, wanted)
             self.backbone, self.head = _split(self.model)
             if self.head is not None and not self._is_head_last(tokens):
@@ -312,8 +312,8 @@ class ModelRunner:
         half = wanted.shape[1] // 2
         changed = tokens.clone()
         changed[:, half - wanted.shape[1] :] = 3 - changed[:, half - wanted.shape[1] :]
-        found = forward_pass(self.model, changed, use_cache=False).logits[:, -wanted.shape[1] :].float()
-        if not agree(found[:, :half, : wanted.shape[-1]], wanted[:, :half], self.dtype):
+        logits = forward_pass(self.model, changed, use_cache=False).logits[:, -wanted.shape[1] :].float()
+        if not agree(logits[:, :half, : wanted.shape[-1]], wanted[:, :half], self.dtype):
             raise HarnessError(
                 f"{_kind(self.model)} models cannot be run: the prediction of a token depends on later tokens, as in "
                 "an encoder. Choose a causal language model."
@@ -375,12 +375,12 @@ class ModelRunner:
         """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1."""
         _, branches = self.begin(tokens[:, :3], room=3, keep=1)
         owner = parents = np.array([1, 0, 1])
-        found = []
+        logits = []
         for position in range(3, 6):
             placement = Placement.of(parents, owner, self.device)
-            found.append(self.logits(self.advance(branches, tokens[[1, 0, 1], position], placement)))
+            logits.append(self.logits(self.advance(branches, tokens[[1, 0, 1], position], placement)))
             parents = np.arange(3)
-        return torch.stack(found, dim=1)
+        return torch.stack(logits, dim=1)
 
 
 def _run(inputs: Tensor, module: nn.Module, **use: Any) -> Any:

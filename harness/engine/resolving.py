@@ -101,9 +101,9 @@ def _tokenizer_sizes(path: Path) -> list[int]:
     """Return the number of tokens of a target's tokenizer, without and with added tokens; empty if it is unknown."""
     with contextlib.suppress(OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         if (path / "tokenizer.json").exists():
-            found = json.loads((path / "tokenizer.json").read_bytes())
-            learned = {entry if isinstance(entry, str) else entry[0] for entry in found["model"]["vocab"]}
-            added = {token["content"] for token in found.get("added_tokens", ())}
+            tokenizer = json.loads((path / "tokenizer.json").read_bytes())
+            learned = {entry if isinstance(entry, str) else entry[0] for entry in tokenizer["model"]["vocab"]}
+            added = {token["content"] for token in tokenizer.get("added_tokens", ())}
         else:
             learned = set(json.loads((path / "vocab.json").read_bytes()))
             file = path / "added_tokens.json"
@@ -168,8 +168,8 @@ def resolve_target(
     if not weights and not (path / "tokenizer.json").exists():
         raise HarnessError(f"no tokenizer.json in {path}. Name a directory or a hub id that has one.")
     files_in(path)  # refuses links that leave the directory, and what is not a file
-    others = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
-    files = sorted([*weights, *others], key=lambda file: file.name)
+    configuration = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
+    files = sorted([*weights, *configuration], key=lambda file: file.name)
     sha256 = _combined_sha256(files, on_progress or (lambda done, total: None))
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))
 
@@ -192,8 +192,8 @@ def weight_files(path: Path) -> list[Path]:
         return [path / _WEIGHTS]
     if (path / _INDEX).exists():
         return _existing_shards(path)
-    if other := sorted(path.glob("*.safetensors")):
-        raise HarnessError(f"{path} contains {other[0].name}, and neither {_WEIGHTS} nor {_INDEX}. Rename the file.")
+    if misnamed := sorted(path.glob("*.safetensors")):
+        raise HarnessError(f"{path} contains {misnamed[0].name}, and neither {_WEIGHTS} nor {_INDEX}. Rename the file.")
     raise HarnessError(f"no *.safetensors in {path}. Weights in other formats may run code and are not read.")
 
 
@@ -263,8 +263,8 @@ def _hub_folder(id_: str, revision: str, offline: bool | None, *, needs_weights:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     def download(names: list[str], **options: Any) -> Path:
-        found = snapshot_download(id_, revision=revision, allow_patterns=names, ignore_patterns=["*/*"], **options)
-        return Path(found)
+        snapshot = snapshot_download(id_, revision=revision, allow_patterns=names, ignore_patterns=["*/*"], **options)
+        return Path(snapshot)
 
     with contextlib.suppress(LocalEntryNotFoundError, HFValidationError):
         path = download(_TEXT_FILES, local_files_only=True)

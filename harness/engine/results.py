@@ -113,6 +113,6 @@ def _rows_of_prefixes(owner: Ints, owners: int, requested: Ints) -> tuple[Ints, 
     owner: sorted ids of distinct prefixes, below `owners`.
     """
     starts = np.searchsorted(owner, np.arange(owners + 1))
-    blocks = [np.arange(starts[one], starts[one + 1]) for one in requested]
+    blocks = [np.arange(starts[number], starts[number + 1]) for number in requested]
     row = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
     return row, np.concatenate([np.empty(0, np.int64), *blocks])

@@ -60,13 +60,13 @@ def sample_paths(
     sampling = _Sampling(predictor, policy, prefix_keys(prefixes), seed, draws, length, rows_at_once, on_step)
     turns = split_range(draws, rows_at_once)
     # A shared prefix takes the memory of one more branch of its length.
-    own = prefixes.shape[1] / length if predictor.shares_prefixes else 0.0
+    prefix_rows = prefixes.shape[1] / length if predictor.shares_prefixes else 0.0
     expected: float | None = None
     groups: list[list[Paths]] = []
     borders = [*beginning_borders(predictor, prefixes), len(prefixes)]
     first = 0
     while first < len(prefixes):
-        most = expected_prefixes(rows_at_once, draws=draws, own=own, expected=expected)
+        most = expected_prefixes(rows_at_once, draws=draws, prefix_rows=prefix_rows, expected=expected)
         most = min(most, most_prefixes(predictor, prefixes.shape[1]))
         border = next(border for border in borders if border > first)
         group = slice(first, min(first + (most if len(turns) == 1 else 1), border))
@@ -78,14 +78,14 @@ def sample_paths(
     return concatenate_paths(groups)
 
 
-def expected_prefixes(rows: int, *, draws: int, own: float, expected: float | None = None) -> int:
+def expected_prefixes(rows: int, *, draws: int, prefix_rows: float, expected: float | None = None) -> int:
     """Return how many prefixes are expected to have at most `rows` branches, at least 1.
 
-    own: the memory of a prefix itself, in rows.
+    prefix_rows: the memory of a prefix itself, in rows.
     expected: the branches of a prefix, None if none has been counted.
     """
     branches = max(1.0, _EXPECTED_SHARE * draws) if expected is None else expected
-    return max(1, int(rows / (branches + own)))
+    return max(1, int(rows / (branches + prefix_rows)))
 
 
 @dataclass(frozen=True)
@@ -167,12 +167,12 @@ class _Sampling:
             rows = logits.rows
             support = apply_policy(logits.scores, self.policy, None if seen is None else seen[rows])
             # One block holds all draws, so the host need not know where the draws of a block are.
-            here: Tensor | slice = slice(None)
+            block_draws: Tensor | slice = slice(None)
             if len(logits.scores) < len(states):
-                here = ((branch_of >= rows.start) & (branch_of < rows.stop)).nonzero().squeeze(1)
-            branch = branch_of[here] - rows.start
-            taken, policy_logprob[here] = sample_tokens(support, branch, uniform[here])
-            token[here], token_logprob[here] = taken, logits.scores[branch, taken] - logits.total[branch]
+                block_draws = ((branch_of >= rows.start) & (branch_of < rows.stop)).nonzero().squeeze(1)
+            branch = branch_of[block_draws] - rows.start
+            taken, policy_logprob[block_draws] = sample_tokens(support, branch, uniform[block_draws])
+            token[block_draws], token_logprob[block_draws] = taken, logits.scores[branch, taken] - logits.total[branch]
         return token, token_logprob, policy_logprob
 
 

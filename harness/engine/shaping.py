@@ -173,8 +173,8 @@ def most_likely(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the `count` highest of scores [rows, vocabulary] and their ids, ties by id; both [rows, count]."""
     vocabulary = scores.shape[1]
     if count >= vocabulary:
-        found = scores.sort(dim=1, descending=True, stable=True)
-        return found.values, found.indices
+        ordered = scores.sort(dim=1, descending=True, stable=True)
+        return ordered.values, ordered.indices
     inside, ids = scores, torch.arange(vocabulary, device=scores.device).expand_as(scores)
     # With more winners than that, most blocks hold one.
     if 4 * count <= vocabulary // _BLOCK:

@@ -234,8 +234,8 @@ class Target:
                 on_step=self.report_step,
             )
 
-        found, distinct_of_prefix = self._find_paths(prefixes, length, paths)
-        return samples_from_paths(found, distinct_of_prefix, trials // draws, self.vocabulary)
+        drawn, distinct_of_prefix = self._find_paths(prefixes, length, paths)
+        return samples_from_paths(drawn, distinct_of_prefix, trials // draws, self.vocabulary)
 
     def search(
         self,
@@ -276,8 +276,8 @@ class Target:
             )
 
         purpose = "the suffixes of one prefix" if width is None else f"a search of width {width} for one prefix"
-        found, distinct_of_prefix = self._find_paths(prefixes, length, paths, minimum=width or 1, purpose=purpose)
-        return search_result_from_paths(found, distinct_of_prefix, self.vocabulary)
+        likely, distinct_of_prefix = self._find_paths(prefixes, length, paths, minimum=width or 1, purpose=purpose)
+        return search_result_from_paths(likely, distinct_of_prefix, self.vocabulary)
 
     def walk(
         self, prefixes: Tokens, follow: Callable[[Walk], Tokens], *, branches: int = 1, length: int | None = None
@@ -300,8 +300,8 @@ class Target:
             walks = (Walk(self.runner, prefixes[group], branches=branches, length=length) for group in groups)
             return np.concatenate([np.empty((0, length), np.int64), *(follow(walk) for walk in walks)])
 
-        found = self.run_within_memory(followed, minimum=branches, purpose=f"the {branches} branches of one prefix")
-        return found.astype(token_dtype(self.vocabulary))
+        suffixes = self.run_within_memory(followed, minimum=branches, purpose=f"the {branches} branches of one prefix")
+        return suffixes.astype(token_dtype(self.vocabulary))
 
     def score(self, prefixes: Tokens, suffixes: Tokens, view: PrefixView = _WHOLE_PREFIX) -> Scores:
         """Return log-probabilities, margins and ranks of suffixes after prefixes.
@@ -366,13 +366,13 @@ class Target:
         further = max(view.further for view in self._views)
         self.require(prefix_length=prefix_length, suffix_length=suffix_length, further=further)
 
-    def _check_tokens(self, what: str, tokens: Tokens) -> None:
+    def _check_tokens(self, role: str, tokens: Tokens) -> None:
         if tokens.ndim != 2 or tokens.shape[1] == 0 or not np.issubdtype(tokens.dtype, np.integer):
             raise HarnessError(
-                f"{what} must be integers of shape [rows, tokens], not {tokens.dtype} of shape {list(tokens.shape)}."
+                f"{role} must be integers of shape [rows, tokens], not {tokens.dtype} of shape {list(tokens.shape)}."
             )
         if tokens.size and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocabulary):
-            raise HarnessError(f"{what} contain a token outside the target's vocabulary 0..{self.vocabulary - 1}.")
+            raise HarnessError(f"{role} contain a token outside the target's vocabulary 0..{self.vocabulary - 1}.")
 
     def _find_paths(
         self, prefixes: Tokens, length: int, paths: Callable[[Tokens, int], Paths], **limits: Any
@@ -380,9 +380,9 @@ class Target:
         """Return the paths of the distinct prefixes, and the distinct prefix that each of `prefixes` equals."""
         self._require_views(prefixes.shape[1], length)
         distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
-        found = Paths.empty(length)
+        result = Paths.empty(length)
         if len(prefixes):
-            found = self.run_within_memory(lambda rows_at_once: paths(distinct, rows_at_once), **limits)
-        self.evaluations += found.evaluations * len(self._views)
-        require_finite(found.token_logprobs, self.dtype)
-        return found, distinct_of_prefix.reshape(-1)
+            result = self.run_within_memory(lambda rows_at_once: paths(distinct, rows_at_once), **limits)
+        self.evaluations += result.evaluations * len(self._views)
+        require_finite(result.token_logprobs, self.dtype)
+        return result, distinct_of_prefix.reshape(-1)

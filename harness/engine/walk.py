@@ -54,10 +54,10 @@ class Walk:
         width = max(part.shape[1] for part in tokens)
         padded = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in tokens]
         filled = [torch.nn.functional.pad(part, (0, width - part.shape[1]), value=-torch.inf) for part in logprobs]
-        found = to_host(torch.cat(filled))
-        if np.isnan(found).any():
+        logprobabilities = to_host(torch.cat(filled))
+        if np.isnan(logprobabilities).any():
             raise non_finite_error("the target returned NaN", self._runner.dtype)
-        return torch.cat(padded).cpu().numpy(), found
+        return torch.cat(padded).cpu().numpy(), logprobabilities
 
     def advance(self, tokens: Ints, parents: Ints | None = None) -> None:
         """Append `tokens` [rows] to the branches `parents` [rows], which replace the current branches.
