@@ -215,10 +215,10 @@ def use(installed: Installation) -> dict[str, Any]:
     assert summary["status"] == "finished", summary
     score = installed.json("score", summary["submission"], "--round", "demo")
     assert score["recall_at_cap"] == summary["recall_at_cap"], (score, summary)
-    installed.harness("validate", summary["submission"], "--round", "demo")
+    installed.harness("score", summary["submission"], "--round", "demo")
     installed.harness("report", summary["id"], "--out", "report.html")
     assert summary["id"] in (installed.folder / "report.html").read_text(encoding="utf-8")
-    assert summary["id"] in installed.harness("runs")
+    assert summary["id"] in installed.harness("list", "runs")
     installed.first_paint(summary["id"].partition("-")[0])  # The list of runs abbreviates their ids.
     return summary
 

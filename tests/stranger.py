@@ -134,8 +134,8 @@ class Stranger:
         assert score["recall_at_cap"] == summary["recall_at_cap"], (score, summary)
         (self.home / "team.toml").write_text(_TEAM)
         (self.home / "description.md").write_text(_DESCRIPTION)
-        installed.harness("package", summary["id"], "--out", "bundle.zip")
-        verdict = installed.json("verify", "bundle.zip", "--round", "demo", "--own-environment")
+        installed.harness("bundle", "create", summary["id"], "--out", "bundle.zip")
+        verdict = installed.json("bundle", "verify", "bundle.zip", "--round", "demo", "--own-environment")
         assert verdict["outcome"] == "reproduced", verdict
         installed.first_paint(summary["id"].partition("-")[0])
 

@@ -261,7 +261,7 @@ def require_one_round(specs: Sequence[AttackSpec]) -> None:
 
 def _require_comparable(specs: Sequence[AttackSpec]) -> None:
     if len(specs) < 2:
-        raise UsageError("a comparison needs at least two runs. `harness runs` lists them.")
+        raise UsageError("a comparison needs at least two runs. `harness list runs` lists them.")
     require_one_round(specs)
     for spec in specs:
         if spec.examples != specs[0].examples:

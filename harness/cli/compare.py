@@ -11,6 +11,7 @@ from harness.analysis.comparison_tables import Table
 from harness.cli.options import Json, Runs
 from harness.cli.output import align_columns, print_json, sanitize, shorten_middle
 from harness.runs.folder import run_folder
+from harness.runs.specs import AttackSpec
 
 _MAX_IDS = 10
 _MAX_CELL = 44
@@ -29,7 +30,7 @@ def compare(
         from harness.figures.curves import figure_format
 
         figure_format(plot)
-    comparison = compare_runs([run_folder(name) for name in runs])
+    comparison = compare_runs([run_folder(name, AttackSpec) for name in runs])
     if plot is not None:
         _draw(comparison, plot)
     print_json(comparison.as_json()) if json else print("\n\n".join(_sections(comparison)))

@@ -7,10 +7,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from harness.cli.completion import round_names
 from harness.cli.options import Json, RoundArgument
 from harness.cli.output import ProgressBars, print_json, sanitize, say
 from harness.cli.rounds import files_as_json, print_files, state_of
-from harness.cli.typer_classes import CommandLine, round_names
+from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.examples import overlap
 from harness.core.paths import data_home

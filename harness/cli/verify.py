@@ -1,4 +1,4 @@
-"""`harness verify`: run a bundle's code again and compare what it produces."""
+"""`harness bundle verify`: run a bundle's code again and compare what it produces."""
 
 import contextlib
 import re

@@ -194,7 +194,7 @@ def load_round(name: str) -> Round:
     if not (path.suffix == ".toml" or "/" in name):
         shipped = shipped_rounds()
         if name not in shipped:
-            raise unknown_name("round", name, shipped, see="harness rounds")
+            raise unknown_name("round", name, shipped, see="harness list rounds")
         path = shipped[name]
     path = path.resolve()
     # An empty string removes a field of the base, because TOML has no null.

@@ -66,7 +66,7 @@ def attack_named(name: str, extra: Path | None = None) -> AttackFile:
             if attack.error is not None:
                 raise HarnessError(attack.error)
             return attack
-    raise unknown_name("attack", name, {attack.name for attack in found}, see="harness attacks")
+    raise unknown_name("attack", name, {attack.name for attack in found}, see="harness list attacks")
 
 
 def attack_folders(extra: Path | None) -> dict[Path, str]:

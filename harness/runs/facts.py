@@ -138,7 +138,7 @@ def failure_text(summary: RunSummary) -> str:
     """Return why a run crashed or was lost, with the last line of its log and the command that prints the log."""
     text = f"{summary.id} {summary.status}: {sanitize(summary.reason)}"
     line = _last_log_line(RunFolder(Path(summary.directory)))
-    return text if line is None else f'{text} Last line of its log: "{line}". See harness logs {summary.id}.'
+    return text if line is None else f'{text} Last line of its log: "{line}". See harness show {summary.id} --log.'
 
 
 def _recall_text(run: RunSummary) -> str:

@@ -186,7 +186,7 @@ def test_curves_are_written_to_a_file(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("better", "a comparison needs at least two runs. `harness runs` lists them."),
+        ("better", "a comparison needs at least two runs. `harness list runs` lists them."),
         ("better better", "{0} is given twice. Compare different runs."),
         ("better draws better", "{0} is given twice. Compare different runs."),
         (

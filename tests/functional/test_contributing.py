@@ -63,8 +63,8 @@ def clone(tmp_path: Path) -> Clone:
 
 
 def test_an_attack_is_written_run_and_passes_the_contract(clone: Clone) -> None:
-    assert "harness attacks new mine" in section("Add an attack")
-    clone.run("harness", "attacks", "new", "mine")
+    assert "harness new attack mine" in section("Add an attack")
+    clone.run("harness", "new", "attack", "mine")
     summary = json.loads(clone.run("harness", "run", "mine", "--round", "demo", "--limit", "100", "--json"))
     assert summary["status"] == "finished" and summary["recall_at_cap"] > 0
     file = clone.folder / "attacks" / "mine.py"

@@ -1,4 +1,4 @@
-"""`harness data` and `harness rounds`: output and exit codes."""
+"""`harness data` and `harness list rounds`: output and exit codes."""
 
 import json
 import os
@@ -128,43 +128,43 @@ def test_overlap_without_files_is_refused(tmp_path, small_round):
 
 
 def test_an_unknown_name_suggests_similar_ones(tmp_path):
-    for command in (["rounds", "show"], ["data", "status"], ["data", "overlap"]):
+    for command in (["show"], ["data", "status"], ["data", "overlap"]):
         assert_refused(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev", code=2)
     assert_refused(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml", code=2)
 
 
 def test_rounds_lists_the_state_of_the_files(fetched_data):
-    listed = {line.split()[0]: line for line in harness("rounds", data=fetched_data).stdout.splitlines()}
+    listed = {line.split()[0]: line for line in harness("list", "rounds", data=fetched_data).stdout.splitlines()}
     assert "complete" in listed["satml-dev"] and "blind" not in listed["satml-dev"]
     assert "complete, blind" in listed["satml-test"]
-    rounds = json.loads(harness("rounds", "--json", data=fetched_data).stdout)["rounds"]
+    rounds = json.loads(harness("list", "rounds", "--json", data=fetched_data).stdout)["rounds"]
     by_name = {row["round"]: row for row in rounds}
     assert by_name["satml-dev"]["examples"] == 1000 and by_name["satml-dev"]["is_complete"]
 
 
 def test_rounds_show_prints_every_rule_and_file(small_round, tmp_path):
-    done = harness("rounds", "show", small_round, "--json", data=tmp_path)
+    done = harness("show", small_round, "--json", data=tmp_path)
     shown = json.loads(done.stdout)
     rules = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap", "budget_s", "examples")
     assert [shown[rule] for rule in rules] == [8, 4, 90, 100, 100_000, 86400.0, 5]
     assert [file["fields"] for file in shown["files"]] == [["prefix_file"], ["answer_file"]]
-    text = harness("rounds", "show", small_round, data=tmp_path).stdout
+    text = harness("show", small_round, data=tmp_path).stdout
     assert "24:00:00" in text and str(small_round.parent / "prefix.npy") in text
 
 
 def test_rounds_show_prints_the_rules_of_a_fold(tmp_path):
-    shown = json.loads(harness("rounds", "show", "demo:fold0of5", "--json", data=tmp_path).stdout)
+    shown = json.loads(harness("show", "demo:fold0of5", "--json", data=tmp_path).stdout)
     assert shown["answer_rows"] is None and shown["train_rows"] is None
-    whole = json.loads(harness("rounds", "show", "demo", "--json", data=tmp_path).stdout)
+    whole = json.loads(harness("show", "demo", "--json", data=tmp_path).stdout)
     assert shown["error_cap"] == round(whole["error_cap"] * shown["examples"] / whole["examples"])
-    assert f"error cap      {shown['error_cap']}\n" in harness("rounds", "show", "demo:fold0of5", data=tmp_path).stdout
+    assert f"error cap      {shown['error_cap']}\n" in harness("show", "demo:fold0of5", data=tmp_path).stdout
 
 
 def test_rounds_show_lists_the_presets(tmp_path):
-    shown = json.loads(harness("rounds", "show", "demo", "--json", data=tmp_path).stdout)
+    shown = json.loads(harness("show", "demo", "--json", data=tmp_path).stdout)
     assert shown["presets"]["baseline"] == {"trials": 4}
-    assert "  preset         baseline: trials=4\n" in harness("rounds", "show", "demo", data=tmp_path).stdout
-    assert "preset" not in harness("rounds", "show", "satml-dev", data=tmp_path).stdout
+    assert "  preset         baseline: trials=4\n" in harness("show", "demo", data=tmp_path).stdout
+    assert "preset" not in harness("show", "satml-dev", data=tmp_path).stdout
 
 
 def test_the_status_of_all_rounds(tmp_path):
@@ -181,4 +181,4 @@ def test_the_status_of_all_rounds(tmp_path):
 
 def test_a_title_prints_no_control_characters(small_round, tmp_path):
     small_round.write_text(small_round.read_text().replace('title = "small"', 'title = "\\u001b[2Jsmall"'))
-    assert "\x1b" not in harness("rounds", "show", small_round, data=tmp_path).stdout
+    assert "\x1b" not in harness("show", small_round, data=tmp_path).stdout

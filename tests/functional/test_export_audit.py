@@ -30,7 +30,7 @@ def test_datasets_loads_every_table_of_an_audit(machine: Machine) -> None:
         assert loaded.to_list() == tables[name].to_pylist()
     for file in filter(Path.is_file, out.rglob("*")):
         assert bytes(machine.folder) not in file.read_bytes(), file
-    machine.run("audit", "show", "latest", "--out", "again")
+    machine.run("report", "latest", "--out", "again")
     assert (machine.folder / "again" / "README.md").read_bytes() == (out / "README.md").read_bytes()
 
 

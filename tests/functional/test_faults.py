@@ -218,8 +218,8 @@ def test_plugin_messages_are_sanitized(machine: Machine, action: str) -> None:
     process = machine.start("run", "misbehaving", *machine.plugin(), "--set", f"action={action}")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    shown = machine.run("show", "latest").stdout + machine.run("logs", "latest").stdout
-    shown += machine.run("runs").stdout
+    shown = machine.run("show", "latest").stdout + machine.run("show", "latest", "--log").stdout
+    shown += machine.run("list", "runs").stdout
     for text in (out, err, shown):
         assert not set(text) & set("\x1b\x07\u202e\r\0")
     summary = machine.json("show", "latest")

@@ -150,7 +150,7 @@ def test_the_commands_of_a_page_exist(page: Path) -> None:
 
 def test_an_unknown_command_or_option_is_found() -> None:
     block = "```sh\nharness runn greedy  # a comment\nharness run greedy --sets a=1 | head\n```\n"
-    text = f"{block}and `harness package RUN --chek`."
+    text = f"{block}and `harness bundle create RUN --chek`."
     assert [fault_of(command) for command in commands_in(text)] == [
         "unknown command: runn",
         "unknown option: --sets",

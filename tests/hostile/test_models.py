@@ -189,8 +189,8 @@ def test_every_way_to_name_a_model_refuses_a_pipe(machine: Machine, model: Path)
     for command in (
         ("audit", "sequence", str(texts), "--target", str(model)),
         ("audit", "book", str(texts), "--target", str(model)),
-        ("bench", "--target", str(model)),
-        ("rounds", "make", str(texts), "--target", str(model), "--out", str(machine.folder / "made")),
+        ("doctor", "--bench", "--target", str(model)),
+        ("new", "round", str(texts), "--target", str(model), "--out", str(machine.folder / "made")),
     ):
         refused = machine.run(*command, code=1)
         assert "model.safetensors is not a regular file" in refused.stderr, command

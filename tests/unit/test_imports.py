@@ -27,9 +27,9 @@ def modules_loaded_by(statement: str) -> set[str]:
         ),
         ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
         (
-            "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
-            "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard, harness.cli.export, "
-            "harness.cli.parents",
+            "harness.cli.run, harness.cli.control, harness.cli.show, harness.cli.lists, harness.cli.runs, "
+            "harness.cli.sweep, harness.cli.tune, harness.cli.compare, harness.cli.audit, harness.cli.bundle, "
+            "harness.cli.export, harness.cli.new",
             HEAVY,
         ),
         ("harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch", HEAVY),

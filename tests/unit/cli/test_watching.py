@@ -66,7 +66,7 @@ def test_a_followed_log_does_not_split_characters(home: Path, monkeypatch: pytes
     status = statuses()
     monkeypatch.setattr(watching, "run_status", lambda _: next(status))
     monkeypatch.setattr(watching.time, "sleep", append)
-    assert list(watching.log_lines(folder, last=0, follow=True)) == ["für 数"]
+    assert list(watching.log_lines(folder, follow=True)) == ["für 数"]
 
 
 def test_a_run_without_a_guess_has_no_score_in_any_command(harness: CommandLine, home: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_run_without_a_guess_has_no_score_in_any_command(harness: CommandLine,
     for command in (("watch", "--plain"), ("show",)):
         done = harness(command[0], run.folder.id, *command[1:])
         assert "no score" in f"{done.out}{done.err}" and "0.00" not in f"{done.out}{done.err}", command
-    (row,) = harness("runs").out.splitlines()[1:]
+    (row,) = harness("list", "runs").out.splitlines()[1:]
     assert "  –  " in row and "0.00" not in row
     assert harness("show", run.folder.id, "--json").json["recall_at_cap"] == 0.0
 
@@ -119,7 +119,7 @@ def test_a_run_that_was_started_when_the_start_was_interrupted_is_named(
 def test_a_log_is_printed_as_json(harness: CommandLine, home: Path) -> None:
     folder = recorded_run(home).folder
     folder.log.write_text("one\ntwo\nthree\n")
-    assert harness("logs", folder.id, "-n", "2", "--json").json["lines"] == ["two", "three"]
+    assert harness("show", folder.id, "--log", "--json").json["lines"] == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize(

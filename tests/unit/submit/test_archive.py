@@ -355,7 +355,7 @@ def test_pip_installs_the_wheel_and_it_is_imported(built: tuple[str, bytes], tmp
     assert done.returncode == 0, done.stderr
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
     listing = subprocess.run(
-        [sys.executable, "-m", "harness", "attacks", "--json"],
+        [sys.executable, "-m", "harness", "list", "attacks", "--json"],
         env=environment | {"PYTHONPATH": str(site), "HARNESS_HOME": str(tmp_path), "HARNESS_CACHE": str(tmp_path)},
         capture_output=True,
         text=True,
