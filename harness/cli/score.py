@@ -52,7 +52,7 @@ def score(
     if round_ is not None and answers is None and last is None and is_file_name(submission, (".csv",)):
         checked = load_round(round_)
         faults = submission_faults(Path(submission), _rules(checked))
-        if faults or (checked.is_blind and cap is None and plot is None):
+        if faults or (not _has_answers(checked) and cap is None and plot is None):
             _print_check(Path(submission), checked, faults, json=json)
             return
     read = find_submission(submission, answers=answers, last=last, cap=cap, round_name=round_)
@@ -64,6 +64,11 @@ def score(
 
         write_recall_curve(scored, plot, title=sanitize(read.name))
     print_json(scored.as_json()) if json else _print_score(scored)
+
+
+def _has_answers(round_: Round) -> bool:
+    """Return True if the answers of the round are on this machine."""
+    return not round_.is_blind and round_.file_with_answers.exists()
 
 
 def _rules(round_: Round) -> SubmissionRules:
@@ -87,7 +92,7 @@ def _print_check(file: Path, round_: Round, faults: list[SubmissionFault], *, js
         print("\n".join(f"line {fault.line}: {fault.what}" for fault in faults))
     else:
         print(
-            f"{sanitize(str(file))} is valid for {round_.name}: {pluralize(rows, 'row')}. The round is blind: no score."
+            f"{sanitize(str(file))} is valid for {round_.name}: {pluralize(rows, 'row')}. The answers are not known, so there is no score."
         )
     if faults:
         raise typer.Exit(1)

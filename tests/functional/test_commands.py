@@ -190,9 +190,9 @@ def test_logs_show_what_the_worker_printed(machine: Machine) -> None:
     (plugins / "patient.py").write_text(source.replace("time.sleep(0.1)", "print('batch', batch.ids[0], '\\x1b[2J')"))
     options = ("--attacks", str(plugins), "--round", str(machine.folder / "round.toml"), "--limit", "8")
     summary = machine.json("run", "patient", *options)
-    lines = machine.run("logs", summary["id"], "-n", "2").stdout.splitlines()
+    lines = machine.run("show", summary["id"], "--log").stdout.splitlines()[-2:]
     assert lines == ["batch 6 �[2J", "batch 7 �[2J"]
-    assert machine.run("logs", summary["id"], "--follow", "-n", "1").stdout == "batch 7 �[2J\n"
+    assert machine.run("watch", summary["id"], "--log").stdout.splitlines(keepends=True)[-1] == "batch 7 �[2J\n"
 
 
 def test_export_writes_the_submission_or_every_guess(listed: tuple[Machine, list[dict[str, Any]]]) -> None:

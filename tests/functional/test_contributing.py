@@ -94,7 +94,7 @@ def test_a_command_of_one_file_and_one_entry_passes_its_tests(clone: Clone) -> N
     section_of_json = (
         "## `harness hello`\n\n| key | type | meaning |\n|---|---|---|\n| `greeting` | string | a greeting |\n\n"
     )
-    insert(clone.folder / "docs/reference/json.md", "## `harness logs`", section_of_json)
+    insert(clone.folder / "docs/reference/json.md", "## `harness compare`", section_of_json)
     assert clone.run("harness", "hello") == "hello\n"
     assert json.loads(clone.run("harness", "hello", "--json"))["greeting"] == "hello"
     assert "Print a greeting." in clone.run("harness", "--help")

@@ -171,7 +171,7 @@ def test_a_run_with_a_forged_target_event_can_be_shown(machine: Machine, action:
 def test_binary_output_is_harmless(machine: Machine) -> None:
     summary = _run_misbehaving(machine, "binary_output", code=0)
     assert summary["status"] == "finished"
-    shown = machine.run("logs", summary["id"], "-n", "0").stdout
+    shown = machine.run("show", summary["id"], "--log").stdout
     assert "\x1b" not in shown and "\x07" not in shown
 
 

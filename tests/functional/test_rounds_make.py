@@ -108,7 +108,7 @@ def test_extractable_examples_are_those_that_the_target_completes(machine: Machi
 def test_answers_of_the_test_split_are_kept_apart(machine: Machine, texts: list[str]) -> None:
     folder = machine.folder
     source = write_jsonl(folder / "demo.jsonl", texts[:2_000])
-    card = make(machine, source, "--out", folder / "open", "--answers", folder / "secret", *SMALL)
+    card = make(machine, source, "--out", folder / "open", "--answers-out", folder / "secret", *SMALL)
     assert card["splits"]["test"]["examples"] == 30
     assert {path.name for path in (folder / "secret").iterdir()} == {"test_suffix.npy", "pointers.csv"}
     assert not (folder / "open" / "test_suffix.npy").exists()
@@ -158,8 +158,8 @@ def test_bad_input_is_one_sentence(machine: Machine, texts: list[str]) -> None:
         ((source, *SMALL, "--copies", "2,1"), "expected ascending numbers", 2),
         ((source, *SMALL, "--name", "a/b"), "--name", 2),
         ((source, *SMALL, "--copies", "500"), "most were removed: other number of copies"),
-        ((source, *SMALL, "--answers", folder / "taken"), "test_suffix.npy exists already. Use --force"),
-        ((source, *SMALL, "--answers", folder / "empty.txt" / "x"), "cannot"),
+        ((source, *SMALL, "--answers-out", folder / "taken"), "test_suffix.npy exists already. Use --force"),
+        ((source, *SMALL, "--answers-out", folder / "empty.txt" / "x"), "cannot"),
         ((source, "--target", "demo", "--val", "0", "--test", "0"), "nothing would be attacked", 2),
         ((folder, *SMALL), "inside the corpus"),
     ):
@@ -186,7 +186,7 @@ def test_files_of_the_user_are_kept(machine: Machine, texts: list[str]) -> None:
 
 def test_one_directory_named_twice_has_all_files(machine: Machine, texts: list[str]) -> None:
     source = write_jsonl(machine.folder / "demo.jsonl", texts[:2_000])
-    card = make(machine, source, *SMALL, "--out", "mine", "--answers", machine.folder / "mine")
+    card = make(machine, source, *SMALL, "--out", "mine", "--answers-out", machine.folder / "mine")
     with (machine.folder / "mine" / "pointers.csv").open() as file:
         assert {row["split"] for row in csv.DictReader(file)} == {"train", "val", "test"}
     assert "test_suffix.npy" in card["files"]
@@ -218,7 +218,7 @@ def test_token_files_beside_their_indices_and_with_one_name(machine: Machine, te
 def test_line_ends_are_kept_on_request(machine: Machine) -> None:
     texts = [f"Line {number} of {word}.\r\n" * 20 for number in range(50) for word in ("one", "two")]
     source = write_jsonl(machine.folder / "lines.jsonl", texts)
-    lengths = ("--prefix", "5", "--suffix", "5", "--keep-line-ends")
+    lengths = ("--prefix-tokens", "5", "--suffix-tokens", "5", "--keep-line-ends")
     card = make(machine, source, *SMALL, *lengths, "--out", machine.folder / "mine")
     assert card["notes"] == ["Line ends CR LF or CR were kept in 1 file: lines.jsonl."]
     encodings = Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts)

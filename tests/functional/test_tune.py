@@ -49,8 +49,6 @@ def test_a_tuning_of_a_changed_attack_is_not_continued(tuned: Machine) -> None:
     attack.write_text(attack.read_text() + "# changed\n")
     refused = tuned.run("resume", result["id"], "--runs", "2", code=1).stderr
     assert f"{attack} has changed since {result['id']} began. Start a new tuning." in refused
-    changed = tuned.run("resume", result["id"], "--limit", "5", code=2).stderr
-    assert "Remove --limit, or start a new tuning." in " ".join(changed.replace("│", " ").split())
 
 
 def test_a_tuning_without_a_recall_fails(tuned: Machine) -> None:
@@ -66,7 +64,7 @@ def test_an_interrupted_tuning_can_be_resumed(tuned: Machine) -> None:
     wait_until(lambda: len(tuned.folders()) >= 2)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 130 and "--resume" in err
+    assert process.returncode == 130 and "harness resume" in err
     before = len(tuned.folders())
     (record,) = (tuned.runs.parent / "tunings").glob("*.json")
     result = tuned.json("resume", record.stem, "--runs", str(before + 1))
@@ -103,6 +101,5 @@ def test_a_shipped_attack_is_tuned_on_the_demo(machine: Machine) -> None:
 
 
 def test_an_unknown_tuning_is_refused(machine: Machine) -> None:
-    assert "unknown tuning 'no-such'" in machine.run("resume", "no-such", code=2).stderr
-    assert "name an attack" in machine.run("tune", code=2).stderr
+    assert "unknown run 'no-such'" in machine.run("resume", "no-such", code=2).stderr
     assert "nothing to tune" in machine.run("tune", "greedy", code=1).stderr

@@ -67,7 +67,13 @@ def test_prefixes_and_answers_may_be_files(bundler: Bundler, draws: Packed, tmp_
     assert blind["outcome"] == "reproduced" and blind["scores"] == {}
     assert finding(blind, "rules")["sentence"].endswith("caps from the challenge: 100 errors, 100,000 rows")
     result = bundler.machine.json(
-        "verify", str(draws.zip), *given, "--answers", str(folder / f"answer-{EXAMPLES}.npy"), *OWN_ENVIRONMENT
+        "bundle",
+        "verify",
+        str(draws.zip),
+        *given,
+        "--answers",
+        str(folder / f"answer-{EXAMPLES}.npy"),
+        *OWN_ENVIRONMENT,
     )
     assert result["scores"]["produced"]["examples"] == EXAMPLES
 

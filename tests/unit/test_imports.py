@@ -62,7 +62,7 @@ def modules_loaded_by(statement: str) -> set[str]:
             HEAVY | {"scipy", "tokenizers"},
         ),
         ("harness.audits.leakage.audit, harness.audits.leakage.inputs", HEAVY),
-        ("harness.demo.names, tests.demo_target.corpus", HEAVY | {"harness.engine"}),
+        ("tests.demo_target.corpus", HEAVY | {"harness.engine"}),
         ("harness.engine, harness.cli.bench", HEAVY),
         ("harness.engine.resolving, harness.engine.devices", HEAVY | {"huggingface_hub"}),
     ],
