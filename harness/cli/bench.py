@@ -19,10 +19,10 @@ from harness.runs.machine import usable_cores
 def measure_speed(
     target: str, round_name: str | None, compute: DeviceOptions, *, prefixes: int, turns: int, json: bool
 ) -> None:
-    """Measure and print the speed of the engine and of `generate` of transformers, as the challenge's baseline calls it.
+    """Print the speed of the engine, and of `generate` of transformers as the challenge's baseline calls it.
 
-    Each of the `turns` has its own `prefixes`. Raises HarnessError if the target does not fit the round, or the round has
-    too few prefixes.
+    Each of the `turns` has its own `prefixes`. Raises HarnessError if the target does not fit the round, or the round
+    has too few prefixes.
     """
     require_extra("torch", "`harness doctor --bench`")
     device = require_device(compute)

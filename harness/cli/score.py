@@ -68,7 +68,7 @@ def score(
 
 def _has_answers(round_: Round) -> bool:
     """Return True if the answers of the round are on this machine."""
-    return not round_.is_blind and round_.file_with_answers.exists()
+    return round_.file_with_answers is not None and round_.file_with_answers.exists()
 
 
 def _rules(round_: Round) -> SubmissionRules:
@@ -91,9 +91,8 @@ def _print_check(file: Path, round_: Round, faults: list[SubmissionFault], *, js
     elif rows is None:
         print("\n".join(f"line {fault.line}: {fault.what}" for fault in faults))
     else:
-        print(
-            f"{sanitize(str(file))} is valid for {round_.name}: {pluralize(rows, 'row')}. The answers are not known, so there is no score."
-        )
+        valid = f"{sanitize(str(file))} is valid for {round_.name}: {pluralize(rows, 'row')}."
+        print(f"{valid} The answers are not known, so there is no score.")
     if faults:
         raise typer.Exit(1)
 

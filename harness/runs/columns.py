@@ -29,7 +29,7 @@ class RunColumn:
     is_descending: bool = False
     """True if the highest value comes first."""
     priority: int = 1
-    """1 for a column that the screen shows too, which has less room; 2 for one of `harness list runs` and notebooks only."""
+    """1 for a column that the TUI shows too, which has less room; 2 for one of `harness list` and notebooks only."""
 
 
 def _time_text(run: RunSummary) -> str:

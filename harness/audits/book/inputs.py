@@ -57,7 +57,7 @@ class BookParams(NearParams, ScoringParams):
         40,
         ge=1,
         le=1024,
-        description="Tokens kept by top-k sampling; 40 as in the paper. vLLM returns 20 unless started with --max-logprobs.",
+        description="Tokens kept by top-k sampling; 40 as in the paper. vLLM returns 20 without --max-logprobs.",
     )
     near: int = Field(100, ge=0, description="Windows whose near-verbatim probability is bounded; 0 for none.")
     prefix_tokens: int = Field(50, ge=1, le=4096, description="Tokens of a window that the model is given.")

@@ -120,8 +120,8 @@ def read_inputs(
     longest = max(params.prefix_lengths, default=0)
     if longest > pairs.prefix_length:
         raise HarnessError(
-            f"--shorter-prefixes: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to cut "
-            "longer ones."
+            f"--shorter-prefixes: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to "
+            "cut longer ones."
         )
     if params.endpoint is not None:
         suffix = params.entity_tokens if pairs.documents else pairs.suffixes.shape[1]
