@@ -9,6 +9,14 @@ from harness.sweeps.record import SWEEPS, Sweep
 _PARENTS: dict[str, RecordFiles[Tuning] | RecordFiles[Sweep]] = {"tuning": TUNINGS, "sweep": SWEEPS}
 
 
+def all_record_ids() -> list[str]:
+    """Return the ids of all runs, tunings and sweeps."""
+    return [
+        *(folder.id for folder in all_run_folders()),
+        *(id_ for records in _PARENTS.values() for id_ in records.ids()),
+    ]
+
+
 def find_record(name: str, *, also_damaged: bool = False) -> RunFolder | Tuning | Sweep:
     """Return the run, tuning or sweep called `name`: an id, an unambiguous beginning of one, or `latest`.
 

@@ -12,10 +12,10 @@ from harness.cli.descriptions import describe, describe_example, run_as_json, to
 from harness.cli.options import RUN_HELP, Attacks, Json
 from harness.cli.output import print_json, sanitize
 from harness.cli.parents import print_sweep, print_tuning
-from harness.cli.records import find_record
+from harness.cli.records import all_record_ids, find_record
 from harness.cli.rounds import print_round
 from harness.cli.watching import log_lines
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError, unknown_name
 from harness.core.rounds import Round, load_round, shipped_rounds
 from harness.plugins.discovery import AttackFile, attack_named, find_attacks
 from harness.runs.folder import RunFolder
@@ -101,7 +101,10 @@ def _named(name: str, attacks: Any) -> RunFolder | Tuning | Sweep | AttackFile |
         return load_round(name)
     if name in known:
         return attack_named(name)
-    return find_record(name)
+    try:
+        return find_record(name)
+    except UsageError:
+        raise unknown_name("name", name, [*all_record_ids(), *known, *shipped_rounds()], see="harness list") from None
 
 
 def _print_example(folder: RunFolder, id_: int, probabilities: bool, *, json: bool) -> None:

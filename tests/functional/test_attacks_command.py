@@ -93,7 +93,7 @@ def test_a_broken_or_unknown_attack_is_refused(folder: Path) -> None:
     assert broken.stderr == f"harness: {folder}/theirs/broken.py: line 1: invalid Python (invalid syntax).\n"
     unknown = _harness(folder, "show", "basline")
     assert unknown.returncode == 2
-    assert unknown.stderr == "harness: unknown attack 'basline': did you mean baseline or sampling?\n"
+    assert unknown.stderr == "harness: unknown name 'basline': did you mean baseline or sampling?\n"
 
 
 def test_a_new_attack_is_not_overwritten(folder: Path) -> None:

@@ -237,7 +237,7 @@ def test_a_limit_attacks_only_the_first_examples(machine: Machine) -> None:
         (("run", "draws", "--set", "file=/nowhere/at/all"), ("/nowhere/at/all: no such file or directory",)),
         (("export", "latest", "--out", "a.parquet"), ("there is no run yet",)),
         (("run", "\x1b[31mred"), ("unknown attack",)),
-        (("show", "nothing"), ("unknown run 'nothing'", "harness list runs lists them")),
+        (("show", "nothing"), ("unknown name 'nothing'", "harness list lists them")),
         (("watch", "latest"), ("there is no run yet",)),
         (("resume", "zzzz"), ("unknown run 'zzzz'",)),
     ],

@@ -81,7 +81,7 @@ def test_quiet_hides_messages(harness: CommandLine, arguments: tuple[str, ...]) 
 
 
 def test_quiet_shows_errors(harness: CommandLine) -> None:
-    assert harness("--quiet", "show", "absent").err.startswith("harness: unknown run 'absent'")
+    assert harness("--quiet", "show", "absent").err.startswith("harness: unknown name 'absent'")
 
 
 @pytest.mark.parametrize("arguments", [("--debug", "show", "absent"), ("show", "absent", "--debug")])

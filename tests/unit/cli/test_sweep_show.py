@@ -62,7 +62,7 @@ def test_without_a_sweep_the_list_says_how_to_start_one(harness: CommandLine, ho
 
 def test_an_unknown_sweep_is_a_usage_error(harness: CommandLine, sweep: Sweep) -> None:
     done = harness("show", "zzzz")
-    assert done.code == 2 and "unknown run 'zzzz'" in done.err
+    assert done.code == 2 and "unknown name 'zzzz'" in done.err
 
 
 def test_rm_deletes_a_sweep_with_its_runs(harness: CommandLine, sweep: Sweep) -> None:
