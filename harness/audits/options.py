@@ -1,6 +1,6 @@
 """The options of an audit, each declared once as a field of a class.
 
-The command line, the form of the screen and the reference are made from these classes.
+The command line, the form of the TUI and the reference are made from these classes.
 """
 
 import math

@@ -15,9 +15,9 @@ def _attacks() -> list[str]:
 
 
 def _rounds() -> list[str]:
-    from harness.core.rounds import shipped_rounds
+    from harness.core.rounds import built_in_rounds
 
-    return list(shipped_rounds())
+    return list(built_in_rounds())
 
 
 def _runs() -> list[str]:

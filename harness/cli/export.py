@@ -114,7 +114,7 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
             (artifacts / "report.html").write_text(report_page([folder], redact=redact), encoding="utf-8")
             if not redact:
                 write_submission(artifacts / "submission.csv", facts.submission.ids, facts.submission.suffixes)
-            figures = scorecard_of(facts.spec, facts.submission) | {"any_of_n": facts.any_guess_correct}
+            figures = scorecard_of(facts.spec, facts.submission) | {"any_guess_correct": facts.any_guess_correct}
             curve = () if facts.score is None else facts.curve
         logged = log_to_mlflow(uri, experiment, folder, figures, curve, artifacts)
     if json:

@@ -14,7 +14,7 @@ from harness.cli.output import align_columns, print_error, print_json, sanitize,
 from harness.cli.rounds import round_as_json, round_row
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError
-from harness.core.rounds import load_round, shipped_rounds
+from harness.core.rounds import built_in_rounds, load_round
 from harness.core.times import date_and_time, format_duration
 from harness.data.status import round_status
 from harness.plugins.discovery import find_attacks
@@ -171,7 +171,7 @@ def list_attacks(attacks: Attacks = None, json: Json = False) -> None:
 @app.command("rounds")
 def list_rounds(json: Json = False) -> None:
     """List the built-in rounds and the state of their files."""
-    rounds = [round_status(load_round(name)) for name in shipped_rounds()]
+    rounds = [round_status(load_round(name)) for name in built_in_rounds()]
     _print_list("rounds", rounds, (), round_row, round_as_json, empty="no rounds.", json=json)
     if not json and any(not status.is_complete for status in rounds):
         say("`harness data status ROUND` prints what is missing and the command that fetches it.")

@@ -16,7 +16,7 @@ from harness.cli.records import all_record_ids, find_record
 from harness.cli.rounds import print_round
 from harness.cli.watching import log_lines
 from harness.core.errors import HarnessError, UsageError, unknown_name
-from harness.core.rounds import Round, load_round, shipped_rounds
+from harness.core.rounds import Round, built_in_rounds, load_round
 from harness.plugins.discovery import AttackFile, attack_named, find_attacks
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AuditSpec
@@ -93,7 +93,7 @@ def _named(name: str, attacks: Any) -> RunFolder | Tuning | Sweep | AttackFile |
     """
     if attacks is not None:
         return attack_named(name, attacks)
-    is_round = name.endswith(".toml") or "/" in name or name.partition(":")[0] in shipped_rounds()
+    is_round = name.endswith(".toml") or "/" in name or name.partition(":")[0] in built_in_rounds()
     known = [attack.name for attack in find_attacks()]
     if is_round and name in known:
         raise HarnessError(f"{name} is a round and an attack. Name the round's TOML file, or --attacks DIR.")
@@ -104,7 +104,7 @@ def _named(name: str, attacks: Any) -> RunFolder | Tuning | Sweep | AttackFile |
     try:
         return find_record(name)
     except UsageError:
-        raise unknown_name("name", name, [*all_record_ids(), *known, *shipped_rounds()], see="harness list") from None
+        raise unknown_name("name", name, [*all_record_ids(), *known, *built_in_rounds()], see="harness list") from None
 
 
 def _print_example(folder: RunFolder, id_: int, probabilities: bool, *, json: bool) -> None:

@@ -39,10 +39,10 @@ def test_attacks_lists_all_attacks_and_their_errors(folder: Path) -> None:
     done = _harness(folder, "list", "attacks", "--attacks", "theirs")
     assert done.returncode == 0 and done.stderr == ""
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
-    shipped = {path.stem for path in (ROOT / "attacks").glob("[!_]*.py")}
-    assert set(lines) == {"broken", "hostile"} | shipped
-    assert lines["lookup"].split()[:3] == ["lookup", "(control)", "shipped"]
-    assert "shipped" in lines["baseline"] and "the challenge's own baseline." in lines["baseline"]
+    built_in = {path.stem for path in (ROOT / "attacks").glob("[!_]*.py")}
+    assert set(lines) == {"broken", "hostile"} | built_in
+    assert lines["lookup"].split()[:3] == ["lookup", "(control)", "built-in"]
+    assert "built-in" in lines["baseline"] and "the challenge's own baseline." in lines["baseline"]
     assert f"broken: {folder}/theirs/broken.py: line 1: invalid Python (invalid syntax)." in lines["broken"]
     assert lines["hostile"].endswith("A �[31mred�[0m �line.")
 

@@ -106,10 +106,10 @@ def test_files_that_contradict_the_round_are_named(small_round, tmp_path):
 def test_overlap_of_the_challenge_is_one_line_of_json(fetched_data):
     overlap = json.loads(harness("data", "overlap", "satml-dev", "--json", data=fetched_data).stdout)
     assert (overlap["known_prefix"], overlap["clusters"], overlap["largest_cluster"]) == (229, 547, 241)
-    assert overlap["reachable"] == len(overlap["reachable_ids"]) == 438
+    assert overlap["in_train"] == len(overlap["in_train_ids"]) == 438
 
 
-def test_overlap_of_a_blind_round_has_no_reachable_examples(small_round, tmp_path):
+def test_overlap_of_a_blind_round_has_no_examples_in_train(small_round, tmp_path):
     prefixes = np.load(small_round.parent / "prefix.npy")
     np.save(small_round.parent / "train_suffix.npy", np.zeros((5, 4), np.uint16))
     small_round.write_text(
@@ -117,9 +117,9 @@ def test_overlap_of_a_blind_round_has_no_reachable_examples(small_round, tmp_pat
         + 'train_prefix_file = "prefix.npy"\ntrain_suffix_file = "train_suffix.npy"\n'
     )
     done = harness("data", "overlap", small_round, data=tmp_path)
-    assert done.returncode == 0 and "blind" in done.stdout and "reachable" not in done.stdout
+    assert done.returncode == 0 and "blind" in done.stdout and "in train" not in done.stdout
     found = json.loads(harness("data", "overlap", small_round, "--json", data=tmp_path).stdout)
-    assert (found["known_prefix"], found["stitched"], found["reachable"]) == (len(prefixes), len(prefixes), None)
+    assert (found["known_prefix"], found["stitched"], found["in_train"]) == (len(prefixes), len(prefixes), None)
 
 
 def test_overlap_without_files_is_refused(tmp_path, small_round):

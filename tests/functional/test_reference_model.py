@@ -36,7 +36,7 @@ def _packed(few: Bundler, reference: str, name: str, *options: str) -> Packed:
 @pytest.fixture(scope="module")
 def packed(few: Bundler) -> Packed:
     """The bundle of a run with the demo's reference model."""
-    return _packed(few, REFERENCE.name, "shipped-reference")
+    return _packed(few, REFERENCE.name, "built-in-reference")
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def test_the_demos_corpus_by_brute_force(machine: Machine, texts: list[str]) -> 
             line, start = int(pointer["document"].removeprefix("demo.jsonl:")) - 1, int(pointer["token"])
             assert tokens[line][start : start + 100] == row
     overlap = machine.json("data", "overlap", str(out / "mine-val.toml"))
-    assert overlap["reachable"] == overlap["known_prefix"] == overlap["clustered"] == 0
+    assert overlap["in_train"] == overlap["known_prefix"] == overlap["clustered"] == 0
     assert not list(out.glob(".tokens-*"))
 
 

@@ -90,7 +90,7 @@ def test_a_run_whose_supervisor_never_started_is_run_on_resume(tuned: Machine, m
 
 
 @pytest.mark.long
-def test_a_shipped_attack_is_tuned_on_the_demo(machine: Machine) -> None:
+def test_a_built_in_attack_is_tuned_on_the_demo(machine: Machine) -> None:
     command = ("tune", "sampling", "--round", "demo", "--limit", "12", "--set", "ranker=mean_loss")
     options = ("--target", "demo-tiny", "--vary", "trials=1..3", "--runs", "3", "--json")
     output = json.loads(machine.run(*command, *options).stdout)

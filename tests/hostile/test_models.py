@@ -144,7 +144,7 @@ def test_a_path_is_hashed_with_its_own_files_only(tmp_path: Path) -> None:
 def test_a_model_with_the_answers_is_refused(machine: Machine, model: Path, how: str, option: str) -> None:
     round_file = write_tiny_demo(machine.folder)
     answers = machine.folder / "suffix.npy"
-    shutil.copyfile(paths.SHIPPED_ROUNDS / "demo" / "suffix.npy", answers)
+    shutil.copyfile(paths.BUILT_IN_ROUNDS / "demo" / "suffix.npy", answers)
     place = model / "training.bin"
     {"copy": shutil.copyfile, "hard link": os.link, "link": os.symlink}[how](answers, place)
     refused = machine.run("run", "two_step", "--round", str(round_file), option, str(model), code=1)
@@ -154,7 +154,7 @@ def test_a_model_with_the_answers_is_refused(machine: Machine, model: Path, how:
 
 def test_a_parameter_with_the_texts_of_the_demo_is_refused(machine: Machine) -> None:
     corpus = machine.folder / "texts.json"
-    shutil.copyfile(paths.SHIPPED_CORPUS, corpus)
+    shutil.copyfile(paths.BUILT_IN_CORPUS, corpus)
     refused = machine.run("run", "replay", "--round", "demo", "--set", f"source={corpus}", code=1)
     assert "contains the round's answers" in refused.stderr
 

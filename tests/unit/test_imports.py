@@ -80,7 +80,7 @@ def test_loading_a_target_imports_only_core_demo_and_engine():
     assert not {"textual", "typer", "pandas", "matplotlib"} & loaded
 
 
-def test_showing_the_parameters_of_shipped_attacks_loads_no_heavy_modules():
+def test_showing_the_parameters_of_built_in_attacks_loads_no_heavy_modules():
     run_all = "[runpy.run_path(str(attack.path)) for attack in find_attacks()]"
     loaded = modules_loaded_by(f"import runpy\nfrom harness.plugins.discovery import find_attacks\n{run_all}")
     assert "harness.rankers" in loaded

@@ -297,7 +297,9 @@ class BookSubject(Subject):
         is_argument=True,
         description="Text files, directories of them, or .jsonl, .csv or .parquet files.",
     )
-    control: Path | None = option(None, metavar="TEXT", description="Text of the same kind that no target has seen.")
+    control: Path | None = option(
+        None, metavar="TEXT", description="Control text: of the same kind, unseen by all targets."
+    )
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
     split: str | None = option(None, description="Split of a data set that has several.")

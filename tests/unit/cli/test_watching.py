@@ -74,7 +74,7 @@ def test_a_run_without_a_guess_has_no_score_in_any_command(harness: CommandLine,
     with run.store.transaction():
         run.store.add_point(spent=1.0, guesses=0, rows=0, solved=0, wrong=0, recall=0.0)
     scored = {"recall_at_cap": 0.0, "recall_interval": [0.0, 0.004], "recall_interval_unit": "cluster"}
-    run.folder.scorecard.write_text(json.dumps(scored | {"exact_at_1": 0.0, "any_of_n": 0.0, "rows": 0}))
+    run.folder.scorecard.write_text(json.dumps(scored | {"exact_at_1": 0.0, "any_guess_correct": 0.0, "rows": 0}))
     run.supervised_by(1)
     run.event("phase", phase="crashed", reason="The attack raised an error.")
     for command in (("watch", "--plain"), ("show",)):
