@@ -10,9 +10,10 @@ import pytest
 
 from harness.core.text import sanitize
 from harness.submit.mlflow_export import require_mlflow
+from tests.demo_target.names import write_name_pairs
 from tests.functional.machine import Machine, readable_bytes
 
-AUDIT = ("audit", "leakage", "--names", "--target", "demo-tiny", "--threads", "1", "--prefix-lengths", "20")
+AUDIT = ("audit", "leakage", "names.npz", "--target", "demo-tiny", "--threads", "1", "--shorter-prefixes", "20")
 SMALL = ("--limit", "12", "--inexact", "3", "--near", "0")
 
 pytestmark = pytest.mark.slow
@@ -29,6 +30,7 @@ class Audited:
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Audited:
     machine = Machine(tmp_path_factory.mktemp("audited"))
+    write_name_pairs(machine.folder)
     return Audited(machine, machine.json(*AUDIT, *SMALL, "--out", "out"))
 
 
@@ -45,7 +47,7 @@ def test_datasets_loads_every_table_of_an_audit(audited: Audited) -> None:
         assert loaded.to_list() == tables[name].to_pylist()
     for file in filter(Path.is_file, out.rglob("*")):
         assert bytes(machine.folder) not in file.read_bytes(), file
-    machine.run("audit", "show", "latest", "--out", "again")
+    machine.run("report", "latest", "--out", "again")
     assert (machine.folder / "again" / "README.md").read_bytes() == (out / "README.md").read_bytes()
 
 
