@@ -206,7 +206,7 @@ def test_names_are_read_from_tables(tmp_path, name, content, names):
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])
-def test_a_table_whose_column_is_not_clear_is_refused(tmp_path):
+def test_a_table_whose_column_is_not_clear_is_refused(tmp_path, delimiter):
     (tmp_path / "a.csv").write_text(f"person{delimiter}country\nCarl Dorn{delimiter}DE\n")
     with pytest.raises(HarnessError, match=r"no column of .* is called name"):
         read_names(tmp_path / "a.csv")
