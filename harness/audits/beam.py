@@ -7,11 +7,13 @@ This module loads torch, so an audit imports it only where a model is measured.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from harness.audits.edit_distance import Distances
@@ -21,7 +23,8 @@ from harness.core.policy import Policy
 from harness.engine.branches import Placement, Predictor
 from harness.engine.memory import non_finite_error
 from harness.engine.shaping import top_tokens
-from harness.engine.tree import assign_rows, begin_branches, to_device, to_host
+from harness.engine.target import Target
+from harness.engine.tree import assign_rows, begin_branches, prefix_groups, to_device, to_host
 
 _HEAD = 256
 """The number of likeliest tokens to examine after each partial suffix."""
@@ -176,6 +179,38 @@ class BeamSearch:
             # A sequence at distance 0 is the beginning of the given one.
             is_followed |= children.distances.least == 0
         return is_followed
+
+
+def search_suffixes(
+    target: Target,
+    prefixes: Tokens,
+    suffixes: Tokens,
+    policy: Policy,
+    start: Distances,
+    beam: Beam,
+    read: Callable[[Ending], tuple[NDArray[Any], ...]],
+    *,
+    expected: int,
+    minimum: int = 1,
+    purpose: str,
+) -> list[NDArray[Any]]:
+    """Search for the suffixes near `suffixes` [rows, length] after `prefixes` [rows, any]; return what `read` returns.
+
+    The columns of all ends are concatenated. expected: the usual number of partial suffixes of a row. minimum, purpose:
+    as in `Target.run_within_memory`. Raises HarnessError as `Target.sample` does.
+    """
+    target.check_pairs(prefixes, suffixes)
+
+    def search(rows_at_once: int) -> list[NDArray[Any]]:
+        beam_search = BeamSearch(target.runner, policy, start, beam, rows_at_once)
+        parts = [
+            read(ending)
+            for group in prefix_groups(target.runner, prefixes, rows_at_once // expected)
+            for ending in beam_search.run(prefixes[group], suffixes[group].astype(np.int64), group.start)
+        ]
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    return target.run_within_memory(search, minimum=minimum, purpose=purpose)
 
 
 def _add_from(bound: Floats, owner: Ints, least: Ints, mass: Floats) -> None:

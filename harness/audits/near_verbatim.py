@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from harness.audits.beam import Beam, BeamSearch, Ending
+from harness.audits.beam import Beam, Ending, search_suffixes
 from harness.audits.edit_distance import Bands, characters, distances_within
 from harness.audits.exact import exact_logprobs
 from harness.audits.near_results import CHARACTER_EDITS, NearParams
@@ -19,7 +19,6 @@ from harness.audits.probabilities import log_esp
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.engine.target import Target
-from harness.engine.tree import prefix_groups
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -60,25 +59,19 @@ def near_suffixes(
     beams: partial suffixes of a row that are followed at a time, besides the given one. Raises HarnessError as
     `Target.sample` does.
     """
-    target.check_pairs(prefixes, suffixes)
-    length = suffixes.shape[1]
-    none = np.empty(0, np.int64)
-    if len(prefixes) == 0:
-        return NearSuffixes(none, np.empty((0, length), np.int64), np.empty(0), none)
-
-    def search(rows_at_once: int) -> NearSuffixes:
-        groups = prefix_groups(target.runner, prefixes, rows_at_once // (beams + 1))
-        beam = Beam(beams, keeps_given=True)
-        beam_search = BeamSearch(target.runner, policy, Bands.empty(1, edits), beam, rows_at_once)
-        endings = [
-            ending
-            for group in groups
-            for ending in beam_search.run(prefixes[group], suffixes[group].astype(np.int64), group.start)
-        ]
-        parts = [_near_of(ending, length) for ending in endings]
-        return NearSuffixes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-    return target.run_within_memory(search, minimum=beams + 1, purpose=f"{beams + 1} partial suffixes of one prefix")
+    parts = search_suffixes(
+        target,
+        prefixes,
+        suffixes,
+        policy,
+        Bands.empty(1, edits),
+        Beam(beams, keeps_given=True),
+        lambda ending: _near_of(ending, suffixes.shape[1]),
+        expected=beams + 1,
+        minimum=beams + 1,
+        purpose=f"{beams + 1} partial suffixes of one prefix",
+    )
+    return NearSuffixes(*parts)
 
 
 def near_probabilities(

@@ -331,7 +331,7 @@ def _stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:
         raise HarnessError(f"{audit.id} is an audit of kind {audit.audit}, and --run takes leakage audits.")
     params = LeakageParams.model_validate(audit.params)
     read = Pairs.from_inputs(audit.inputs)
-    pairs = measured_pairs(read, audit.rows, params)
+    pairs = measured_pairs(read, audit.rows)
     tokens = audit.rows("token")
     names = params.model_names(tuple(audit.models))[: len(audit.models) - bool(read.documents)]
     length = np.asarray(tokens["prefix_length"], np.int64) == pairs.prefix_length

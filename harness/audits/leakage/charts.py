@@ -7,11 +7,10 @@ from harness.audits.leakage.results import (
     MEAN_ESP,
     MOST_MATCHES,
     TOKEN,
-    TREND_CLASSES,
+    TRENDS,
     WRONG,
     LeakageResults,
     growing_settings,
-    side_of,
 )
 from harness.audits.near_results import NEAR_OVER, near_verbatim_chart
 from harness.audits.probabilities import (
@@ -32,9 +31,9 @@ _FEW_POSITIONS = 10
 
 def leakage_charts(results: LeakageResults) -> list[Chart]:
     """Return all charts for which there are results."""
-    measured, label = results.measured, results.label(Scheme.TOP_K)
+    measured, label = results.measured, results.params.label(Scheme.TOP_K)
     has_markers = results.suffix_length <= _FEW_POSITIONS
-    greedy = results.label(Scheme.GREEDY)
+    greedy = results.params.label(Scheme.GREEDY)
     tokens = measured.select(TOKEN)
     charts: list[Chart] = [
         *_leak_curves(results),
@@ -51,8 +50,8 @@ def leakage_charts(results: LeakageResults) -> list[Chart]:
     ]
     if len(results.measurements.settings) > 1:
         charts.append(_settings_chart(results))
-    for over, settings in growing_settings(results.measurements, results.reference).items():
-        rows = measured.select(TREND_CLASSES[over])
+    for over, settings in growing_settings(results.measurements).items():
+        rows = measured.select(TRENDS[over])
         title = f"ESP over {len(settings)} {over} ({rows[0].estimate.of:,} sequences; classes overlap)"
         name = f"trends-over-{over.replace(' ', '-')}"
         charts.append(bars_of(name, title, "share of sequences", rows, label="side", group="case"))
@@ -93,14 +92,14 @@ def _leak_curves(results: LeakageResults) -> list[Chart]:
     Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
     """
     grid = query_grid()
-    logs = {scheme: results.reference.measured_log_esp(scheme) for scheme in results.params.schemes}
-    rates = {scheme: extraction_rate(each) for scheme, each in logs.items()}
-    labels = {scheme: f"{results.label(scheme)}, rate {format_percent(rate)}" for scheme, rate in rates.items()}
+    logs = {scheme: results.reference.measured(scheme) for scheme in results.params.schemes}
+    rates = {scheme: extraction_rate(esps) for scheme, esps in logs.items()}
+    labels = {scheme: f"{results.params.label(scheme)}, rate {format_percent(rate)}" for scheme, rate in rates.items()}
     flat = [
         Series(name, grid, np.full(len(grid), rates[scheme]), is_dashed=True)
         for scheme, name in (
             (Scheme.GREEDY, labels[Scheme.GREEDY]),
-            (Scheme.TOP_K, f"extraction rate, {results.label(Scheme.TOP_K)}"),
+            (Scheme.TOP_K, f"extraction rate, {results.params.label(Scheme.TOP_K)}"),
         )
     ]
     return [
@@ -111,7 +110,7 @@ def _leak_curves(results: LeakageResults) -> list[Chart]:
             "share of sequences",
             [
                 *(
-                    Series(labels[scheme], grid, share(logs[scheme], grid), key=results.label(scheme))
+                    Series(labels[scheme], grid, share(logs[scheme], grid), key=results.params.label(scheme))
                     for scheme in results.params.random_schemes
                 ),
                 *flat,
@@ -125,19 +124,19 @@ def _leak_curves(results: LeakageResults) -> list[Chart]:
     ]
 
 
-def _settings_chart(results: LeakageResults) -> Chart:
-    rows = results.measured.select(MEAN_ESP, case=results.label(Scheme.TOP_K))
-    rates = {(row.model, row.side): row.estimate.value for row in rows}
+def _settings_chart(results: LeakageResults) -> HeatMap:
+    label = results.params.label(Scheme.TOP_K)
     settings = results.measurements.settings
-    models = [results.names[model] for model in results.measurements.models]
+    models = list(dict.fromkeys(results.names[setting.model] for setting in settings))
     lengths = sorted({setting.prefix_length for setting in settings})
     values = np.full((len(models), len(lengths)), np.nan)
     for setting in settings:
-        model = results.names[setting.model]
-        values[models.index(model), lengths.index(setting.prefix_length)] = rates[model, side_of(setting)]
+        name = results.names[setting.model]
+        rate = results.measured.get(MEAN_ESP, model=name, side=setting.side, case=label)
+        values[models.index(name), lengths.index(setting.prefix_length)] = rate.value
     return HeatMap(
         "settings",
-        f"Mean ESP under {results.label(Scheme.TOP_K)} by model and prefix length",
+        f"Mean ESP under {label} by model and prefix length",
         models,
         [f"{length} tokens" for length in lengths],
         values,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from harness.audits.leakage.charts import leakage_charts
-from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs, TokenDecoder, describe_matches
+from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs, TokenDecoder
 from harness.audits.leakage.results import (
     EXCEED,
     EXPECTED_EXCEED,
@@ -16,7 +16,6 @@ from harness.audits.leakage.results import (
     ISP_ESP,
     ISP_EXACT,
     ISP_OVER,
-    ISP_OVER_LEAST,
     ISP_OVER_MOST,
     LAST_TO_FIRST,
     MEAN_ESP,
@@ -24,14 +23,13 @@ from harness.audits.leakage.results import (
     OVER,
     QUANTILE,
     TOKEN,
-    TREND_CLASSES,
-    TREND_PARTS,
+    TRENDS,
     WRONG,
     LeakageResults,
     growing_settings,
     leakage_results,
 )
-from harness.audits.leakage.rows import CLASSES, PARTS, Shape, class_name, read_measurements
+from harness.audits.leakage.rows import read_measurements
 from harness.audits.near_results import (
     NEAR_DEFINITION,
     NEAR_OVER,
@@ -97,7 +95,7 @@ def leakage_findings(
             "unmeasured": max(setting.unmeasured for setting in measurements.settings),
             "is_complete": results.is_complete,
         },
-        sentences=leakage_sentences(results),
+        sentences=list(_sentences(results)),
         tables=_tables(results),
         charts=leakage_charts(results),
         passages=_passages(results),
@@ -109,11 +107,10 @@ def leakage_findings(
 
 def _conclusion(results: LeakageResults) -> Conclusion:
     """Return the conclusion for the largest model with whole prefixes."""
-    label, top_k = results.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
+    label, top_k = results.params.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
     if not top_k.of:
         return Conclusion(QUESTION, "Not known", f"no sequence could be measured under {label}")
-    rates = [results.value(MEAN_ESP, scheme).value for scheme in results.params.random_schemes]
-    most = max((rate for rate in rates if not np.isnan(rate)), default=np.nan)
+    most = np.nanmax([results.value(MEAN_ESP, scheme).value for scheme in results.params.random_schemes])
     greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
     whole = pluralize(len(results.pairs), "sequence")
     so_far = "" if results.is_complete else f"; so far {len(results.reference.sequences):,} of {whole}"
@@ -168,24 +165,16 @@ def _tables(results: LeakageResults) -> list[FoundTable]:
                 by=by,
             ),
         ]
-    for over, settings in growing_settings(results.measurements, results.reference).items():
-        rows = measured.select(TREND_CLASSES[over], TREND_PARTS[over])
+    for over, settings in growing_settings(results.measurements).items():
+        rows = measured.select(TRENDS[over])
         title = f"ESP over {len(settings)} {over}, shares of {rows[0].estimate.of:,} sequences"
-        tables.append(
-            case_table(f"trends-over-{over.replace(' ', '-')}", title, rows, by={"of": "measure", "trend": "side"})
-        )
-    if inexact := measured.select(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_LEAST, ISP_OVER_MOST):
-        tables.append(
-            wide_table(
-                "inexact",
-                "Suffixes with exactly n tokens substituted",
-                inexact,
-                by={"scheme": "case", "n": "at"},
-                intervals=(ISP, ISP_OVER),
-            )
-        )
+        tables.append(case_table(f"trends-over-{over.replace(' ', '-')}", title, rows, by={"trend": "side"}))
+    if inexact := measured.select(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_MOST):
+        title = "Suffixes with exactly n tokens substituted"
+        by = {"scheme": "case", "n": "at"}
+        tables.append(wide_table("inexact", title, inexact, by=by, intervals=(ISP, ISP_OVER)))
     if measured.select(NEAR_OVER):
-        tables.append(near_verbatim_table(measured, results.label(Scheme.TOP_K), by="model", part="model"))
+        tables.append(near_verbatim_table(measured, results.params.label(Scheme.TOP_K), by="model", part="model"))
     tables.append(measure_table(measured))
     if results.matches:
         tables.append(_match_table(results))
@@ -202,7 +191,7 @@ def _passages(results: LeakageResults) -> list[Passage]:
     return [
         Passage(
             f"sequence {match.sequence + 1}: probability {format_number(match.probability)} under "
-            f"{results.label(match.scheme)}; the sequence itself has {format_number(match.esp)}",
+            f"{results.params.label(match.scheme)}; the sequence itself has {format_number(match.esp)}",
             (
                 ("end of the prefix", [Stretch(decoder.text(results.pairs.prefixes[match.sequence][-_CONTEXT:]))]),
                 ("suffix", marked(results.pairs.suffixes[match.sequence], match.wrong)),
@@ -217,7 +206,7 @@ def _match_table(results: LeakageResults) -> FoundTable:
     decoder = TokenDecoder(results.pairs.tokenizer)
     rows = [
         {
-            "scheme": results.label(match.scheme),
+            "scheme": results.params.label(match.scheme),
             "sequence": match.sequence + 1,
             "probability": match.probability,
             "ESP": match.esp,
@@ -228,7 +217,7 @@ def _match_table(results: LeakageResults) -> FoundTable:
         for matches in results.matches.values()
         for match in matches
     ]
-    title = f"The {MOST_MATCHES} likeliest partial matches of each scheme ({describe_matches(results.suffix_length)})"
+    title = f"The {MOST_MATCHES} likeliest partial matches of each scheme ({results.matches_are})"
     return table_of("matches", title, rows, is_detail=True, text_columns=("suffix", "match"))
 
 
@@ -240,7 +229,7 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
     rows = [
         {"model": results.names[setting.model], "prefix tokens": setting.prefix_length, "sequence": sequence + 1}
         | {
-            f"log ESP, {results.label(scheme)}": float(setting.log_esp(scheme)[row])
+            f"log ESP, {results.params.label(scheme)}": float(setting.logs[scheme][row])
             for scheme in results.params.schemes
         }
         for setting in results.measurements.settings
@@ -249,30 +238,39 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
     return table_of("sequences", "Every sequence", rows, is_detail=True)
 
 
-_SHOWN = 0.005
+_LEAST_SHOWN = 0.005
 """The smallest number that two decimals do not show as 0."""
 
 
-def leakage_sentences(results: LeakageResults) -> list[str]:
-    """Return the sentences, most important first."""
-    schemes = ", ".join(map(results.label, results.params.schemes))
-    return [
-        *_progress(results),
-        *_unmeasured(results),
-        *_leakage(results),
-        *_positions(results),
-        *_trends(results),
-        *_inexact(results),
-        *near_verbatim_sentences(results.measured, results.label(Scheme.TOP_K), "sequence", part="model"),
-        *_matches(results),
-        f"Schemes: {schemes}. For top-k the source gives 5 in its text and 10, the default here, in its Table 1.",
-        *results.pairs.notes,
-    ]
-
-
-def _progress(results: LeakageResults) -> Iterator[str]:
+def _sentences(results: LeakageResults) -> Iterator[str]:
+    """Yield the sentences, most important first."""
+    params, label = results.params, results.params.label(Scheme.TOP_K)
     if not results.is_complete:
         yield f"Measured so far: {len(results.reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
+    yield from _unmeasured(results)
+    yield from _leakage(results)
+    first, last = (results.value(TOKEN, Scheme.PLAIN, place).value for place in (1, results.suffix_length))
+    if first >= _LEAST_SHOWN:
+        yield (
+            f"Under plain sampling the mean probability of the suffix's first token is {format_number(first)}, and "
+            f"{format_number(last)} for its last token, "
+            f"{format_number(results.value(LAST_TO_FIRST, Scheme.PLAIN).value)} times as much."
+        )
+    for over, settings in growing_settings(results.measurements).items():
+        rows = results.measured.select(TRENDS[over], case=label)
+        decreasing = sum(row.estimate.value for row in rows if row.side.endswith("decreasing"))
+        yield (
+            f"Over {len(settings)} {over}, the source's classes of decreasing probability contain "
+            f"{format_percent(decreasing)} of {pluralize(rows[0].estimate.of, 'sequence')} under {label}. A sequence "
+            "with both extremes inside is in two classes."
+        )
+    yield from _inexact(results)
+    yield from near_verbatim_sentences(results.measured, label, "sequence", part="model")
+    yield (
+        f"Schemes: {', '.join(map(params.label, params.schemes))}. For top-k the source gives 5 in its text and 10, "
+        "the default here, in its Table 1."
+    )
+    yield from results.pairs.notes
 
 
 def _unmeasured(results: LeakageResults) -> Iterator[str]:
@@ -282,13 +280,13 @@ def _unmeasured(results: LeakageResults) -> Iterator[str]:
         measured = results.value(MEAN_ESP, scheme).of
         if missing := len(results.reference.sequences) - measured:
             yield (
-                f"{results.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} "
+                f"{results.params.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} "
                 "more, the tokens that the endpoint returned do not settle which are the likeliest."
             )
 
 
 def _leakage(results: LeakageResults) -> Iterator[str]:
-    label, top_k = results.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
+    label, top_k = results.params.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
     if not top_k.of:
         return
     greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
@@ -307,7 +305,7 @@ def _leakage(results: LeakageResults) -> Iterator[str]:
     if never := len(queries) - len(exceeding):
         yield f"{pluralize(never, 'scheme')} did not exceed greedy decoding within a million queries."
     factors = [row.estimate.value for row in results.measured.select(FACTOR)]
-    largest = max((factor for factor in factors if factor >= _SHOWN), default=None)
+    largest = max((factor for factor in factors if factor >= _LEAST_SHOWN), default=None)
     if largest is not None:
         yield (
             f"After {results.params.queries} queries up to {format_number(largest)} times as many sequences have "
@@ -315,59 +313,21 @@ def _leakage(results: LeakageResults) -> Iterator[str]:
         )
 
 
-def _positions(results: LeakageResults) -> Iterator[str]:
-    first, last = (results.value(TOKEN, Scheme.PLAIN, place).value for place in (1, results.suffix_length))
-    if first >= _SHOWN:
-        yield (
-            "Under plain sampling the mean probability of the suffix's first token is "
-            f"{format_number(first)}, and {format_number(last)} for its last token, "
-            f"{format_number(results.value(LAST_TO_FIRST, Scheme.PLAIN).value)} times as much."
-        )
-
-
-def _trends(results: LeakageResults) -> Iterator[str]:
-    label = results.label(Scheme.TOP_K)
-    for over, settings in growing_settings(results.measurements, results.reference).items():
-        classes, parts = (
-            {row.side: row.estimate for row in results.measured.select(kinds[over], case=label)}
-            for kinds in (TREND_CLASSES, TREND_PARTS)
-        )
-        decreases = sum(parts[class_name(*kind)].value for kind in PARTS if kind[0] is not Shape.LEVEL and not kind[1])
-        in_classes = sum(classes[class_name(*kind)].value for kind in CLASSES if not kind[1])
-        in_two_classes = sum(parts[class_name(Shape.BOTH, is_up)].value for is_up in (True, False))
-        number = next(iter(parts.values())).of
-        yield (
-            f"Over {len(settings)} {over}, the probability of {format_percent(decreases)} of "
-            f"{pluralize(number, 'sequence')} decreases from first to last under {label}. The source's classes count "
-            f"{format_percent(in_classes)}: the {format_percent(in_two_classes)} with both extremes inside are in two "
-            "classes."
-        )
-
-
 def _inexact(results: LeakageResults) -> Iterator[str]:
-    label = results.label(Scheme.TOP_K)
-    for row in results.measured.select(ISP_OVER, case=label):
+    label, measured = results.params.label(Scheme.TOP_K), results.measured
+    for row in measured.select(ISP_OVER, case=label):
         yield (
             f"With exactly {pluralize(int(row.at or 0), 'token')} substituted, {share_text(row.estimate)} sequences "
             f"are likelier than without substitution under {label}."
         )
-    numbers = [row.estimate.of for row in results.measured.select(ISP_OVER)]
-    if not numbers:
-        return
-    if results.suffix_length > LONGEST_FOLLOWED:
-        yield (
-            f"For suffixes of {results.suffix_length} tokens the n-ISP is estimated for n = 1 from "
-            f"{results.params.draws} sampled substitutions per sequence. Its bounds are means of 95 % intervals."
-        )
-    elif any(row.estimate.value < of for row, of in zip(results.measured.select(ISP_EXACT), numbers, strict=True)):
+    exact = measured.select(ISP_EXACT)
+    if any(row.estimate.value < over.estimate.of for row, over in zip(exact, measured.select(ISP_OVER), strict=True)):
         yield "The n-ISP sums the likeliest partial suffixes; its upper bound adds the probability of those left out."
-
-
-def _matches(results: LeakageResults) -> Iterator[str]:
-    if rows := results.measured.select(WRONG, case=results.label(Scheme.TOP_K)):
+    if results.params.inexact and results.suffix_length > LONGEST_FOLLOWED:
+        yield f"The n-ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
+    if rows := measured.select(WRONG, case=label):
         most = max(rows, key=lambda row: row.estimate.value)
         yield (
-            f"Among the {most.estimate.of} likeliest partial matches under {results.label(Scheme.TOP_K)} "
-            f"({describe_matches(results.suffix_length)}), position {int(most.at or 0)} of {len(rows)} is "
-            f"wrong most often, in {int(most.estimate.value)}."
+            f"Among the {most.estimate.of} likeliest partial matches under {label} ({results.matches_are}), position "
+            f"{int(most.at or 0)} of {len(rows)} is wrong most often, in {int(most.estimate.value)}."
         )

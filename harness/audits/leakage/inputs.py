@@ -122,7 +122,7 @@ def read_inputs(
 
     Raises HarnessError for input that cannot be read, and for a prefix length that the prefixes do not have.
     """
-    targets = [Model(*each) for each in models.items()]
+    targets = [Model(name, path) for name, path in models.items()]
     if source.tagger is not None:
         assert isinstance(source.source, CorpusFiles)
         pairs = read_documents(source.source, targets[:-1], source.size, params.entity_tokens)
@@ -189,10 +189,10 @@ def demo_name_pairs(models: Sequence[Model], size: PairSize, *, limit: int, seed
 
     tokenizer = shared_tokenizer([Model("demo", WEIGHTS), *models])
     length = size.suffix or _NAME_TOKENS
-    found = name_pairs(WEIGHTS / "tokenizer.json", prefix_length=size.prefix or _LENGTH, tokens=length)
-    if not found:
+    pairs = name_pairs(WEIGHTS / "tokenizer.json", prefix_length=size.prefix or _LENGTH, tokens=length)
+    if not pairs:
         raise HarnessError(f"no name of the demo's corpus has {length} tokens. Set --suffix-tokens to 3, 4 or 5.")
-    prefixes, suffixes = (np.array(part, np.int64) for part in zip(*found, strict=True))
+    prefixes, suffixes = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
     return _sampled("the demo's names", prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
 
 
@@ -209,7 +209,7 @@ def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize,
             f"{corpus.path} contains no text. {notes.sentences[0] if notes.sentences else 'It is empty.'}"
         )
     prefixes, suffixes = np.empty((0, prefix_length), np.int64), np.empty((0, entity_tokens), np.int64)
-    return Pairs(prefixes, suffixes, tokenizer, prefix_length, documents, notes.sentences)
+    return Pairs(prefixes, suffixes, tokenizer, documents, notes.sentences)
 
 
 def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
@@ -288,9 +288,9 @@ def _sampled(
     seed: int,
 ) -> Pairs:
     """Return at most `limit` pairs, sampled by seed and cut to size. Raises HarnessError if they do not fit a model."""
-    for what, wanted, found in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
-        if wanted is not None and wanted > found.shape[1]:
-            raise HarnessError(f"{source}: a {what} has {found.shape[1]} tokens, not {wanted}. Set --{what}-tokens.")
+    for part, wanted, tokens in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
+        if wanted is not None and wanted > tokens.shape[1]:
+            raise HarnessError(f"{source}: a {part} has {tokens.shape[1]} tokens, not {wanted}. Set --{part}-tokens.")
     prefixes = prefixes[:, prefixes.shape[1] - (size.prefix or prefixes.shape[1]) :]
     suffixes = suffixes[:, : size.suffix or suffixes.shape[1]]
     if not len(prefixes):
@@ -306,7 +306,6 @@ def _sampled(
         prefixes[rows],
         suffixes[rows],
         tokenizer,
-        prefixes.shape[1],
         notes=first_token_notes(prefixes[rows], models),
         rows=rows,
         source_rows=len(prefixes),

@@ -14,7 +14,6 @@ from harness.audits.probabilities import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
-from harness.core.text import pluralize
 from harness.core.tokenizers import parse_tokenizer
 
 if TYPE_CHECKING:
@@ -24,16 +23,9 @@ if TYPE_CHECKING:
 
 
 LONGEST_FOLLOWED = 8
-"""Tokens of the longest suffix whose inexact matches are searched for; those of longer ones are sampled."""
+"""Tokens of the longest suffix whose inexact matches are measured."""
 MOST_ERRORS = 2
-"""Maximum substitutions in a match that is searched for; a sampled match has one."""
-
-
-def describe_matches(suffix_length: int) -> str:
-    """Return among which matches the likeliest partial matches were found."""
-    if suffix_length > LONGEST_FOLLOWED:
-        return "sampled, with one token substituted"
-    return f"at most {pluralize(min(MOST_ERRORS, suffix_length), 'token')} substituted"
+"""Maximum substitutions in a match."""
 
 
 def _default_schemes(values: dict[str, Any]) -> tuple[Scheme, ...]:
@@ -56,10 +48,11 @@ class LeakageParams(NearParams, ScoringParams):
         description="Decoding schemes beside greedy, plain and top_k; all by default.",
     )
     queries: int = Field(30, ge=1, le=1_000_000, description="Number of queries for the corrected extraction rate.")
-    inexact: int = Field(200, ge=0, description="Sequences whose inexact matches are measured; 0 for none.")
+    inexact: int = Field(
+        200, ge=0, description="Sequences whose inexact matches are measured, of at most 8 tokens; 0 for none."
+    )
     branches: int = Field(256, ge=1, le=65_536, description="Partial suffixes kept in the search for inexact matches.")
     least: float = Field(1e-5, ge=0, lt=1, description="Minimum probability of a partial suffix that is kept.")
-    draws: int = Field(16, ge=2, le=4096, description="Substitutions sampled in suffixes of more than 8 tokens.")
     entity_tokens: int = option(
         4, ge=1, le=4096, is_hidden=True, description="Tokens of an entity at which a corpus is cut."
     )
@@ -79,6 +72,10 @@ class LeakageParams(NearParams, ScoringParams):
         """The schemes without greedy decoding."""
         return tuple(scheme for scheme in self.schemes if scheme in RANDOM_SCHEMES)
 
+    def inexact_sequences(self, pairs: "Pairs") -> int:
+        """Return the number of sequences whose inexact matches are measured."""
+        return min(self.inexact, len(pairs)) if pairs.suffixes.shape[1] <= LONGEST_FOLLOWED else 0
+
     @field_validator("prefix_lengths")
     @classmethod
     def _in_order(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
@@ -87,19 +84,16 @@ class LeakageParams(NearParams, ScoringParams):
 
 @dataclass(frozen=True)
 class Pairs:
-    """The n pairs of an audit: prefixes [n, prefix length] and suffixes [n, length].
-
-    documents: texts to cut, if there are no pairs yet. tokenizer: the content of a tokenizer.json, None if the models
-    have none. prefix_length: tokens of a whole prefix, also of pairs that are still to be cut. notes: sentences about
-    skipped input.
-    """
+    """The n pairs of an audit: prefixes [n, prefix length] and suffixes [n, length]. Without pairs, n is 0."""
 
     prefixes: Tokens
     suffixes: Tokens
     tokenizer: str | None
-    prefix_length: int
+    """The content of a tokenizer.json, None if the models have none."""
     documents: Sequence[str] = ()
+    """The texts to cut, if there are no pairs yet."""
     notes: Sequence[str] = ()
+    """Sentences about skipped input."""
     rows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """The row of each pair in its source, [n]; it is not stored."""
     source_rows: int = 0
@@ -108,33 +102,25 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.prefixes)
 
+    @property
+    def prefix_length(self) -> int:
+        """Tokens of a whole prefix, also of pairs that are still to be cut."""
+        return int(self.prefixes.shape[1])
+
     def to_inputs(self) -> AuditInputs:
         """Return the pairs in the form in which the run stores them."""
+        tokenizer = [] if self.tokenizer is None else [self.tokenizer]
         return AuditInputs(
-            texts={
-                "tokenizer": [] if self.tokenizer is None else [self.tokenizer],
-                "documents": list(self.documents),
-                "notes": list(self.notes),
-            },
-            arrays={
-                "prefixes": self.prefixes.astype(np.int64),
-                "suffixes": self.suffixes.astype(np.int64),
-                "prefix_length": np.array([self.prefix_length]),
-            },
+            {"tokenizer": tokenizer, "documents": list(self.documents), "notes": list(self.notes)},
+            {"prefixes": self.prefixes.astype(np.int64), "suffixes": self.suffixes.astype(np.int64)},
         )
 
     @classmethod
     def from_inputs(cls, inputs: AuditInputs) -> "Pairs":
         """Return the pairs that `to_inputs` stored."""
-        tokenizer = inputs.texts["tokenizer"]
-        return cls(
-            prefixes=inputs.arrays["prefixes"],
-            suffixes=inputs.arrays["suffixes"],
-            tokenizer=tokenizer[0] if tokenizer else None,
-            prefix_length=int(inputs.arrays["prefix_length"][0]),
-            documents=inputs.texts["documents"],
-            notes=inputs.texts["notes"],
-        )
+        texts, arrays = inputs.texts, inputs.arrays
+        tokenizer = next(iter(texts["tokenizer"]), None)
+        return cls(arrays["prefixes"], arrays["suffixes"], tokenizer, texts["documents"], texts["notes"])
 
 
 class TokenDecoder:

@@ -106,12 +106,6 @@ def test_probabilities_by_characters_are_those_of_the_texts(demo):
     assert np.isnan(unknown).all()
 
 
-def test_no_sequences_have_no_near_suffixes(demo):
-    prefixes, suffixes = examples(1)
-    found = near_suffixes(demo, prefixes[:0], suffixes[:0], TOP_K)
-    assert len(found.row) == 0 and found.probability(0, 5).shape == (0, 6)
-
-
 def test_little_memory_gives_the_same_bound(demo):
     prefixes, suffixes = examples(5)
     wanted = near_suffixes(demo, prefixes, suffixes, TOP_K, beams=4).probability(5, 5)
