@@ -1,13 +1,13 @@
 """Near-verbatim probabilities in an audit: parameters, rows, and what is reported. It loads no torch."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.audits.probabilities import SchemeParams
-from harness.audits.report import Part, lines_of, part_of, share_of, wide_table
+from harness.audits.report import Part, lines_of, share_of, wide_table
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditContext, RowsOf
@@ -15,7 +15,7 @@ from harness.core.findings import FoundTable, LineChart
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.policy import Policy
 from harness.core.rows import Kind, table
-from harness.core.text import format_percent, pluralize
+from harness.core.text import pluralize
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -156,15 +156,3 @@ def near_verbatim_chart(
         controls=controls,
         has_markers=True,
     )
-
-
-def near_verbatim_sentences(measured: MeasureTable, scheme: str, noun: str, *, part: Part) -> Iterator[str]:
-    """Yield what was measured of each model and side in words. part: its name. noun: what is counted."""
-    for exact in measured.select((NEAR_OVER, 0), case=TOKEN_EDITS):
-        *_, near = measured.select(NEAR_OVER, model=exact.model, side=exact.side, case=TOKEN_EDITS)
-        edits = pluralize(int(near.at or 0), "token edit")
-        yield (
-            f"{part_of(exact, part)}: the share of {pluralize(exact.estimate.of, noun)} with a probability above "
-            f"1/1000 under {scheme} is {format_percent(exact.estimate.value)} verbatim and at least "
-            f"{format_percent(near.estimate.value)} near-verbatim (at most {edits})."
-        )

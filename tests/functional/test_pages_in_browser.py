@@ -11,12 +11,12 @@ import pytest
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
 from harness.audits.entities.inputs import read_inputs as read_names
 from harness.audits.leakage.audit import LeakageAudit
-from harness.audits.leakage.inputs import PairSize, demo_name_pairs
+from harness.audits.leakage.inputs import PairSize, read_pairs
 from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.models import Model
 from harness.audits.sequence.audit import SequenceAudit
+from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.inputs import read_inputs as read_round
-from harness.audits.sequence.params import SequenceParams
 from harness.core.findings import Findings
 from harness.core.rounds import load_round
 from harness.demo import SIZES, WEIGHTS
@@ -54,7 +54,7 @@ def sequence_findings(_: Path) -> Findings:
 
 def leakage_findings(_: Path) -> Findings:
     models = [Model(size.name, size.weights) for size in SIZES[1:]]
-    pairs = demo_name_pairs(models, PairSize(), limit=20, seed=1)
+    pairs = read_pairs(None, models, PairSize(), limit=20, seed=1)
     audit = LeakageAudit(LeakageParams(prefix_lengths=(10, 30), inexact=4))
     run = InMemory(audit, pairs.to_inputs(), target_configs(*(model.path for model in models))).run()
     return run.findings(*(model.id for model in models))

@@ -104,10 +104,11 @@ def read_measured(rows: RowsOf) -> tuple[list[Measured], int]:
     order = np.lexsort((windows["window"], windows["text"], windows["model"]))
     order = order[~unmeasured[order]]
     windows = {name: values[order] for name, values in windows.items()}
-    keys = np.column_stack([windows["model"], windows["text"]])
+    keys: Ints = np.column_stack([windows["model"], windows["text"]])
     measured = []
     for model, text in np.unique(keys, axis=0).tolist():
-        part = {name: values[(keys == (model, text)).all(axis=1)] for name, values in windows.items()}
+        is_in_part = (windows["model"] == model) & (windows["text"] == text)
+        part = {name: values[is_in_part] for name, values in windows.items()}
         logs = {scheme: part[scheme.value] for scheme in SCHEMES}
         measured.append(Measured(model, text, part["start"], part["cut"], part["end"], logs))
     return measured, int(unmeasured.sum())

@@ -27,7 +27,6 @@ from harness.audits.book.results import (
 from harness.audits.near_results import (
     NEAR_DEFINITION,
     near_verbatim_chart,
-    near_verbatim_sentences,
     near_verbatim_table,
 )
 from harness.audits.probabilities import DISCOVERABLE, discoverable_chart
@@ -152,8 +151,6 @@ def _sentences(results: BookResults) -> Iterator[str]:
         low, high = gap.estimate.low, gap.estimate.high
         verdict = "more than" if low > 0 else "less than" if high < 0 else "not clearly different from"
         yield f"{gap.model}: coverage of the text is {verdict} that of the control text: difference {gap.text}."
-    part = model_and_side(results.names)
-    yield from near_verbatim_sentences(results.totals, results.label, "window", part=part)
     unit = params.stride_unit.value.removesuffix("s")
     yield (
         f"Windows begin {pluralize(params.stride, unit)} apart and have {params.prefix_tokens} + "

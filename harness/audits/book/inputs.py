@@ -219,14 +219,16 @@ def cut_windows(text: str, tokenizer: "Tokenizer", params: BookParams) -> Window
         return _windows_at_tokens(text, tokenizer, params)
     parts = list(_windows_at_characters(text, tokenizer, params))
     tokens, bounds = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Windows(tokens, *bounds.T, text=np.zeros(len(tokens), np.int64))
+    start, cut, end = bounds.T
+    return Windows(tokens, start, cut, end, np.zeros_like(start))
 
 
 def join_windows(parts: Sequence[Windows]) -> Windows:
     """Return the windows of all texts."""
     text = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    joined = (np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "start", "cut", "end"))
-    return Windows(*joined, text)
+    tokens = np.concatenate([part.tokens for part in parts])
+    start, cut, end = np.concatenate([(part.start, part.cut, part.end) for part in parts], axis=1)
+    return Windows(tokens, start, cut, end, text)
 
 
 def coarse_to_fine(windows: int) -> Ints:

@@ -1,39 +1,32 @@
 """The leakage audit: the probability that each sequence leaks, by model, prefix length and decoding scheme."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.leakage.findings import leakage_findings
-from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs, entity_pairs
-from harness.audits.leakage.results import MEASURES, MOST_MATCHES
+from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs
+from harness.audits.leakage.results import MEAN_ESP, MEASURES, MOST_MATCHES, OVER
 from harness.audits.leakage.rows import (
     INEXACT,
     MATCHES,
     MODELS,
-    PAIRS,
     TABLES,
     TOKENS,
-    measured_pairs,
     rows_of_setting,
+    side_of,
 )
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, Scheme, log_esp
-from harness.audits.report import share_of
+from harness.audits.report import report_live, share_of
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
-from harness.core.errors import HarnessError
 from harness.core.findings import Findings
+from harness.core.measures import Estimate, MeasureRow
 from harness.core.rows import Table
 from harness.core.tokenizers import parse_tokenizer
 
-if TYPE_CHECKING:
-    from harness.audits.classifier import TokenClassifier
-
-_DOCUMENTS, _SEQUENCES, _INEXACT_SEQUENCES = 32, 64, 16  # per batch
+_SEQUENCES, _INEXACT_SEQUENCES = 64, 16  # per batch
 _INEXACT_WEIGHT = 8.0
 """Work for a sequence's inexact matches, relative to its exact probabilities."""
 _LIVE_QUERIES = 1000
@@ -49,25 +42,17 @@ class LeakageAudit(Audit[LeakageParams]):
     measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
-        corpus = Pairs.from_inputs(context.inputs)
-        if corpus.documents:
-            self._cut(context, corpus)
-        pairs = measured_pairs(corpus, context.rows)
-        if not len(pairs):
-            raise HarnessError(
-                f"the corpus contains no tagged entity of {self.params.entity_tokens} tokens after "
-                f"{pairs.prefix_length} others. Set --suffix-tokens, --prefix-tokens or --entity-kinds."
-            )
+        pairs = Pairs.from_inputs(context.inputs)
         lengths = _lengths(pairs, self.params)
         order = np.random.default_rng(context.seed).permutation(len(pairs))
         inexact, near = (np.sort(order[:size]) for size in (self.params.inexact_sequences(pairs), self.params.near))
-        models = range(len(context.models) - bool(corpus.documents))
+        models = range(len(context.models))
         for model in models:
             for length in reversed(lengths):
                 context.announce(_exact_stage(model, length), len(pairs))
             context.announce(_inexact_stage(model), len(inexact), weight=_INEXACT_WEIGHT)
             context.announce(near_stage(model), len(near), weight=NEAR_WEIGHT)
-        tokenizer = pairs.tokenizer and parse_tokenizer(pairs.tokenizer, "the audit's inputs")
+        tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
         with likelihoods(self.params, context) as source:
             for model in models:
                 for length in reversed(lengths):
@@ -79,44 +64,13 @@ class LeakageAudit(Audit[LeakageParams]):
                 measure_near(context, self.params, policy, model, tokenizer, near_pairs, (np.zeros_like(near), near))
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        pairs = measured_pairs(Pairs.from_inputs(inputs), rows)
-        models = self.params.model_names(models)
-        targets = models[:-1] if pairs.documents else models
-        return leakage_findings(self.params, pairs, rows, targets, _lengths(pairs, self.params))
-
-    def _cut(self, context: AuditContext, corpus: Pairs) -> None:
-        """Cut the documents at the entities that the last model, a token classifier, marks in them."""
-        assert corpus.tokenizer is not None
-        tokenizer = parse_tokenizer(corpus.tokenizer, "the audit's inputs")
-        tagger: TokenClassifier | None = None
-        for batch in context.batches("cut", len(corpus.documents), size=_DOCUMENTS):
-            tagger = tagger or _load_tagger(context)
-            texts = corpus.documents[batch.rows]
-            for document, text, entities in zip(batch.items, texts, tagger.find_entities(texts), strict=True):
-                cuts = entity_pairs(
-                    text,
-                    entities,
-                    tokenizer,
-                    prefix_length=corpus.prefix_length,
-                    entity_tokens=self.params.entity_tokens,
-                    kinds=self.params.entity_kinds,
-                )
-                _emit(
-                    context,
-                    PAIRS,
-                    len(cuts),
-                    document=document,
-                    start=[cut.start for cut in cuts],
-                    prefix=np.array([cut.prefix for cut in cuts], float),
-                    suffix=np.array([cut.suffix for cut in cuts], float),
-                )
+        pairs = Pairs.from_inputs(inputs)
+        return leakage_findings(self.params, pairs, rows, self.params.model_names(models), _lengths(pairs, self.params))
 
     def _measure(self, context: AuditContext, source: Likelihoods, pairs: Pairs, model: int, length: int) -> None:
         """Measure the token probabilities of all sequences after the last `length` tokens of their prefixes."""
-        is_single = len(_lengths(pairs, self.params)) == len(context.models) == 1
-        prefix = "" if is_single else f"{context.model_names[model]}, {length} tokens: "
         schemes = self.params.schemes
-        live = _LiveShares(context, schemes, model, length, prefix=prefix)
+        live = _LiveShares(context, self.params, model, length)
         policies = [self.params.policies[scheme] for scheme in schemes]
         rows = context.rows(TOKENS.name)
         stage = Stage(
@@ -185,13 +139,6 @@ def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
     return sorted({length for length in params.prefix_lengths if length <= whole} | {whole})
 
 
-def _load_tagger(context: AuditContext) -> "TokenClassifier":
-    from harness.audits.classifier import load_classifier  # loads torch, and only a corpus needs a classifier
-
-    config = context.models[-1]
-    return load_classifier(config.path, device=config.device, dtype=config.dtype, threads=config.threads)
-
-
 def _emit(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) -> None:
     """Emit `rows` rows, if any; a single number fills its column."""
     if rows:
@@ -202,40 +149,31 @@ def _emit(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) 
 class _LiveShares:
     """The shares of one model and prefix length so far, those of earlier executions included."""
 
-    def __init__(
-        self, context: AuditContext, schemes: Sequence[Scheme], model: int, length: int, *, prefix: str
-    ) -> None:
-        """schemes: those that are measured. prefix: of the figures' names, if there are other models or lengths."""
+    def __init__(self, context: AuditContext, params: LeakageParams, model: int, length: int) -> None:
         self._context = context
-        self._schemes = schemes
-        self._prefix = prefix
+        self._key = {"model": context.model_names[model], "side": side_of(length)}
+        self._labels = [params.label(scheme) for scheme in params.schemes]
+        self._sequences, self._over, self._esps = (np.zeros(len(params.schemes)) for _ in range(3))
         rows = context.rows(TOKENS.name)
         places = rows_of_setting(rows, model, length)
-        self._sequences = np.zeros(len(schemes), np.int64)
-        self._leaked = np.zeros(len(schemes))
-        self._esp_sums = np.zeros(len(schemes))
         if len(places):
-            self._count(np.array([log_esp(np.asarray(rows[scheme.value])[places]) for scheme in schemes]))
+            self._count(np.array([log_esp(np.asarray(rows[scheme.value])[places]) for scheme in params.schemes]))
 
     def add(self, log_esps: Floats) -> None:
         """Count a batch, [schemes, sequences], and report."""
         self._count(log_esps)
-        for scheme, number, leaked, esp_sum in zip(
-            self._schemes, self._sequences.tolist(), self._leaked, self._esp_sums, strict=True
-        ):
-            if not number:
-                continue
-            is_greedy = scheme is Scheme.GREEDY
-            name = "greedy extracted" if is_greedy else f"{scheme} ESP > 1/{_LIVE_QUERIES}"
-            share = share_of(leaked, number)
-            self._context.figure(f"{self._prefix}{name}", share.value, low=share.low, high=share.high, of=share.of)
-            if not is_greedy:
-                self._context.figure(f"{self._prefix}{scheme} mean ESP", esp_sum / number, of=number)
+        columns = (self._labels, self._sequences.astype(int).tolist(), self._over.tolist(), self._esps.tolist())
+        for case, number, over, esps in zip(*columns, strict=True):
+            if number:
+                mean = Estimate(esps / number, of=number)
+                report_live(self._context, MeasureRow(MEAN_ESP, mean, **self._key, case=case))
+                share = share_of(over, number)
+                report_live(self._context, MeasureRow(OVER, share, **self._key, case=case, at=_LIVE_QUERIES))
 
     def _count(self, log_esps: Floats) -> None:
         self._sequences += (~np.isnan(log_esps)).sum(axis=1)
-        self._leaked += (log_esps > -np.log(_LIVE_QUERIES)).sum(axis=1)
-        self._esp_sums += np.nansum(np.exp(log_esps), axis=1)
+        self._over += (log_esps > -np.log(_LIVE_QUERIES)).sum(axis=1)
+        self._esps += np.nansum(np.exp(log_esps), axis=1)
 
 
 def _exact_stage(model: int, length: int) -> str:

@@ -1,6 +1,5 @@
 """Findings of a leakage audit, from complete or partial rows: tables, passages, sentences and the conclusion."""
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -22,9 +21,7 @@ from harness.audits.leakage.results import (
     MOST_MATCHES,
     OVER,
     QUANTILE,
-    TOKEN,
     TRENDS,
-    WRONG,
     LeakageResults,
     growing_settings,
     leakage_results,
@@ -34,11 +31,10 @@ from harness.audits.near_results import (
     NEAR_DEFINITION,
     NEAR_OVER,
     near_rows,
-    near_verbatim_sentences,
     near_verbatim_table,
 )
 from harness.audits.probabilities import Scheme
-from harness.audits.report import case_table, key_figure, measure_table, share_text, table_of, wide_table
+from harness.audits.report import case_table, key_figure, measure_table, table_of, wide_table
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, Passage, Stretch
@@ -238,96 +234,27 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
     return table_of("sequences", "Every sequence", rows, is_detail=True)
 
 
-_LEAST_SHOWN = 0.005
-"""The smallest number that two decimals do not show as 0."""
-
-
 def _sentences(results: LeakageResults) -> Iterator[str]:
-    """Yield the sentences, most important first."""
-    params, label = results.params, results.params.label(Scheme.TOP_K)
+    """Yield what the measured values do not say."""
+    params, reference = results.params, results.reference
     if not results.is_complete:
-        yield f"Measured so far: {len(results.reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
-    yield from _unmeasured(results)
-    yield from _leakage(results)
-    first, last = (results.value(TOKEN, Scheme.PLAIN, place).value for place in (1, results.suffix_length))
-    if first >= _LEAST_SHOWN:
-        yield (
-            f"Under plain sampling the mean probability of the suffix's first token is {format_number(first)}, and "
-            f"{format_number(last)} for its last token, "
-            f"{format_number(results.value(LAST_TO_FIRST, Scheme.PLAIN).value)} times as much."
-        )
-    for over, settings in growing_settings(results.measurements).items():
-        rows = results.measured.select(TRENDS[over], case=label)
-        decreasing = sum(row.estimate.value for row in rows if row.side.endswith("decreasing"))
-        yield (
-            f"Over {len(settings)} {over}, the source's classes of decreasing probability contain "
-            f"{format_percent(decreasing)} of {pluralize(rows[0].estimate.of, 'sequence')} under {label}. A sequence "
-            "with both extremes inside is in two classes."
-        )
-    yield from _inexact(results)
-    yield from near_verbatim_sentences(results.measured, label, "sequence", part="model")
+        yield f"Measured so far: {len(reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
+    if number := max(setting.unmeasured for setting in results.measurements.settings):
+        yield f"Left out {pluralize(number, 'sequence')} that could not be measured through the endpoint."
+    for scheme in params.schemes:
+        measured = results.value(MEAN_ESP, scheme).of
+        if missing := len(reference.sequences) - measured:
+            yield (
+                f"{params.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} more, the "
+                "tokens that the endpoint returned do not settle which are the likeliest."
+            )
+    exact, over = results.measured.select(ISP_EXACT), results.measured.select(ISP_OVER)
+    if any(row.estimate.value < of.estimate.of for row, of in zip(exact, over, strict=True)):
+        yield "The n-ISP sums the likeliest partial suffixes; its upper bound adds the probability of those left out."
+    if params.inexact and results.suffix_length > LONGEST_FOLLOWED:
+        yield f"The n-ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
     yield (
         f"Schemes: {', '.join(map(params.label, params.schemes))}. For top-k the source gives 5 in its text and 10, "
         "the default here, in its Table 1."
     )
     yield from results.pairs.notes
-
-
-def _unmeasured(results: LeakageResults) -> Iterator[str]:
-    if number := max(setting.unmeasured for setting in results.measurements.settings):
-        yield f"Left out {pluralize(number, 'sequence')} that could not be measured through the endpoint."
-    for scheme in results.params.schemes:
-        measured = results.value(MEAN_ESP, scheme).of
-        if missing := len(results.reference.sequences) - measured:
-            yield (
-                f"{results.params.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} "
-                "more, the tokens that the endpoint returned do not settle which are the likeliest."
-            )
-
-
-def _leakage(results: LeakageResults) -> Iterator[str]:
-    label, top_k = results.params.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
-    if not top_k.of:
-        return
-    greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
-    yield (
-        f"{results.where}: greedy decoding leaks {format_percent(greedy.value)} of the sequences. One query each under "
-        f"{label} is expected to leak {format_percent(top_k.value)}. {share_text(over)} sequences have a "
-        f"probability above 1/1000 under {label}."
-    )
-    queries = [row.estimate.value for row in results.measured.select(EXCEED)]
-    exceeding = [int(number) for number in queries if not math.isnan(number)]
-    if exceeding:
-        yield (
-            f"Measured by ESP > 1/X, {len(exceeding)} of {len(queries)} random schemes leak more than greedy "
-            f"decoding after {min(exceeding)} to {max(exceeding)} queries."
-        )
-    if never := len(queries) - len(exceeding):
-        yield f"{pluralize(never, 'scheme')} did not exceed greedy decoding within a million queries."
-    factors = [row.estimate.value for row in results.measured.select(FACTOR)]
-    largest = max((factor for factor in factors if factor >= _LEAST_SHOWN), default=None)
-    if largest is not None:
-        yield (
-            f"After {results.params.queries} queries up to {format_number(largest)} times as many sequences have "
-            "leaked as the extraction rate says."
-        )
-
-
-def _inexact(results: LeakageResults) -> Iterator[str]:
-    label, measured = results.params.label(Scheme.TOP_K), results.measured
-    for row in measured.select(ISP_OVER, case=label):
-        yield (
-            f"With exactly {pluralize(int(row.at or 0), 'token')} substituted, {share_text(row.estimate)} sequences "
-            f"are likelier than without substitution under {label}."
-        )
-    exact = measured.select(ISP_EXACT)
-    if any(row.estimate.value < over.estimate.of for row, over in zip(exact, measured.select(ISP_OVER), strict=True)):
-        yield "The n-ISP sums the likeliest partial suffixes; its upper bound adds the probability of those left out."
-    if results.params.inexact and results.suffix_length > LONGEST_FOLLOWED:
-        yield f"The n-ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
-    if rows := measured.select(WRONG, case=label):
-        most = max(rows, key=lambda row: row.estimate.value)
-        yield (
-            f"Among the {most.estimate.of} likeliest partial matches under {label} ({results.matches_are}), position "
-            f"{int(most.at or 0)} of {len(rows)} is wrong most often, in {int(most.estimate.value)}."
-        )

@@ -1,7 +1,6 @@
-"""Read pairs from files, rounds, the demo's names or a corpus, and check that they fit the targets."""
+"""Read pairs from files, rounds or the demo's names, and check that they fit the targets."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sources import (
     CorpusFiles,
     Source,
-    field_option,
     line_ends_option,
     load_answered_examples,
     named_source,
@@ -24,15 +22,15 @@ from harness.audits.sources import (
     target_option,
 )
 from harness.core.arrays import Ints, Tokens, mapped_array
-from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.protocol import read_archive
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.core.tokenizers import parse_tokenizer
-from harness.corpora.documents import RECORD_SUFFIXES, records_in, require_fields
+from harness.corpora.documents import RECORD_SUFFIXES, records_in
 from harness.corpora.text_files import Notes
 from harness.demo import SIZES as DEMO_SIZES
+from harness.demo import WEIGHTS
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 
 _LENGTH = 50
@@ -48,168 +46,69 @@ class PairSize(NamedTuple):
     suffix: int | None = None
 
 
-@dataclass(frozen=True)
-class PairSource:
-    """The source of the pairs. source: files of pairs, a round, or None for the demo's names.
+def read_pairs(source: Source | None, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
+    """Return at most `limit` pairs, sampled by seed and cut to size.
 
-    tagger: the model that marks the entities at which a corpus is cut; None for pairs.
+    source: a round; a file with tokens (.npz or .npy) or text (JSON Lines, CSV or TSV); or None for names in the demo's
+    generated corpus and the tokens before them. Raises HarnessError for input that cannot be read, for a blind round,
+    and if the pairs do not fit a model.
     """
-
-    source: Source | None
-    tagger: str | None
-    size: PairSize
-
-    @classmethod
-    def select(
-        cls,
-        source: Source | None,
-        *,
-        names: bool,
-        corpus: CorpusFiles | None = None,
-        tagger: str | None = None,
-        size: PairSize,
-        choices: str = "a file of pairs, --round, --names, or --corpus with --tagger",
-    ) -> "PairSource":
-        """Return the one source that was named. choices: those that an error names.
-
-        Raises HarnessError if none or several were named, or if a tagger is missing.
-        """
-        number = sum((source is not None, names, corpus is not None))
-        if number != 1:
-            fault = "several sources of pairs are named" if number else "no pairs are named"
-            raise UsageError(f"{fault}. Give {choices}.")
-        if (corpus is None) != (tagger is None):
-            raise UsageError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
-        return cls(corpus or source, tagger, size)
-
-    @property
-    def name(self) -> str:
-        """A short name for the run's id."""
-        return "names" if self.source is None else source_name(self.source)
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """The files by name, for the run's record."""
-        return source_files("pairs" if self.tagger is None else "corpus", self.source)
-
-    @property
-    def default_lengths(self) -> tuple[int, ...]:
-        """The prefix lengths if none are named; those of the demo's names are 10 to 50."""
-        return _DEMO_LENGTHS if self.source is None and self.size.prefix is None else ()
-
-    def models(self, targets: Sequence[str] | None, revision: str) -> tuple[list[str], str]:
-        """Return the ids of the targets and the tagger, which is last, and their revision.
-
-        The default targets are a round's own, or all sizes of the demo target. Raises HarnessError for files without a
-        target.
-        """
-        ids = list(dict.fromkeys(targets or []))
-        if not ids and isinstance(self.source, Round):
-            ids, revision = [self.source.target], self.source.revision
-        elif not ids and self.source is None:
-            ids = [size.name for size in reversed(DEMO_SIZES)]
-        if not ids:
-            raise UsageError("no target is named. Give --target.")
-        if self.tagger in ids:
-            raise HarnessError(f"{self.tagger} is both --target and --tagger. Choose two models.")
-        return [*ids, *([self.tagger] if self.tagger is not None else [])], revision
-
-
-def read_inputs(
-    source: PairSource, params: LeakageParams, models: Mapping[str, Path], *, limit: int, seed: int
-) -> AuditInputs:
-    """Read and check the pairs. models: each model's directory by its name, the tagger's last.
-
-    Raises HarnessError for input that cannot be read, and for a prefix length that the prefixes do not have.
-    """
-    targets = [Model(name, path) for name, path in models.items()]
-    if source.tagger is not None:
-        assert isinstance(source.source, CorpusFiles)
-        pairs = read_documents(source.source, targets[:-1], source.size, params.entity_tokens)
-    else:
-        pairs = read_pairs(source, targets, limit=limit, seed=seed)
-    longest = max(params.prefix_lengths, default=0)
-    if longest > pairs.prefix_length:
-        raise HarnessError(
-            f"--prefix-lengths: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to cut "
-            "longer ones."
-        )
-    if params.endpoint is not None:
-        suffix = params.entity_tokens if pairs.documents else pairs.suffixes.shape[1]
-        require_context(targets[:1], pairs.prefix_length + suffix, is_served=True)
-    return pairs.to_inputs()
-
-
-def read_pairs(source: PairSource, models: Sequence[Model], *, limit: int, seed: int) -> Pairs:
-    """Read pairs that are not still to be cut. Raises HarnessError for input that cannot be read."""
-    if source.source is None:
-        return demo_name_pairs(models, source.size, limit=limit, seed=seed)
-    if isinstance(source.source, Round):
-        return round_pairs(source.source, models, source.size, limit=limit, seed=seed)
-    files = source.source
-    return file_pairs(files.path, models, source.size, limit=limit, seed=seed, keeps_line_ends=files.keeps_line_ends)
-
-
-def file_pairs(
-    path: Path, models: Sequence[Model], size: PairSize, *, limit: int, seed: int, keeps_line_ends: bool = False
-) -> Pairs:
-    """Read pairs from a file: tokens as .npz or .npy, text as JSON Lines, CSV or TSV. Raises HarnessError for none."""
-    if not path.is_file():
-        raise HarnessError(f"no such file: {path}.")
-    tokenizer = shared_tokenizer(models)
     notes = Notes()
-    ending = path.suffix.lower()
-    if ending == ".npz":
-        prefixes, suffixes = _archive_pairs(path)
-    elif ending == ".npy":
-        prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
-    elif ending in RECORD_SUFFIXES:
-        prefixes, suffixes, origin, records = _text_pairs(
-            path, require_tokenizer(tokenizer, models), size, notes, keeps_line_ends=keeps_line_ends
-        )
+    tokenizer = shared_tokenizer([*([Model("demo", WEIGHTS)] if source is None else []), *models])
+    numbers, records = None, 0
+    if source is None:
+        name, (prefixes, suffixes) = "the demo's names", _demo_names(size)
+    elif isinstance(source, Round):
+        name, (prefixes, suffixes) = source.name, load_answered_examples(source)
     else:
-        raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
-    pairs = _sampled(path.name, prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
-    if ending in RECORD_SUFFIXES:
-        pairs = replace(pairs, rows=origin[pairs.rows], source_rows=records)
-    return replace(pairs, notes=[*notes.sentences, *pairs.notes])
+        name, path, ending = source.path.name, source.path, source.path.suffix.lower()
+        if not path.is_file():
+            raise HarnessError(f"no such file: {path}.")
+        if ending == ".npz":
+            prefixes, suffixes = _archive_pairs(path)
+        elif ending == ".npy":
+            prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
+        elif ending in RECORD_SUFFIXES:
+            content = require_tokenizer(tokenizer, models)
+            prefixes, suffixes, numbers, records = _text_pairs(source, content, size, notes)
+        else:
+            raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
+    prefixes, suffixes = _fitted(name, prefixes, suffixes, models, size)
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
+    rows = chosen if numbers is None else numbers[chosen]
+    all_notes = [*notes.sentences, *first_token_notes(prefixes[chosen], models)]
+    return Pairs(prefixes[chosen], suffixes[chosen], tokenizer, all_notes, rows, records or len(prefixes))
 
 
-def round_pairs(round_: Round, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
-    """Return a round's prefixes and answers. Raises HarnessError for a blind round."""
-    prefixes, answers = load_answered_examples(round_)
-    tokenizer = shared_tokenizer(models)
-    return _sampled(round_.name, prefixes, answers, tokenizer, models, size, limit=limit, seed=seed)
+def _fitted(
+    name: str, prefixes: Tokens, suffixes: Tokens, models: Sequence[Model], size: PairSize
+) -> tuple[Tokens, Tokens]:
+    """Return prefixes and suffixes cut to size. Raises HarnessError if they do not fit a model."""
+    for part, wanted, tokens in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
+        if wanted is not None and wanted > tokens.shape[1]:
+            raise HarnessError(f"{name}: a {part} has {tokens.shape[1]} tokens, not {wanted}. Set --{part}-tokens.")
+    prefixes = prefixes[:, prefixes.shape[1] - (size.prefix or prefixes.shape[1]) :]
+    suffixes = suffixes[:, : size.suffix or suffixes.shape[1]]
+    if not len(prefixes):
+        raise HarnessError(f"{name} contains no pair.")
+    largest = max(int(prefixes.max()), int(suffixes.max()))
+    for model in models:
+        vocabulary = configured_number(model.path, VOCABULARY_KEYS)
+        if vocabulary is not None and largest >= vocabulary:
+            raise HarnessError(f"{name} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
+    require_context(models, prefixes.shape[1] + suffixes.shape[1])
+    return prefixes, suffixes
 
 
-def demo_name_pairs(models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
-    """Return names in the demo's generated corpus and the tokens before them."""
-    from harness.demo import WEIGHTS  # only needed for the demo
-    from harness.demo.names import name_pairs
+def _demo_names(size: PairSize) -> tuple[Tokens, Tokens]:
+    from harness.demo.names import name_pairs  # only needed for the demo
 
-    tokenizer = shared_tokenizer([Model("demo", WEIGHTS), *models])
     length = size.suffix or _NAME_TOKENS
     pairs = name_pairs(WEIGHTS / "tokenizer.json", prefix_length=size.prefix or _LENGTH, tokens=length)
     if not pairs:
         raise HarnessError(f"no name of the demo's corpus has {length} tokens. Set --suffix-tokens to 3, 4 or 5.")
     prefixes, suffixes = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
-    return _sampled("the demo's names", prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
-
-
-def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize, entity_tokens: int) -> Pairs:
-    """Return the documents of a corpus, which are still to be cut. Raises HarnessError if there is no text."""
-    tokenizer = shared_tokenizer(models)
-    require_tokenizer(tokenizer, models)
-    prefix_length = size.prefix or _LENGTH
-    require_context(models, prefix_length + entity_tokens)
-    notes = Notes()
-    documents = [text for document in corpus.documents(notes) if (text := "".join(document.lines).strip())]
-    if not documents:
-        raise HarnessError(
-            f"{corpus.path} contains no text. {notes.sentences[0] if notes.sentences else 'It is empty.'}"
-        )
-    prefixes, suffixes = np.empty((0, prefix_length), np.int64), np.empty((0, entity_tokens), np.int64)
-    return Pairs(prefixes, suffixes, tokenizer, documents, notes.sentences)
+    return prefixes, suffixes
 
 
 def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
@@ -244,72 +143,33 @@ def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
 
 
 def _text_pairs(
-    path: Path, tokenizer_json: str, size: PairSize, notes: Notes, *, keeps_line_ends: bool
+    source: CorpusFiles, tokenizer_json: str, size: PairSize, notes: Notes
 ) -> tuple[Tokens, Tokens, Ints, int]:
     """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
 
     Returns prefixes, suffixes, the number of the record of each, and how many records there are.
     """
-    tokenizer = parse_tokenizer(tokenizer_json, "the target")
+    path, tokenizer = source.path, parse_tokenizer(tokenizer_json, "the target")
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
-    cuts, kept, records = [], [], 0
-    for record in records_in(path, path.name, ("prefix", "suffix"), notes, keeps_line_ends=keeps_line_ends):
-        records += 1
+    cuts, records = {}, 0
+    for record in records_in(path, path.name, ("prefix", "suffix"), notes, keeps_line_ends=source.keeps_line_ends):
         prefix, suffix = record.texts
         encoding = tokenizer.encode(prefix + suffix, add_special_tokens=False)
-        cut = cut_at(encoding, prefix + suffix, len(prefix), before=before, after=after)
-        if cut is None:
+        tokens = cut_at(encoding, prefix + suffix, len(prefix), before=before, after=after)
+        if tokens is None:
             notes.add(
                 "pairs that are too short",
                 f"Skipped {path.name}, line {record.line}: fewer than {before} tokens before the suffix or {after} in "
                 "it, or a token across both.",
             )
         else:
-            cuts.append(cut)
-            kept.append(records - 1)
+            cuts[records] = tokens
+        records += 1
     if not cuts:
         why = notes.sentences[0] if notes.sentences else "It is empty."
         raise HarnessError(f"{path} contains no pair. {why} Set --prefix-tokens and --suffix-tokens for shorter pairs.")
-    prefixes, suffixes = (
-        np.array(part, np.int64) for part in zip(*((cut.prefix, cut.suffix) for cut in cuts), strict=True)
-    )
-    return prefixes, suffixes, np.array(kept, np.int64), records
-
-
-def _sampled(
-    source: str,
-    prefixes: Tokens,
-    suffixes: Tokens,
-    tokenizer: str | None,
-    models: Sequence[Model],
-    size: PairSize,
-    *,
-    limit: int,
-    seed: int,
-) -> Pairs:
-    """Return at most `limit` pairs, sampled by seed and cut to size. Raises HarnessError if they do not fit a model."""
-    for part, wanted, tokens in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
-        if wanted is not None and wanted > tokens.shape[1]:
-            raise HarnessError(f"{source}: a {part} has {tokens.shape[1]} tokens, not {wanted}. Set --{part}-tokens.")
-    prefixes = prefixes[:, prefixes.shape[1] - (size.prefix or prefixes.shape[1]) :]
-    suffixes = suffixes[:, : size.suffix or suffixes.shape[1]]
-    if not len(prefixes):
-        raise HarnessError(f"{source} contains no pair.")
-    largest = max(int(prefixes.max()), int(suffixes.max()))
-    for model in models:
-        vocabulary = configured_number(model.path, VOCABULARY_KEYS)
-        if vocabulary is not None and largest >= vocabulary:
-            raise HarnessError(f"{source} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
-    require_context(models, prefixes.shape[1] + suffixes.shape[1])
-    rows = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
-    return Pairs(
-        prefixes[rows],
-        suffixes[rows],
-        tokenizer,
-        notes=first_token_notes(prefixes[rows], models),
-        rows=rows,
-        source_rows=len(prefixes),
-    )
+    rows = np.array(list(cuts.values()), np.int64)
+    return rows[:, :before], rows[:, before:], np.array(list(cuts), np.int64), records
 
 
 class PairSubject(Subject):
@@ -329,7 +189,7 @@ class PairSubject(Subject):
         None, ge=1, description="Tokens of a whole prefix: the source's, or 50 for text."
     )
     suffix_tokens: int | None = option(
-        None, ge=1, description="Tokens of a suffix: the source's, 50 for text, 4 for entities."
+        None, ge=1, description="Tokens of a suffix: the source's, 50 for text, 4 for names."
     )
     limit: int = option(10_000, ge=1, description="Maximum sequences, sampled by seed.")
 
@@ -337,6 +197,37 @@ class PairSubject(Subject):
     def size(self) -> PairSize:
         """The size that was named."""
         return PairSize(self.prefix_tokens, self.suffix_tokens)
+
+    def source(self, choices: str) -> Source | None:
+        """Return the files or the round that was named, None for the demo's names. choices: those that an error names.
+
+        Raises HarnessError if none or several were named.
+        """
+        source = named_source(self, self.pairs, self.round)
+        if (source is None) != self.names:
+            fault = "several sources of pairs are named" if self.names else "no pairs are named"
+            raise UsageError(f"{fault}. Give {choices}.")
+        return source
+
+    def models(self, source: Source | None, revision: str) -> tuple[list[str], str]:
+        """Return the ids of the targets and their revision.
+
+        The default targets are a round's own, or all sizes of the demo target. Raises HarnessError for files without a
+        target.
+        """
+        ids = list(dict.fromkeys(self.target))
+        if not ids and isinstance(source, Round):
+            ids, revision = [source.target], source.revision
+        elif not ids and source is None:
+            ids = [size.name for size in reversed(DEMO_SIZES)]
+        if not ids:
+            raise UsageError("no target is named. Give --target.")
+        return ids, revision
+
+
+def name_of(source: Source | None) -> str:
+    """Return a short name of a source of pairs, for the id of the run."""
+    return "names" if source is None else source_name(source)
 
 
 class LeakageSubject(PairSubject):
@@ -347,28 +238,23 @@ class LeakageSubject(PairSubject):
     Several --target of one tokenizer and several --prefix-lengths are swept over.
     """
 
-    corpus: Path | None = option(None, metavar="FILE", description="Corpus to cut at the entities that --tagger marks.")
-    tagger: str | None = option(None, metavar="MODEL", description="Token classification model: hub id or directory.")
-    field: str | None = field_option()
-
     def read(self, params: LeakageParams, preparation: Preparation) -> Reading:
-        """Read the pairs, or the corpus to cut them from. Raises HarnessError if that fails."""
-        require_fields(self.field, [self.corpus])
-        corpus = None if self.corpus is None else CorpusFiles(self.corpus, self.field, None, self.keep_line_ends)
-        source = PairSource.select(
-            named_source(self, self.pairs, self.round),
-            names=self.names,
-            corpus=corpus,
-            tagger=self.tagger,
-            size=self.size,
-        )
-        params = params.changed(
-            prefix_lengths=params.prefix_lengths or source.default_lengths, entity_tokens=self.suffix_tokens or 4
-        )
-        ids, revision = source.models(self.target, preparation.revision)
-        params = params.for_targets(ids[: len(ids) - (self.tagger is not None)], preparation.say)
+        """Read the pairs. Raises HarnessError if that fails, or if no prefix is as long as a prefix length."""
+        source = self.source("a file of pairs, --round, or --names")
+        if source is None and self.prefix_tokens is None:
+            params = params.changed(prefix_lengths=params.prefix_lengths or _DEMO_LENGTHS)
+        ids, revision = self.models(source, preparation.revision)
+        params = params.for_targets(ids, preparation.say)
         records = preparation.find_models(ids, revision=revision, is_first_served=params.endpoint is not None)
-        paths = {record.id: record.path for record in records}
-        inputs = read_inputs(source, params, paths, limit=self.limit, seed=preparation.seed)
-        params = params.probed(Model(records[0].id, records[0].path), preparation.say)
-        return Reading(params, inputs, source.name, source.files, records)
+        models = [Model(record.id, record.path) for record in records]
+        pairs = read_pairs(source, models, self.size, limit=self.limit, seed=preparation.seed)
+        longest = max(params.prefix_lengths, default=0)
+        if longest > pairs.prefix_length:
+            raise HarnessError(
+                f"--prefix-lengths: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to "
+                "cut longer ones."
+            )
+        if params.endpoint is not None:
+            require_context(models, pairs.prefix_length + pairs.suffixes.shape[1], is_served=True)
+        params = params.probed(models[0], preparation.say)
+        return Reading(params, pairs.to_inputs(), name_of(source), source_files("pairs", source), records)

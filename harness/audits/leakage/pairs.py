@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import field_validator
@@ -17,10 +17,7 @@ from harness.core.audit import AuditInputs
 from harness.core.tokenizers import parse_tokenizer
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
-
-    from harness.audits.classifier import Entity
-
+    from tokenizers import Encoding
 
 LONGEST_FOLLOWED = 8
 """Tokens of the longest suffix whose inexact matches are measured."""
@@ -53,12 +50,6 @@ class LeakageParams(NearParams, ScoringParams):
     )
     branches: int = Field(256, ge=1, le=65_536, description="Partial suffixes kept in the search for inexact matches.")
     least: float = Field(1e-5, ge=0, lt=1, description="Minimum probability of a partial suffix that is kept.")
-    entity_tokens: int = option(
-        4, ge=1, le=4096, is_hidden=True, description="Tokens of an entity at which a corpus is cut."
-    )
-    entity_kinds: tuple[str, ...] = option(
-        (), metavar="KIND,…", separator=",", description="Kinds of entities to use, such as PER."
-    )
 
     @field_validator("schemes")
     @classmethod
@@ -84,14 +75,12 @@ class LeakageParams(NearParams, ScoringParams):
 
 @dataclass(frozen=True)
 class Pairs:
-    """The n pairs of an audit: prefixes [n, prefix length] and suffixes [n, length]. Without pairs, n is 0."""
+    """The n pairs of an audit: prefixes [n, prefix length] and suffixes [n, length]."""
 
     prefixes: Tokens
     suffixes: Tokens
     tokenizer: str | None
     """The content of a tokenizer.json, None if the models have none."""
-    documents: Sequence[str] = ()
-    """The texts to cut, if there are no pairs yet."""
     notes: Sequence[str] = ()
     """Sentences about skipped input."""
     rows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -104,14 +93,14 @@ class Pairs:
 
     @property
     def prefix_length(self) -> int:
-        """Tokens of a whole prefix, also of pairs that are still to be cut."""
+        """Tokens of a whole prefix."""
         return int(self.prefixes.shape[1])
 
     def to_inputs(self) -> AuditInputs:
         """Return the pairs in the form in which the run stores them."""
         tokenizer = [] if self.tokenizer is None else [self.tokenizer]
         return AuditInputs(
-            {"tokenizer": tokenizer, "documents": list(self.documents), "notes": list(self.notes)},
+            {"tokenizer": tokenizer, "notes": list(self.notes)},
             {"prefixes": self.prefixes.astype(np.int64), "suffixes": self.suffixes.astype(np.int64)},
         )
 
@@ -120,7 +109,7 @@ class Pairs:
         """Return the pairs that `to_inputs` stored."""
         texts, arrays = inputs.texts, inputs.arrays
         tokenizer = next(iter(texts["tokenizer"]), None)
-        return cls(arrays["prefixes"], arrays["suffixes"], tokenizer, texts["documents"], texts["notes"])
+        return cls(arrays["prefixes"], arrays["suffixes"], tokenizer, texts["notes"])
 
 
 class TokenDecoder:
@@ -152,22 +141,13 @@ class TokenDecoder:
         return text
 
 
-class Cut(NamedTuple):
-    """The tokens of a prefix and of its suffix, and the characters at which the suffix begins and ends."""
-
-    prefix: list[int]
-    suffix: list[int]
-    start: int
-    end: int
-
-
-def cut_at(encoding: "Encoding", text: str, start: int, *, before: int, after: int) -> Cut | None:
+def cut_at(encoding: "Encoding", text: str, start: int, *, before: int, after: int) -> list[int] | None:
     """Return the tokens before and after the character `start`; None if there are fewer or a token crosses it."""
     place = token_at(encoding, text, start)
     if place is None or place < before or place + after > len(encoding.ids):
         return None
-    ids, (_, end) = encoding.ids, encoding.offsets[place + after - 1]
-    return Cut(ids[place - before : place], ids[place : place + after], start, end)
+    tokens: list[int] = encoding.ids[place - before : place + after]
+    return tokens
 
 
 def token_at(encoding: "Encoding", text: str, start: int) -> int | None:
@@ -180,23 +160,3 @@ def token_at(encoding: "Encoding", text: str, start: int) -> int | None:
     # Tokens that share a character overlap.
     is_first = place == 0 or offsets[place - 1][1] <= start
     return place if is_first and begin <= start and not text[begin:start].strip() else None
-
-
-def entity_pairs(
-    text: str,
-    entities: "Sequence[Entity]",
-    tokenizer: "Tokenizer",
-    *,
-    prefix_length: int,
-    entity_tokens: int,
-    kinds: Sequence[str] = (),
-) -> list[Cut]:
-    """Return the pairs whose suffix is an entity of exactly `entity_tokens` tokens. kinds: those to use, () for all.
-
-    Tokens must begin and end with the entity, and `prefix_length` tokens must precede it.
-    """
-    encoding = tokenizer.encode(text, add_special_tokens=False)
-    wanted = {kind.upper() for kind in kinds}
-    used = [entity for entity in entities if not wanted or entity.kind.upper() in wanted]
-    cuts = [cut_at(encoding, text, entity.start, before=prefix_length, after=entity_tokens) for entity in used]
-    return [cut for cut, entity in zip(cuts, used, strict=True) if cut is not None and cut.end == entity.end]

@@ -230,7 +230,8 @@ def leakage_results(
 
 def _wrong_positions(matches: Sequence[Match], length: int) -> list[int]:
     """Return in how many of the matches each position is wrong, [length]."""
-    return np.bincount(np.concatenate([match.wrong for match in matches]), minlength=length).tolist()
+    counts: list[int] = np.bincount(np.concatenate([match.wrong for match in matches]), minlength=length).tolist()
+    return counts
 
 
 def _count_inexact(measurements: Measurements, params: LeakageParams) -> int:

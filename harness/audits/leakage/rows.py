@@ -1,19 +1,16 @@
 """The audit's tables, their rows as arrays, and the classes of a sequence by how its probability changes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from harness.audits.leakage.pairs import Pairs
 from harness.audits.near_results import NEAR
 from harness.audits.probabilities import SCHEMES, Scheme, log_esp
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.rows import Kind, Rows, table
 
-PAIRS = table("pair", document=Kind.INTEGER, start=Kind.INTEGER, prefix=Kind.REALS, suffix=Kind.REALS)
-"""Pairs cut from documents: their tokens, and the character at which the suffix begins."""
 MODELS = table("model", model=Kind.INTEGER, parameters=Kind.INTEGER)
 TOKENS = table(
     "token",
@@ -28,7 +25,12 @@ INEXACT = table("inexact", **_MATCH_KEY, probability=Kind.REAL, bound=Kind.REAL)
 """The probability of the suffixes with a number of substitutions that were followed, and a bound of all others."""
 MATCHES = table("match", **_MATCH_KEY, logprob=Kind.REAL, tokens=Kind.REALS)
 """Likely suffixes with substitutions: their log-probability and tokens."""
-TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES, NEAR)
+TABLES = (MODELS, TOKENS, INEXACT, MATCHES, NEAR)
+
+
+def side_of(prefix_length: int) -> str:
+    """Return what is measured after prefixes of this length, such as `prefixes of 50 tokens`."""
+    return f"prefixes of {prefix_length} tokens"
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Setting:
 
     @property
     def side(self) -> str:
-        """The measured part, such as `prefixes of 50 tokens`."""
-        return f"prefixes of {self.prefix_length} tokens"
+        """The measured part."""
+        return side_of(self.prefix_length)
 
     def log_esp(self, scheme: Scheme, sequences: Ints) -> Floats:
         """Return the log ESP of some of the sequences, [m], under a scheme."""
@@ -109,20 +111,10 @@ def _mean_by_position(logprobs: Floats, log_esps: Floats) -> Floats:
     return np.asarray(np.exp(known).mean(axis=0)) if len(known) else np.full(logprobs.shape[1], np.nan)
 
 
-def measured_pairs(inputs: Pairs, rows: RowsOf) -> Pairs:
-    """Return the pairs of the inputs, or those cut from the documents so far, ordered by document and position."""
-    cut = rows(PAIRS.name)
-    if not len(cut["document"]):
-        return inputs
-    order = np.lexsort((cut["start"], cut["document"]))
-    prefixes, suffixes = (np.asarray(cut[name]).astype(np.int64)[order] for name in ("prefix", "suffix"))
-    return replace(inputs, prefixes=prefixes, suffixes=suffixes)
-
-
 def _grouped(rows: Rows, names: tuple[str, ...]) -> list[tuple[tuple[int, ...], Rows]]:
     """Return the rows of each key, which are the columns `names`: the last one of each sequence, by sequence."""
     keys = np.column_stack([np.asarray(rows[name], np.int64) for name in names])
-    groups = []
+    groups: list[tuple[tuple[int, ...], Rows]] = []
     for key in np.unique(keys, axis=0) if len(keys) else []:
         places = np.flatnonzero((keys == key).all(axis=1))[::-1]
         _, last = np.unique(np.asarray(rows["sequence"], np.int64)[places], return_index=True)

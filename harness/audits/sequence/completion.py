@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from harness.audits.sequence.dataset import Dataset, first_words, words_of
-from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.dataset import Dataset, SequenceParams, first_words, words_of
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError
 from harness.core.tokenizers import load_tokenizer

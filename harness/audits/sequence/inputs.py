@@ -16,6 +16,7 @@ from harness.audits.sequence.dataset import (
     Cut,
     Dataset,
     ReadCounts,
+    SequenceParams,
     cut_after,
     cut_at,
     lacks_spaces,
@@ -23,7 +24,6 @@ from harness.audits.sequence.dataset import (
     word_spans,
     words_of,
 )
-from harness.audits.sequence.params import SequenceParams
 from harness.audits.sources import (
     CorpusFiles,
     Source,

@@ -13,8 +13,7 @@ import numpy as np
 
 from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint
 from harness.audits.sequence.completion import Completion, State, shuffled
-from harness.audits.sequence.dataset import Dataset, first_words, words_of
-from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.dataset import Dataset, SequenceParams, first_words, words_of
 from harness.core.arrays import Ints
 from harness.core.errors import Interruption
 from harness.core.text import pluralize
