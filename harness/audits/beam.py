@@ -96,14 +96,14 @@ class Ending(NamedTuple):
     """The end of a search for some given suffixes, the first of which has the number `first_row`.
 
     last: the partial suffixes that lack their last token.
-    own: [last] the log-probability that each continues with the last token of its given suffix.
+    own_logprob: [last] the log-probability that each continues with the last token of its given suffix.
     complete: their continuations by examined tokens.
     bound: [rows, limit + 1], an upper bound of the probability of the suffixes at each distance that were not followed.
     """
 
     first_row: int
     last: PartialSuffixes
-    own: Floats
+    own_logprob: Floats
     complete: Continuations
     bound: Floats
 
@@ -132,9 +132,9 @@ class BeamSearch:
         bound = np.zeros((rows, self.start.limit + 1))
         for step in range(length):
             of_prefix = tokens[to_device(self.predictor, alive.owner)]
-            own = suffixes[alive.owner, step]
-            following = next_tokens(self.predictor, states, of_prefix, alive.tokens, own, self.policy)
-            children = self._children(alive, following, own, suffixes)
+            wanted = suffixes[alive.owner, step]
+            following = next_tokens(self.predictor, states, of_prefix, alive.tokens, wanted, self.policy)
+            children = self._children(alive, following, wanted, suffixes)
             if step == length - 1:
                 break
             is_followed = self._is_followed(children, rows)
@@ -156,15 +156,15 @@ class BeamSearch:
                 return [Ending(first_row, alive, alive.logprob, children, bound)]
             placement = Placement.of(children.parent, alive.owner, self.predictor.device)
             states = self.predictor.advance(branches, to_device(self.predictor, children.token), placement)
-        return [Ending(first_row, alive, following.own, children, bound)]
+        return [Ending(first_row, alive, following.own_logprob, children, bound)]
 
-    def _children(self, alive: PartialSuffixes, following: "NextTokens", own: Ints, suffixes: Ints) -> Continuations:
-        """Return the continuations that may be within the allowed distance. own: [alive], the given next tokens."""
-        possible = np.flatnonzero(~np.isneginf(following.own))
+    def _children(self, alive: PartialSuffixes, following: "NextTokens", wanted: Ints, suffixes: Ints) -> Continuations:
+        """Return the continuations that may be within the allowed distance. wanted: [alive], the given next tokens."""
+        possible = np.flatnonzero(~np.isneginf(following.own_logprob))
         parents = np.concatenate([possible, following.parent])
         owner = alive.owner[parents]
-        token = np.concatenate([own[possible], following.token])
-        logprob = alive.logprob[parents] + np.concatenate([following.own[possible], following.logprob])
+        token = np.concatenate([wanted[possible], following.token])
+        logprob = alive.logprob[parents] + np.concatenate([following.own_logprob[possible], following.logprob])
         distances = alive.distances.extended(parents, token, suffixes[owner])
         children = Continuations(parents, token, owner, logprob, distances)
         return children.part(np.flatnonzero(distances.least <= distances.limit))
@@ -221,18 +221,16 @@ def _add_from(bound: Floats, owner: Ints, least: Ints, mass: Floats) -> None:
 
 
 class NextTokens(NamedTuple):
-    """The tokens that may follow some partial suffixes.
+    """The tokens that may follow some partial suffixes."""
 
-    own: [partial suffixes], the log-probability of the given suffix's own token. parent, token, logprob: [others], the
-    partial suffix, the token and its log-probability, for each other one of the likeliest tokens. rest: [partial
-    suffixes], the probability of all tokens that were not examined.
-    """
-
-    own: Floats
+    own_logprob: Floats
+    """The log-probability of the given suffix's own token, [partial suffixes]."""
     parent: Ints
+    """The partial suffix of each other one of the likeliest tokens, [others]."""
     token: Ints
     logprob: Floats
     rest: Floats
+    """The probability of all tokens that were not examined, [partial suffixes]."""
 
 
 def next_tokens(
@@ -245,7 +243,7 @@ def next_tokens(
     """
     device = predictor.device
     targets = torch.as_tensor(wanted, device=device)
-    parents, tokens, logprobs, own, rest = [], [], [], [], []
+    parents, tokens, logprobs, own_logprobs, rest = [], [], [], [], []
     for logits in predictor.logit_blocks(states):
         rows = logits.rows
         seen = None
@@ -255,18 +253,18 @@ def next_tokens(
         support = top_tokens(logits.scores, policy, _HEAD, seen, logits.total)
         assert support.ids is not None
         is_other = support.ids != targets[rows].unsqueeze(1)
-        others = to_host(support.logprobs.masked_fill(~is_other, -math.inf).clamp(max=0))  # [block, head]
+        unwanted = to_host(support.logprobs.masked_fill(~is_other, -math.inf).clamp(max=0))  # [block, head]
         of_own = to_host(of_target)
         is_whole = np.isneginf(to_host(support.logprobs[:, -1])) | (support.ids.shape[1] < _HEAD)
-        rest.append(np.where(is_whole, 0, np.maximum(0, -np.expm1(np.minimum(of_own, 0)) - np.exp(others).sum(1))))
-        parent, column = np.nonzero(~np.isneginf(others))
+        rest.append(np.where(is_whole, 0, np.maximum(0, -np.expm1(np.minimum(of_own, 0)) - np.exp(unwanted).sum(1))))
+        parent, column = np.nonzero(~np.isneginf(unwanted))
         parents.append(parent + rows.start)
         tokens.append(support.ids.cpu().numpy()[parent, column])
-        logprobs.append(others[parent, column])
-        own.append(of_own)
-    own_logprobs = np.concatenate(own)
-    if np.isnan(own_logprobs).any():
+        logprobs.append(unwanted[parent, column])
+        own_logprobs.append(of_own)
+    own_logprob = np.concatenate(own_logprobs)
+    if np.isnan(own_logprob).any():
         raise non_finite_error("the target returned NaN", predictor.dtype)
     return NextTokens(
-        own_logprobs, np.concatenate(parents), np.concatenate(tokens), np.concatenate(logprobs), np.concatenate(rest)
+        own_logprob, np.concatenate(parents), np.concatenate(tokens), np.concatenate(logprobs), np.concatenate(rest)
     )

@@ -18,14 +18,7 @@ from harness.core.policy import Policy
 from harness.engine.branches import Logits
 from harness.engine.likelihood import measure_suffixes
 from harness.engine.memory import non_finite_error
-from harness.engine.shaping import (
-    Support,
-    apply_repetition_penalty,
-    keep_top_p,
-    keep_typical_p,
-    logsumexp,
-    most_likely,
-)
+from harness.engine.shaping import Support, apply_repetition_penalty, keep_top_p, keep_typical_p, logsumexp, most_likely
 from harness.engine.target import Target
 
 _HEADS = (16, 128, 1024)

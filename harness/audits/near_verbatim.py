@@ -98,10 +98,10 @@ def near_probabilities(
     place = np.arange(len(near.row)) - np.searchsorted(near.row, np.arange(rows))[near.row]
     likely = np.flatnonzero(place < _MOST_TEXTS)
     likeliest = NearSuffixes(near.row[likely], near.tokens[likely], near.logprob[likely], near.edits[likely])
-    given = [characters(text) for text in tokenizer.decode_batch(suffixes.tolist(), skip_special_tokens=False)]
+    wanted = [characters(text) for text in tokenizer.decode_batch(suffixes.tolist(), skip_special_tokens=False)]
     texts = tokenizer.decode_batch(likeliest.tokens.tolist(), skip_special_tokens=False)
     most = CHARACTER_EDITS[-1]
-    distances = distances_within([characters(text) for text in texts], [given[row] for row in likeliest.row], most)
+    distances = distances_within([characters(text) for text in texts], [wanted[row] for row in likeliest.row], most)
     by_characters = likeliest.probability(rows, most, distances)[:, list(CHARACTER_EDITS)]
     return by_tokens, np.maximum(by_characters, verbatim)
 

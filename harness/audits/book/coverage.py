@@ -56,11 +56,7 @@ MEASURED_WINDOWS = Measure(
     "measured_windows", "windows measured", "the windows of the text that were measured", Unit.NUMBER
 )
 LONGEST = Measure(
-    "longest_passage",
-    "longest passage",
-    "the characters of the longest run of covered characters",
-    Unit.NUMBER,
-    **_AT,
+    "longest_passage", "longest passage", "the characters of the longest run of covered characters", Unit.NUMBER, **_AT
 )
 MEASURES = (
     COVERAGE,

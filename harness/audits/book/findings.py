@@ -24,11 +24,7 @@ from harness.audits.book.results import (
     TextResult,
     book_results,
 )
-from harness.audits.near_results import (
-    NEAR_DEFINITION,
-    near_verbatim_chart,
-    near_verbatim_table,
-)
+from harness.audits.near_results import NEAR_DEFINITION, near_verbatim_chart, near_verbatim_table
 from harness.audits.probabilities import DISCOVERABLE, discoverable_chart
 from harness.audits.report import bars_of, key_figure, measure_table, model_and_side, table_of, wide_table
 from harness.core import findings as report

@@ -150,10 +150,7 @@ def read_texts(
                     "seen."
                 )
             else:
-                notes.add(
-                    "texts that were read before",
-                    f"Skipped {document.name}: the same text as {texts[text][0]}.",
-                )
+                notes.add("texts that were read before", f"Skipped {document.name}: the same text as {texts[text][0]}.")
     is_control = [is_of_control for _, is_of_control in texts.values()]
     if all(is_control):
         why = f" {notes.sentences[0]}" if notes.sentences else ""
@@ -270,10 +267,7 @@ def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams
                 cut, end = offsets[params.prefix_tokens][0], offsets[params.window_tokens - 1][1]
                 tokens.append(encoding.ids[: params.window_tokens])
                 bounds.append((start, start + cut, start + end))
-        yield (
-            np.array(tokens, np.int32).reshape(-1, params.window_tokens),
-            np.array(bounds, np.int64).reshape(-1, 3),
-        )
+        yield (np.array(tokens, np.int32).reshape(-1, params.window_tokens), np.array(bounds, np.int64).reshape(-1, 3))
 
 
 def _expected_reach(text: str, tokenizer: "Tokenizer", tokens: int) -> int:

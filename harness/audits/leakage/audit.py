@@ -6,15 +6,7 @@ from numpy.typing import ArrayLike
 from harness.audits.leakage.findings import leakage_findings
 from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs
 from harness.audits.leakage.results import MEAN_ESP, MEASURES, MOST_MATCHES, OVER
-from harness.audits.leakage.rows import (
-    INEXACT,
-    MATCHES,
-    MODELS,
-    TABLES,
-    TOKENS,
-    rows_of_setting,
-    side_of,
-)
+from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, TABLES, TOKENS, rows_of_setting, side_of
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, Scheme, log_esp

@@ -27,12 +27,7 @@ from harness.audits.leakage.results import (
     leakage_results,
 )
 from harness.audits.leakage.rows import read_measurements
-from harness.audits.near_results import (
-    NEAR_DEFINITION,
-    NEAR_OVER,
-    near_rows,
-    near_verbatim_table,
-)
+from harness.audits.near_results import NEAR_DEFINITION, NEAR_OVER, near_rows, near_verbatim_table
 from harness.audits.probabilities import Scheme
 from harness.audits.report import case_table, key_figure, measure_table, table_of, wide_table
 from harness.core.arrays import Ints

@@ -74,15 +74,15 @@ def inexact_probabilities(
 
 def _matches_of(ending: Ending, length: int, best: int) -> InexactMatches:
     """Return the probabilities of suffixes of `length` tokens, and the `best` likeliest inexact ones of each row."""
-    last, own = ending.last, ending.own
+    last, own_logprob = ending.last, ending.own_logprob
     wrong, errors = last.distances.of_equal_length, last.distances.limit
     probability = np.zeros_like(ending.bound)
-    np.add.at(probability, (last.owner, wrong), np.exp(last.logprob + own))
+    np.add.at(probability, (last.owner, wrong), np.exp(last.logprob + own_logprob))
     may_change = wrong < errors
     np.add.at(
         probability,
         (last.owner[may_change], wrong[may_change] + 1),
-        np.exp(last.logprob[may_change]) * -np.expm1(np.minimum(own[may_change], 0)),
+        np.exp(last.logprob[may_change]) * -np.expm1(np.minimum(own_logprob[may_change], 0)),
     )
     inexact = ending.complete.part(np.flatnonzero(ending.complete.distances.of_equal_length > 0))
     order, place = inexact.ranked(len(probability))

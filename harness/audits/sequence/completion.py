@@ -146,5 +146,5 @@ class LocalCompleter:
 def _encode(tokenizer: "Tokenizer", texts: Iterable[str]) -> Iterator[list[int]]:
     """Yield the ids of each text. The target itself adds the token that its tokenizer puts before every text."""
     left = iter(texts)
-    while some := list(islice(left, _ENCODED_AT_ONCE)):
-        yield from (encoding.ids for encoding in tokenizer.encode_batch(some, add_special_tokens=False))
+    while part := list(islice(left, _ENCODED_AT_ONCE)):
+        yield from (encoding.ids for encoding in tokenizer.encode_batch(part, add_special_tokens=False))

@@ -64,7 +64,7 @@ class RemoteCompleter:
         """
         answered = list(islice(self._answers, len(items)))
         paragraphs = np.array([paragraph for paragraph, _ in answered], np.int64)
-        return paragraphs, [self._completion(*each) for each in answered]
+        return paragraphs, [self._completion(paragraph, answer) for paragraph, answer in answered]
 
     def _completion(self, paragraph: int, answer: Answer[str]) -> Completion:
         if answer.value is not None:

@@ -102,11 +102,11 @@ def measure_sides(dataset: Dataset, results: Results, model: str) -> MeasureTabl
     for threshold, case in TITLES.items():
         verdicts = {side: measured[threshold][chosen] for side, (measured, chosen) in sides.items()}
         if is_paired:
-            own, chance = results.measured[threshold], results.permuted[threshold]
-            is_judged = (own != TOO_SHORT) & (chance != TOO_SHORT)
+            beside_own, chance = results.measured[threshold], results.permuted[threshold]
+            is_judged = (beside_own != TOO_SHORT) & (chance != TOO_SHORT)
             verdicts = {
                 CORPUS: verdicts[CORPUS],
-                tested: own[is_judged],
+                tested: beside_own[is_judged],
                 SIDES[dataset.control]: verdicts[SIDES[dataset.control]],
                 tested_control: chance[is_judged],
             }
@@ -225,9 +225,7 @@ def sequence_conclusion(dataset: Dataset, results: Results, measured: MeasureTab
     longest = measured.get(RUN_WORDS, side=CORPUS, case="maximum")
     figures = [
         KeyFigure(
-            f"{name}: {title}",
-            format_score(share.value),
-            f"{format_interval(share.low, share.high)} of {share.of:,}",
+            f"{name}: {title}", format_score(share.value), f"{format_interval(share.low, share.high)} of {share.of:,}"
         )
         for name, share in (("corpus", corpus), (SIDES[dataset.control], control))
     ]
