@@ -59,7 +59,7 @@ def measure(*, prefixes: int = 32, trials: int = 100, turns: int = 3) -> dict[st
     seconds_of_run = _seconds_of_a_run(round_, path, some, trials)
     return {
         f"suffixes a second, harness run baseline, {trials} trials": prefixes * trials / seconds_of_run,
-        "the same / the official arithmetic": prefixes * trials / seconds_of_run * official / len(some[:BATCH]),
+        "the same / the reference implementation": prefixes * trials / seconds_of_run * official / len(some[:BATCH]),
         "time of harness run baseline / of one tree": seconds_of_run / whole,
         f"evaluations of a run of {trials} trials / of one tree (required: 1.03)": statistics.median(evaluations),
         "time of the same (required: 1.1)": statistics.median(seconds),
@@ -112,7 +112,7 @@ def _prefixes_on_a_card() -> int:
     shape = GPTNeoConfig(hidden_size=2048, num_layers=24, num_heads=16, attention_types=[[["global", "local"], 12]])
     with patch.object(memory, "free_bytes", lambda device: 16 * 10**9 - 2 * 1_316_000_000):
         rows = default_rows_at_once(shape, positions=50, itemsize=2, shares={torch.device("cuda"): 1.0})
-    return expected_prefixes(rows, draws=_TRIALS_ON_CARD, own=1.0)
+    return expected_prefixes(rows, draws=_TRIALS_ON_CARD, prefix_rows=1.0)
 
 
 if __name__ == "__main__":

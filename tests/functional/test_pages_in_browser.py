@@ -7,15 +7,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from harness.audits.sequence.params import SequenceParams
 
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
 from harness.audits.entities.inputs import read_inputs as read_names
 from harness.audits.leakage.audit import LeakageAudit
-from harness.audits.leakage.inputs import PairSize, read_pairs
+from harness.audits.leakage.inputs import PairSize
 from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.models import Model
 from harness.audits.sequence.audit import SequenceAudit
-from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.inputs import read_inputs as read_round
 from harness.core.findings import Findings
 from harness.core.rounds import load_round
@@ -28,6 +28,7 @@ from harness.submit.verdict import Finding, Outcome, Verdict
 from tests.browser import Browser, open_browser
 from tests.conftest import require_chromium
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
+from tests.demo_target.names import demo_name_pairs
 from tests.functional.machine import homes
 from tests.unit.audits.in_memory import InMemory, target_configs
 from tests.unit.submit.audit_header import HEADER
@@ -54,7 +55,7 @@ def sequence_findings(_: Path) -> Findings:
 
 def leakage_findings(_: Path) -> Findings:
     models = [Model(size.name, size.weights) for size in SIZES[1:]]
-    pairs = read_pairs(None, models, PairSize(), limit=20, seed=1)
+    pairs = demo_name_pairs(models, PairSize(), limit=20, seed=1)
     audit = LeakageAudit(LeakageParams(prefix_lengths=(10, 30), inexact=4))
     run = InMemory(audit, pairs.to_inputs(), target_configs(*(model.path for model in models))).run()
     return run.findings(*(model.id for model in models))

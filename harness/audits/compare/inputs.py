@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.audits.leakage.inputs import PairSubject, name_of, read_pairs
+from harness.audits.leakage.inputs import PairSubject, read_pairs, require_pairs
 from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.models import Model, tokenizer_key
 from harness.audits.options import AuditParams, Preparation, Reading, StoredAudit, option
 from harness.audits.probabilities import Scheme
-from harness.audits.sources import named_source, round_option, source_files
+from harness.audits.sources import named_source, round_option, source_files, source_name
 from harness.core.arrays import Bools, Floats, Ints, mapped_array
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs, RowsOf
@@ -31,7 +31,7 @@ SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
 class CompareParams(AuditParams):
     """The options of the audit."""
 
-    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling.")
+    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling; 10 as in the challenge.")
     queries: int = Field(1000, ge=1, le=1_000_000, description="Queries after which leaked sequences are counted.")
 
     @property
@@ -248,7 +248,6 @@ def read_targets(rows: RowsOf, targets: int) -> list[TargetRows]:
 _OF_PAIRS = (
     "pairs",
     "round",
-    "names",
     "control",
     "control_round",
     "copies",
@@ -294,7 +293,8 @@ class CompareSubject(PairSubject):
         return Reading(params, sequences.to_inputs(), "runs", files, ())
 
     def _read_pairs(self, params: CompareParams, preparation: Preparation) -> Reading:
-        source = self.source("a file of pairs, --round, --names, or stored audits with --run")
+        source = named_source(self, self.pairs, self.round)
+        source = require_pairs(source, "a file of pairs, --round, or stored audits with --run")
         ids, revision = self.models(source, preparation.revision)
         if len(ids) < 2:
             raise UsageError(
@@ -305,8 +305,7 @@ class CompareSubject(PairSubject):
         models = [Model(record.id, record.path) for record in records]
         pairs, control = read_pairs(source, models, self.size, limit=self.limit, seed=preparation.seed), None
         files = source_files("pairs", source)
-        if self.control is not None or self.control_round is not None:
-            control_source = named_source(self, self.control, self.control_round)
+        if control_source := named_source(self, self.control, self.control_round):
             control = read_pairs(control_source, models, self.size, limit=self.limit, seed=preparation.seed)
             files |= {f"control {option}": path for option, path in source_files("pairs", control_source).items()}
         joined, is_control = with_control(pairs, control)
@@ -314,7 +313,7 @@ class CompareSubject(PairSubject):
         if self.copies is not None:
             files["copies"] = self.copies
         inputs = Sequences(joined, is_control, copies, joined.rows).to_inputs()
-        return Reading(params, inputs, name_of(source), files, records)
+        return Reading(params, inputs, source_name(source), files, records)
 
 
 def _stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:

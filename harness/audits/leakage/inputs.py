@@ -1,4 +1,4 @@
-"""Read pairs from files, rounds or the demo's names, and check that they fit the targets."""
+"""Read pairs from files or rounds, and check that they fit the targets."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,14 +29,10 @@ from harness.core.text import shorten
 from harness.core.tokenizers import parse_tokenizer
 from harness.corpora.documents import RECORD_SUFFIXES, records_in
 from harness.corpora.text_files import Notes
-from harness.demo import SIZES as DEMO_SIZES
-from harness.demo import WEIGHTS
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 
 _LENGTH = 50
 """Tokens of a prefix and of a suffix, if nothing else is given."""
-_NAME_TOKENS = 4
-_DEMO_LENGTHS = (10, 20, 30, 40, 50)
 
 
 class PairSize(NamedTuple):
@@ -46,19 +42,16 @@ class PairSize(NamedTuple):
     suffix: int | None = None
 
 
-def read_pairs(source: Source | None, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
+def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
     """Return at most `limit` pairs, sampled by seed and cut to size.
 
-    source: a round; a file with tokens (.npz or .npy) or text (JSON Lines, CSV or TSV); or None for names in the demo's
-    generated corpus and the tokens before them. Raises HarnessError for input that cannot be read, for a blind round,
-    and if the pairs do not fit a model.
+    source: a round, or a file with tokens (.npz or .npy) or text (JSON Lines, CSV or TSV). Raises HarnessError for
+    input that cannot be read, for a blind round, and if the pairs do not fit a model.
     """
     notes = Notes()
-    tokenizer = shared_tokenizer([*([Model("demo", WEIGHTS)] if source is None else []), *models])
+    tokenizer = shared_tokenizer(models)
     numbers, records = None, 0
-    if source is None:
-        name, (prefixes, suffixes) = "the demo's names", _demo_names(size)
-    elif isinstance(source, Round):
+    if isinstance(source, Round):
         name, (prefixes, suffixes) = source.name, load_answered_examples(source)
     else:
         name, path, ending = source.path.name, source.path, source.path.suffix.lower()
@@ -97,17 +90,6 @@ def _fitted(
         if vocabulary is not None and largest >= vocabulary:
             raise HarnessError(f"{name} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
     require_context(models, prefixes.shape[1] + suffixes.shape[1])
-    return prefixes, suffixes
-
-
-def _demo_names(size: PairSize) -> tuple[Tokens, Tokens]:
-    from harness.demo.names import name_pairs  # only needed for the demo
-
-    length = size.suffix or _NAME_TOKENS
-    pairs = name_pairs(WEIGHTS / "tokenizer.json", prefix_length=size.prefix or _LENGTH, tokens=length)
-    if not pairs:
-        raise HarnessError(f"no name of the demo's corpus has {length} tokens. Set --suffix-tokens to 3, 4 or 5.")
-    prefixes, suffixes = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
     return prefixes, suffixes
 
 
@@ -182,15 +164,12 @@ class PairSubject(Subject):
         description="Prefixes and suffixes: .npz or .npy (tokens), .jsonl or .tsv (text).",
     )
     round: str | None = round_option()
-    names: bool = option(False, description="Use names in the demo target's generated corpus.")
     keep_line_ends: bool = line_ends_option()
     target: tuple[str, ...] = target_option()
     prefix_tokens: int | None = option(
         None, ge=1, description="Tokens of a whole prefix: the source's, or 50 for text."
     )
-    suffix_tokens: int | None = option(
-        None, ge=1, description="Tokens of a suffix: the source's, 50 for text, 4 for names."
-    )
+    suffix_tokens: int | None = option(None, ge=1, description="Tokens of a suffix: the source's, or 50 for text.")
     limit: int = option(10_000, ge=1, description="Maximum sequences, sampled by seed.")
 
     @property
@@ -198,36 +177,24 @@ class PairSubject(Subject):
         """The size that was named."""
         return PairSize(self.prefix_tokens, self.suffix_tokens)
 
-    def source(self, choices: str) -> Source | None:
-        """Return the files or the round that was named, None for the demo's names. choices: those that an error names.
+    def models(self, source: Source, revision: str) -> tuple[list[str], str]:
+        """Return the ids of the targets and their revision; the default target is a round's own.
 
-        Raises HarnessError if none or several were named.
-        """
-        source = named_source(self, self.pairs, self.round)
-        if (source is None) != self.names:
-            fault = "several sources of pairs are named" if self.names else "no pairs are named"
-            raise UsageError(f"{fault}. Give {choices}.")
-        return source
-
-    def models(self, source: Source | None, revision: str) -> tuple[list[str], str]:
-        """Return the ids of the targets and their revision.
-
-        The default targets are a round's own, or all sizes of the demo target. Raises HarnessError for files without a
-        target.
+        Raises HarnessError for files without a target.
         """
         ids = list(dict.fromkeys(self.target))
         if not ids and isinstance(source, Round):
             ids, revision = [source.target], source.revision
-        elif not ids and source is None:
-            ids = [size.name for size in reversed(DEMO_SIZES)]
         if not ids:
             raise UsageError("no target is named. Give --target.")
         return ids, revision
 
 
-def name_of(source: Source | None) -> str:
-    """Return a short name of a source of pairs, for the id of the run."""
-    return "names" if source is None else source_name(source)
+def require_pairs(source: Source | None, choices: str) -> Source:
+    """Return the source of pairs. choices: those that an error names. Raises UsageError if none was named."""
+    if source is None:
+        raise UsageError(f"no pairs are named. Give {choices}.")
+    return source
 
 
 class LeakageSubject(PairSubject):
@@ -235,14 +202,12 @@ class LeakageSubject(PairSubject):
 
     Computes exact and inexact probabilities under six decoding schemes; with an endpoint, exact ones under three.
 
-    Several --target of one tokenizer and several --prefix-lengths are swept over.
+    Several --target of one tokenizer and several --shorter-prefixes are measured.
     """
 
     def read(self, params: LeakageParams, preparation: Preparation) -> Reading:
         """Read the pairs. Raises HarnessError if that fails, or if no prefix is as long as a prefix length."""
-        source = self.source("a file of pairs, --round, or --names")
-        if source is None and self.prefix_tokens is None:
-            params = params.changed(prefix_lengths=params.prefix_lengths or _DEMO_LENGTHS)
+        source = require_pairs(named_source(self, self.pairs, self.round), "a file of pairs or --round")
         ids, revision = self.models(source, preparation.revision)
         params = params.for_targets(ids, preparation.say)
         records = preparation.find_models(ids, revision=revision, is_first_served=params.endpoint is not None)
@@ -251,10 +216,10 @@ class LeakageSubject(PairSubject):
         longest = max(params.prefix_lengths, default=0)
         if longest > pairs.prefix_length:
             raise HarnessError(
-                f"--prefix-lengths: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to "
-                "cut longer ones."
+                f"--shorter-prefixes: prefixes have {pairs.prefix_length} tokens, not {longest}. "
+                "Set --prefix-tokens to cut longer ones."
             )
         if params.endpoint is not None:
             require_context(models, pairs.prefix_length + pairs.suffixes.shape[1], is_served=True)
         params = params.probed(models[0], preparation.say)
-        return Reading(params, pairs.to_inputs(), name_of(source), source_files("pairs", source), records)
+        return Reading(params, pairs.to_inputs(), source_name(source), source_files("pairs", source), records)

@@ -17,6 +17,7 @@ from harness.core.rounds import load_round
 from harness.core.text import format_percent
 from harness.demo import SIZES
 from harness.engine.loading import load_target
+from tests.demo_target.names import demo_name_pairs
 from tests.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 
@@ -31,7 +32,7 @@ def _context(params: LeakageParams, pairs: Pairs, *models: Model, batches: int |
 @pytest.fixture(scope="module")
 def swept() -> InMemory:
     """Names in the invented corpus under two sizes and three prefix lengths."""
-    pairs = read_pairs(None, (TINY, DEMO), PairSize(), limit=70, seed=1)
+    pairs = demo_name_pairs((TINY, DEMO), PairSize(), limit=70, seed=1)
     return _context(LeakageParams(prefix_lengths=(10, 30), inexact=4), pairs, TINY, DEMO).run()
 
 
@@ -168,7 +169,7 @@ def test_findings_do_not_depend_on_the_order_of_rows(swept, findings):
 
 
 def test_the_likeliest_matches_may_be_of_one_sequence():
-    pairs = read_pairs(None, [DEMO], PairSize(), limit=2, seed=4)
+    pairs = demo_name_pairs([DEMO], PairSize(), limit=2, seed=4)
     context = _context(LeakageParams(inexact=2), pairs, DEMO).run()
     findings = context.findings("demo")
     (matches,) = [table for table in findings.tables if table.name == "matches"]
@@ -205,6 +206,6 @@ def test_random_pairs_that_never_leak():
 
 
 def test_findings_without_rows():
-    pairs = read_pairs(None, [TINY], PairSize(), limit=5, seed=0)
+    pairs = demo_name_pairs([TINY], PairSize(), limit=5, seed=0)
     findings = _context(LeakageParams(), pairs, TINY).findings("demo-tiny")
     assert len(findings.measures) == 0 and not findings.figures["is_complete"]

@@ -20,7 +20,7 @@ from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.demo import SIZES, WEIGHTS
-from harness.demo.names import NAME, name_pairs
+from tests.demo_target.names import NAME, demo_name_pairs, name_pairs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 
@@ -56,7 +56,7 @@ def test_token_files_are_read_as_pairs(tmp_path):
 
 
 def test_pairs_are_stored_and_read(tmp_path):
-    pairs = read_pairs(None, [TINY], PairSize(), limit=9, seed=0)
+    pairs = demo_name_pairs([TINY], PairSize(), limit=9, seed=0)
     pairs.to_inputs().write(tmp_path)
     back = Pairs.from_inputs(AuditInputs.read(tmp_path))
     assert (back.prefixes == pairs.prefixes).all() and back.tokenizer == pairs.tokenizer and len(back) == 9
@@ -206,19 +206,6 @@ def test_tokens_decode_to_pieces_or_numbers(tokenizer):
     assert TokenDecoder(None).pieces([3, 5]) == ["3 ", "5 "]
 
 
-CHOICES = "a file of pairs"
-
-
-def test_pairs_come_from_one_source():
-    with pytest.raises(HarnessError, match=r"no pairs are named\. Give a file of pairs"):
-        LeakageSubject().source(CHOICES)
-    with pytest.raises(HarnessError, match="several sources of pairs are named"):
-        LeakageSubject(names=True, round="demo").source(CHOICES)
-    subject = LeakageSubject(pairs=Path("a.npz"))
-    with pytest.raises(HarnessError, match="no target is named"):
-        subject.models(subject.source(CHOICES), "main")
-
-
 def read(subject: LeakageSubject, *lengths: int) -> LeakageParams:
     """Return the parameters after a subject has read its pairs for the smallest demo target."""
     find_models = Mock(return_value=[Mock(id=TINY.id, path=TINY.path)])
@@ -226,28 +213,29 @@ def read(subject: LeakageSubject, *lengths: int) -> LeakageParams:
     return subject.read(LeakageParams(prefix_lengths=lengths), preparation).params
 
 
+def test_pairs_come_from_one_source():
+    with pytest.raises(HarnessError, match=r"no pairs are named\. Give a file of pairs or --round\."):
+        read(LeakageSubject())
+    with pytest.raises(HarnessError, match="two sources are named"):
+        read(LeakageSubject(pairs=Path("a.npz"), round="demo"))
+    with pytest.raises(HarnessError, match="no target is named"):
+        read(LeakageSubject(pairs=Path("a.npz")))
+
+
 def test_a_prefix_length_beyond_the_prefixes_is_refused():
     for size, longest in ((None, 50), (20, 20)):
         subject = LeakageSubject(round="demo", prefix_tokens=size, limit=5)
         assert read(subject, 10, longest).prefix_lengths == (10, longest)
-        with pytest.raises(HarnessError, match=rf"--prefix-lengths: prefixes have {longest} tokens, not 90"):
+        with pytest.raises(HarnessError, match=rf"--shorter-prefixes: prefixes have {longest} tokens, not 90"):
             read(subject, 10, 90)
-
-
-def test_the_demos_names_are_swept_over_all_sizes_and_five_lengths():
-    subject = LeakageSubject(names=True, limit=5)
-    assert subject.models(None, "main")[0] == ["demo-tiny", "demo-small", "demo"]
-    assert read(subject).prefix_lengths == (10, 20, 30, 40, 50)
-    assert read(LeakageSubject(names=True, prefix_tokens=20, limit=5)).prefix_lengths == ()
-    assert read(LeakageSubject(round="demo", limit=5)).prefix_lengths == ()
 
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
         ({"top_p": 1.5}, "--top-p: "),
-        ({"prefix_lengths": ["ten"]}, "--prefix-lengths: "),
-        ({"prefix_lengths": ["0"]}, "--prefix-lengths: "),
+        ({"prefix_lengths": ["ten"]}, "--shorter-prefixes: "),
+        ({"prefix_lengths": ["0"]}, "--shorter-prefixes: "),
     ],
 )
 def test_invalid_parameters_are_named_by_their_option(fields, sentence):
