@@ -81,7 +81,7 @@ def measure_near(
     """
     if not len(keys[0]):
         return
-    from harness.audits.near_verbatim import near_probabilities  # loads torch
+    from harness.audits.beam import near_probabilities  # loads torch
 
     for batch in context.batches(near_stage(model), len(keys[0]), size=NEAR_BATCH, weight=NEAR_WEIGHT):
         prefixes, suffixes = (part[batch.items] for part in pairs)

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from harness.audits.sequence.params import SequenceParams
 
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
 from harness.audits.entities.inputs import read_inputs as read_names
@@ -16,6 +15,7 @@ from harness.audits.leakage.inputs import PairSize
 from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.models import Model
 from harness.audits.sequence.audit import SequenceAudit
+from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.inputs import read_inputs as read_round
 from harness.core.findings import Findings
 from harness.core.rounds import load_round

@@ -1,10 +1,9 @@
-"""Findings of a leakage audit, from complete or partial rows: tables, passages, sentences and the conclusion."""
+"""Findings of a leakage audit, from complete or partial rows."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.audits.leakage.charts import leakage_charts
 from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs, TokenDecoder
 from harness.audits.leakage.results import (
     EXCEED,
@@ -21,18 +20,39 @@ from harness.audits.leakage.results import (
     MOST_MATCHES,
     OVER,
     QUANTILE,
+    TOKEN,
     TRENDS,
+    WRONG,
     LeakageResults,
     growing_settings,
     leakage_results,
 )
 from harness.audits.leakage.rows import read_measurements
-from harness.audits.near_results import NEAR_DEFINITION, NEAR_OVER, near_rows, near_verbatim_table
-from harness.audits.probabilities import Scheme
-from harness.audits.report import case_table, key_figure, measure_table, table_of, wide_table
+from harness.audits.near_results import NEAR_DEFINITION, NEAR_OVER, near_rows, near_verbatim_chart, near_verbatim_table
+from harness.audits.probabilities import (
+    DISCOVERABLE,
+    Scheme,
+    discoverable_chart,
+    expected_share,
+    extraction_rate,
+    query_grid,
+    share_over,
+)
+from harness.audits.report import bars_of, case_table, key_figure, lines_of, measure_table, table_of, wide_table
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, Passage, Stretch
+from harness.core.findings import (
+    Chart,
+    Conclusion,
+    Findings,
+    FoundTable,
+    HeatMap,
+    KeyFigure,
+    LineChart,
+    Passage,
+    Series,
+    Stretch,
+)
 from harness.core.paths import model_names
 from harness.core.text import format_interval, format_number, format_percent, format_score, pluralize
 
@@ -49,6 +69,7 @@ DEFINITIONS = {
     "extraction rate": "the expected share of sequences that one query each returns, which is the mean ESP",
 }
 _SHOWN_MATCHES = 20
+_FEW_POSITIONS = 10
 _CONTEXT = 20
 """Tokens at the end of a prefix that are shown before a match."""
 
@@ -88,7 +109,7 @@ def leakage_findings(
         },
         sentences=list(_sentences(results)),
         tables=_tables(results),
-        charts=leakage_charts(results),
+        charts=_charts(results),
         passages=_passages(results),
         conclusion=_conclusion(results),
         definitions=DEFINITIONS,
@@ -227,6 +248,121 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
         for row, sequence in enumerate(setting.sequences)
     ]
     return table_of("sequences", "Every sequence", rows, is_detail=True)
+
+
+def _charts(results: LeakageResults) -> list[Chart]:
+    """Return all charts for which there are results."""
+    measured, label = results.measured, results.params.label(Scheme.TOP_K)
+    has_markers = results.suffix_length <= _FEW_POSITIONS
+    greedy = results.params.label(Scheme.GREEDY)
+    tokens = measured.select(TOKEN)
+    charts: list[Chart] = [
+        *_leak_curves(results),
+        lines_of(
+            "token-probability",
+            f"Mean probability of each suffix token, {results.where}",
+            "position in the suffix",
+            "mean probability",
+            [row for row in tokens if row.case != greedy] + [row for row in tokens if row.case == greedy],
+            series="case",
+            controls=(greedy,),
+            has_markers=has_markers,
+        ),
+    ]
+    if len(results.measurements.settings) > 1:
+        charts.append(_settings_chart(results))
+    for over, settings in growing_settings(results.measurements).items():
+        rows = measured.select(TRENDS[over])
+        title = f"ESP over {len(settings)} {over} ({rows[0].estimate.of:,} sequences; classes overlap)"
+        name = f"trends-over-{over.replace(' ', '-')}"
+        charts.append(bars_of(name, title, "share of sequences", rows, label="side", group="case"))
+    if inexact := measured.select(ISP_OVER):
+        title = "Sequences with n-ISP > ESP"
+        inexact = sorted(inexact, key=lambda row: row.at or 0)
+        charts.append(
+            bars_of(
+                "inexact-over-exact",
+                title,
+                "share of sequences",
+                inexact,
+                label="case",
+                group=lambda row: f"n = {int(row.at or 0)}",
+            )
+        )
+    if measured.select(NEAR_OVER):
+        charts.append(near_verbatim_chart(measured, label, "sequence", part="model"))
+    if results.matches:
+        charts.append(
+            lines_of(
+                "wrong-positions",
+                f"Wrong positions in the {MOST_MATCHES} likeliest partial matches",
+                "position in the suffix",
+                "matches",
+                measured.select(WRONG),
+                series="case",
+                has_markers=has_markers,
+            )
+        )
+    discoverable = measured.select(*DISCOVERABLE.values(), **results.of_reference, case=label)
+    return [*charts, discoverable_chart(discoverable, "sequence", f"{label}, {results.where}")]
+
+
+def _leak_curves(results: LeakageResults) -> list[Chart]:
+    """Return the share of leaked sequences by number of queries, by both definitions, beside extraction rates.
+
+    Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
+    """
+    grid = query_grid()
+    logs = {scheme: results.reference.measured(scheme) for scheme in results.params.schemes}
+    rates = {scheme: extraction_rate(esps) for scheme, esps in logs.items()}
+    labels = {scheme: f"{results.params.label(scheme)}, rate {format_percent(rate)}" for scheme, rate in rates.items()}
+    flat = [
+        Series(name, grid, np.full(len(grid), rates[scheme]), is_dashed=True)
+        for scheme, name in (
+            (Scheme.GREEDY, labels[Scheme.GREEDY]),
+            (Scheme.TOP_K, f"extraction rate, {results.params.label(Scheme.TOP_K)}"),
+        )
+    ]
+    return [
+        LineChart(
+            name,
+            f"{title}, {results.where}",
+            "queries X per sequence",
+            "share of sequences",
+            [
+                *(
+                    Series(labels[scheme], grid, share(logs[scheme], grid), key=results.params.label(scheme))
+                    for scheme in results.params.random_schemes
+                ),
+                *flat,
+            ],
+            is_x_logarithmic=True,
+        )
+        for name, title, share in (
+            ("leaked", "Sequences with ESP > 1/X", share_over),
+            ("leaked-expected", "Expected share of sequences leaked within X queries", expected_share),
+        )
+    ]
+
+
+def _settings_chart(results: LeakageResults) -> HeatMap:
+    label = results.params.label(Scheme.TOP_K)
+    settings = results.measurements.settings
+    models = list(dict.fromkeys(results.names[setting.model] for setting in settings))
+    lengths = sorted({setting.prefix_length for setting in settings})
+    values = np.full((len(models), len(lengths)), np.nan)
+    for setting in settings:
+        name = results.names[setting.model]
+        rate = results.measured.get(MEAN_ESP, model=name, side=setting.side, case=label)
+        values[models.index(name), lengths.index(setting.prefix_length)] = rate.value
+    return HeatMap(
+        "settings",
+        f"Mean ESP under {label} by model and prefix length",
+        models,
+        [f"{length} tokens" for length in lengths],
+        values,
+        [["" if np.isnan(value) else format_score(value) for value in row] for row in values],
+    )
 
 
 def _sentences(results: LeakageResults) -> Iterator[str]:
