@@ -22,13 +22,12 @@ from harness.cli.watching import log_lines
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.times import format_duration
-from harness.runs.columns import COLUMNS
 from harness.runs.errors import as_harness_error
+from harness.runs.facts import COLUMNS
 from harness.runs.folder import RunFolder, add_tags, all_run_folders, remove_tags, run_folder, tags_of
-from harness.runs.listing import matching_summaries
 from harness.runs.queue import Move, move_in_queue, queued_runs
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, run_summary
+from harness.runs.summary import RunSummary, matching_summaries, run_summary
 from harness.runs.tuning import Tuning
 
 app = CommandLine(name="runs", invoke_without_command=True)

@@ -14,7 +14,6 @@ from harness.cli.output import StatusLine, print_json, sanitize, say
 from harness.core.errors import HarnessError
 from harness.runs.facts import failure_text, score_text, status_line
 from harness.runs.folder import RunFolder
-from harness.runs.job_record import job_record
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_status, run_summary
 
@@ -36,7 +35,7 @@ def follow(folder: RunFolder, *, json: bool) -> None:
     if json:
         print_json(summary.as_json())
     elif not summary.has_score:
-        say(f"{job_record(folder.spec()).show_command} {summary.id} prints what it found")
+        say(f"{folder.spec().show_command} {summary.id} prints what it found")
     elif summary.status not in (Status.CRASHED, Status.LOST):
         _print_outcome(summary)
     _exit_as(summary)
@@ -99,7 +98,7 @@ def print_detached(folder: RunFolder, *, json: bool) -> None:
         print_json(run_summary(folder).as_json())
     else:
         print(folder.id)
-        show = job_record(folder.spec()).show_command
+        show = folder.spec().show_command
         say(f"`harness watch {folder.id}` follows it, `{show} {folder.id}` prints what it found.")
 
 

@@ -14,14 +14,12 @@ from harness.core.errors import HarnessError
 from harness.core.spec import JobSpec
 from harness.core.text import sanitize
 from harness.notebook.scores import FIGURE_SIZE, Score, html_figure, html_table
-from harness.runs.columns import COLUMNS
-from harness.runs.facts import facts_about, failure_text, status_line
+from harness.runs.facts import COLUMNS, facts_about, failure_text, status_line
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.launch import run_subcommand, stop_run
-from harness.runs.listing import matching_summaries
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, run_status, run_summary
+from harness.runs.summary import RunSummary, matching_summaries, run_status, run_summary
 
 if TYPE_CHECKING:
     import pandas as pd

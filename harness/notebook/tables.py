@@ -13,7 +13,7 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.intervals import solutions
 from harness.core.scoring import correct_rows, solved_curve
 from harness.core.submission import current_rows
-from harness.runs.attack_record import submission_with_scores
+from harness.runs.attack_record import submission_now
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
@@ -51,8 +51,8 @@ def submission_table(folder: RunFolder) -> pd.DataFrame:
     """Return the rows of the current submission of a run, first row first."""
     spec = folder.attack_spec()
     with as_harness_error(folder.path):
-        submission, score = submission_with_scores(folder)
-    columns = {"example": submission.ids, "score": score}
+        submission = submission_now(folder)
+    columns = {"example": submission.ids, "score": submission.scores}
     table = pd.DataFrame(columns | _suffix_columns(folder, spec, submission.ids, submission.suffixes))
     table.index = pd.RangeIndex(1, len(table) + 1, name="row")
     return table

@@ -19,7 +19,7 @@ from harness.core.paths import runs_home, state_home
 from harness.core.spec import JobSpec
 from harness.core.text import shorten
 from harness.runs.errors import as_harness_error
-from harness.runs.specs import AttackSpec, AuditSpec, read_spec
+from harness.runs.specs import AttackSpec, AuditSpec, RunSpec, read_spec
 from harness.runs.trash import Deleted, free, move_to_trash
 
 ModelType = TypeVar("ModelType", bound=BaseModel)
@@ -212,7 +212,7 @@ class RunFolder:
                                 f"Remove it, or delete the run with harness runs rm {self.id}."
                             )
 
-    def spec(self) -> JobSpec:
+    def spec(self) -> RunSpec:
         """Return the spec of the run. Raises HarnessError if it cannot be read."""
         self.check_files()
         return read_spec(self.spec_file)
@@ -232,7 +232,7 @@ class RunFolder:
             expected = spec_type.model_fields["kind"].default
             raise HarnessError(
                 f"{self.id}: expected a run of kind {expected}, found kind {spec.kind}. "
-                f"Use harness {'audit show' if spec.kind == 'audit' else 'show'} {self.id}."
+                f"Use {spec.show_command} {self.id}."
             )
         return spec
 

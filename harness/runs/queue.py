@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -85,6 +85,16 @@ class Wait:
     def waits_for(self) -> str | None:
         """The id of the run that holds the device; of several, the one whose budget ends first."""
         return next(filter(None, self.holders), None)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The fields of `RunSummary` about the wait."""
+        return {
+            "queue_position": self.position,
+            "queue_length": self.length,
+            "waits_for": self.waits_for,
+            "wait_at_most_s": self.at_most_s,
+        }
 
     @property
     def sentence(self) -> str:

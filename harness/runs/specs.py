@@ -1,8 +1,9 @@
 """spec.json: everything about an attack run or an audit that was resolved before it began. It is written once."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -13,6 +14,20 @@ from harness.core.rounds import Round
 from harness.core.rows import Table
 from harness.core.scoring import scaled_cap
 from harness.core.spec import JobSpec, Record, TargetRecord
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The names and rules that a list of runs shows. An audit has no error cap."""
+
+    attack: str
+    round: str
+    is_control: bool = False
+    is_blind: bool = False
+    is_partial: bool = False
+    error_cap: int = 0
+    changed: dict[str, Any] = field(default_factory=dict)
+    """The parameters that are not the attack's defaults, with their values, and the seed if it is not 0."""
 
 
 class AttackRecord(Record):
@@ -39,6 +54,7 @@ class AttackSpec(JobSpec):
     `reference` is the reference model.
     """
 
+    show_command: ClassVar[str] = "harness show"
     kind: Literal["attack"] = "attack"
     attack: AttackRecord
     changed: tuple[str, ...]
@@ -62,6 +78,22 @@ class AttackSpec(JobSpec):
         return {"guess": GUESSES}
 
     @property
+    def labels(self) -> Labels:
+        """What a list of runs shows."""
+        reference = None if self.reference is None else self.reference.id
+        return Labels(
+            attack=self.attack.name,
+            round=self.round.name,
+            is_control=self.attack.control,
+            is_blind=self.round.is_blind,
+            is_partial=self.is_partial,
+            error_cap=self.error_cap,
+            changed=({"seed": self.seed} if self.seed else {})
+            | ({"reference": reference} if reference not in (None, self.attack.reference_model) else {})
+            | {name: self.params[name] for name in self.changed if name in self.params},
+        )
+
+    @property
     def is_partial(self) -> bool:
         """True if only some of the round's examples are attacked."""
         return self.examples < self.round_examples
@@ -78,6 +110,7 @@ class AuditSpec(JobSpec):
     `subject` names what was audited; `inputs_sha256` is the hash of the run's inputs/ directory.
     """
 
+    show_command: ClassVar[str] = "harness audit show"
     kind: Literal["audit"] = "audit"
     audit: str
     subject: str
@@ -93,11 +126,17 @@ class AuditSpec(JobSpec):
     def stored_tables(self) -> Mapping[str, Table]:
         return {f"audit_{table.name}": table for table in self.tables}
 
+    @property
+    def labels(self) -> Labels:
+        """What a list of runs shows."""
+        return Labels(attack=f"audit {self.audit}", round=self.subject)
 
-_SPEC: TypeAdapter[AttackSpec | AuditSpec] = TypeAdapter(Annotated[AttackSpec | AuditSpec, Field(discriminator="kind")])
+
+RunSpec = AttackSpec | AuditSpec
+_SPEC: TypeAdapter[RunSpec] = TypeAdapter(Annotated[RunSpec, Field(discriminator="kind")])
 
 
-def read_spec(path: Path) -> JobSpec:
+def read_spec(path: Path) -> RunSpec:
     """Return the spec in the file `path`. Raises HarnessError, naming the file, if it is absent or invalid."""
     try:
         return _SPEC.validate_json(path.read_bytes())

@@ -11,7 +11,7 @@ from harness.core.text import display_name, shorten
 from harness.core.times import format_duration
 from harness.plugins.declarations import syntax_tree
 from harness.runs.folder import RunFolder
-from harness.runs.job_record import job_record
+from harness.runs.launch import changed_inputs
 from harness.runs.machine import versions
 from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
@@ -169,7 +169,7 @@ def _sandbox(folder: RunFolder) -> Check:
 def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:
     # Weights are not packaged. Whoever runs the code hashes their own copy.
     weights = [model.weights_sha256 for model in spec.targets]
-    changed = job_record(spec).changed_inputs(folder, spec, weights)
+    changed = changed_inputs(folder, spec, weights)
     # The bundle pins the versions that are installed now.
     now = versions()
     changed += [f"{name} is {now.get(name)}, was {was}" for name, was in spec.versions.items() if now.get(name) != was]

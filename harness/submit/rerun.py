@@ -32,7 +32,7 @@ from harness.core.text import shorten
 from harness.core.windows import cluster_ids
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
-from harness.runs.attack_record import submission_with_scores
+from harness.runs.attack_record import submission_now
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
 from harness.runs.summary import run_status
@@ -239,13 +239,13 @@ def write_rerun_results(folder: RunFolder, out: Path) -> Path:
     scores.csv has one row `Example ID,Score` for each row of the submission. If the attack set the whole order, a score
     is minus the row's place.
     """
-    submission, scores = submission_with_scores(folder)
+    submission = submission_now(folder)
     with atomic_file(out, is_private=False) as file:
         write_submission(file, submission.ids, submission.suffixes)
     path = out.parent / SCORES
     with atomic_file(path, is_private=False) as file:
         file.write(b"Example ID,Score\n")
-        for id_, score in zip(submission.ids.tolist(), scores.tolist(), strict=True):
+        for id_, score in zip(submission.ids.tolist(), submission.scores.tolist(), strict=True):
             file.write(f"{id_},{score!r}\n".encode())
     return path
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.core.submission import write_submission
-from harness.runs.attack_record import submission_with_scores
+from harness.runs.attack_record import submission_now
 from harness.runs.folder import RunFolder
 from tests.functional.bundler import (
     FAST,
@@ -101,7 +101,8 @@ def test_a_swapped_row_is_refused(bundler: Bundler, draws: Packed, tmp_path: Pat
 
 @pytest.mark.slow
 def test_reordered_rows_of_equal_score_are_accepted(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
-    submission, scores = submission_with_scores(draws.run)
+    submission = submission_now(draws.run)
+    scores = submission.scores
     first = int(np.flatnonzero(scores[1:] == scores[:-1])[0])
     order = np.arange(len(scores))
     order[[first, first + 1]] = order[[first + 1, first]]
