@@ -81,7 +81,7 @@ def _row(attack: AttackFile) -> tuple[str, str, str]:
 
 
 def _as_json(attack: AttackFile) -> dict[str, Any]:
-    fields = asdict(attack)
+    fields = dict(attack)
     names = {"attack": fields.pop("name"), "is_control": fields.pop("control")}
     return {**names, **fields, "path": str(attack.path)}
 

@@ -3,9 +3,9 @@
 import hashlib
 import importlib.metadata
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
@@ -20,7 +20,6 @@ SHIPPED = "shipped"
 MAX_SOURCE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
 class AttackFile(Declaration):
     """An attack as its source declares it. If `error` is set, only name, path and origin are known.
 
@@ -32,6 +31,11 @@ class AttackFile(Declaration):
     origin: str
     sha256: str = ""
     error: str | None = None
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What the class declares."""
+        return {name: getattr(self, name) for name in Declaration.model_fields}
 
     @property
     def shown_name(self) -> str:
@@ -146,7 +150,7 @@ def _attack_in(file: Path, origin: str) -> AttackFile:
     problem = (
         None if missing is None else f"{file}: requires {missing}, which is not installed. Install it, or remove it."
     )
-    return AttackFile(path=file, origin=origin, sha256=digest, error=problem, **asdict(declared))
+    return AttackFile(path=file, origin=origin, sha256=digest, error=problem, **dict(declared))
 
 
 def _broken(file: Path, origin: str, error: str, *, name: str | None = None, digest: str = "") -> AttackFile:

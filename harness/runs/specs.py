@@ -13,7 +13,8 @@ from harness.core.inputs import first_fault
 from harness.core.rounds import Round
 from harness.core.rows import Table
 from harness.core.scoring import scaled_cap
-from harness.core.spec import JobSpec, Record, TargetRecord
+from harness.core.spec import JobSpec, TargetRecord
+from harness.plugins.declarations import Declaration
 
 
 @dataclass(frozen=True)
@@ -30,20 +31,14 @@ class Labels:
     """The parameters that are not the attack's defaults, with their values, and the seed if it is not 0."""
 
 
-class AttackRecord(Record):
-    """The attack: the name of its file in the run's code/ directory, and what its class declares."""
+class AttackRecord(Declaration):
+    """The attack: what its class declares, where it was found, and its file in the run's code/ directory."""
 
     name: str
+    """As recorded: a record may come from somebody else, so it is checked where it is used."""
     origin: str
     file: str
     sha256: str
-    reference: str
-    control: bool
-    uses_target: bool
-    reference_model: str
-    guesses_per_example: int
-    requires: tuple[str, ...]
-    models: tuple[str, ...]
 
 
 class AttackSpec(JobSpec):

@@ -265,9 +265,13 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     status = _status(folder, phase, is_alive=is_alive)
     eta = None if status.is_over else eta_of(stored.stages)
     wait = wait_of(folder.id) if status is Status.QUEUED else None
-    scores = {} if not stored.points else {"recall_at_cap": stored.points[-1].recall, "rows": stored.points[-1].rows}
+    known: dict[str, Any] = {} if wait is None else wait.summary
+    if eta is not None:
+        known |= {"eta_s": eta.seconds, "eta_basis": eta.basis}
+    if stored.points:
+        known |= {"recall_at_cap": stored.points[-1].recall, "rows": stored.points[-1].rows}
     if status.is_over and status is not Status.LOST:
-        scores |= _scorecard(folder)
+        known |= _scorecard(folder)
     return RunSummary(
         id=folder.id,
         kind=spec.kind,
@@ -275,7 +279,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         reason=_reason(folder, status, phase or {}) if wait is None else wait.sentence,
         **vars(spec.labels),
         target=spec.target_name,
-        **scores,
+        **known,
         figures=stored.figures,
         guesses=stored.guesses,
         elapsed_s=round(stored.spent, 3),
@@ -292,8 +296,6 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         tags=tags_of(folder),
         parent=spec.parent,
         trend=_trend(stored.points, stored.spent),
-        **({} if wait is None else wait.summary),
-        **({} if eta is None else {"eta_s": eta.seconds, "eta_basis": eta.basis}),
         stages=stored.stages,
         step=stored.step,
     )

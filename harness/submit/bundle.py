@@ -13,7 +13,6 @@ from harness.core.arrays import tokens_sha256
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import submission_bytes
-from harness.plugins.declarations import declaration_in
 from harness.runs.attack_record import scorecard_of, submission_now
 from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder
@@ -101,7 +100,6 @@ def _code_source(spec: AttackSpec, source: bytes) -> CodeSource:
         spec=code_spec_from_run(spec, trains=training is not None),
         round=spec.round,
         source=source,
-        summary=declaration_in(source).summary,
         training=training,
         paths={name: record.path for name, record in spec.paths.items()},
     )

@@ -149,14 +149,13 @@ _MAX_PATH_BYTES = 1 << 30
 class CodeSource:
     """The content of code/.
 
-    `source` is the attack's file and `summary` its first line of documentation. `training` is None for an attack that
+    `source` is the attack's file. `training` is None for an attack that
     does not read training rows. `paths` maps each path parameter to its file or folder.
     """
 
     spec: CodeSpec
     round: Round
     source: bytes
-    summary: str
     training: Training | None
     paths: dict[str, Path]
 
@@ -189,7 +188,7 @@ def readme_after_run(code: CodeSource, files: dict[str, bytes], run: RunRecord) 
 
 def run_script(spec: CodeSpec, round_: Round) -> bytes:
     """Return the content of run.sh, which depends on no other file of code/."""
-    return _rendered(RUN_SH, CodeSource(spec, round_, b"", "", None, {}), "", None)
+    return _rendered(RUN_SH, CodeSource(spec, round_, b"", None, {}), "", None)
 
 
 def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) -> bytes:
@@ -210,7 +209,6 @@ def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) ->
         wheel=wheel,
         spec=code.spec,
         round=code.round,
-        summary=code.summary,
         run=run,
         format_duration=format_duration,
     )

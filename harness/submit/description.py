@@ -280,7 +280,7 @@ def _title(facts: RunFacts, team: Team | None) -> str:
 def _method(facts: RunFacts) -> str:
     reference = facts.spec.attack.reference
     source = f"#emph{content(f'Reference: {reference}.')};" if reference else ""
-    declared = " ".join(filter(None, (markup(facts.method), source)))
+    declared = " ".join(filter(None, (markup(facts.spec.attack.summary), source)))
     return f'{declared}\n\n#include "{_METHOD}"'
 
 

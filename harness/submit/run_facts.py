@@ -16,7 +16,6 @@ from harness.core.exports import redact_suffix
 from harness.core.intervals import JudgedRows
 from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.core.text import format_interval, format_score
-from harness.plugins.declarations import declaration_in
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
 from harness.runs.attack_record import Submission, any_of_n, submission_of
@@ -48,17 +47,15 @@ class Queries:
 class RunFacts:
     """The state of one run. Everything that needs answers is None in a blind round.
 
-    `method` is the first line of the attack's documentation, `parameters` its parameters with their
-    defaults; both are empty if the run's copy of the code cannot be read. `answers` has shape [examples, length].
-    `curve` has pairs of seconds spent and recall at the cap, or number of rows in a blind round, ascending.
-    `read_training` is True if the attack read the training rows. `target_as_loaded` and `reference_as_loaded` are
-    reports of the worker.
+    `parameters` are those of the attack with their defaults, none if the run's copy of the code cannot be read.
+    `answers` has shape [examples, length]. `curve` has pairs of seconds spent and recall at the cap, or number of rows
+    in a blind round, ascending. `read_training` is True if the attack read the training rows. `target_as_loaded` and
+    `reference_as_loaded` are reports of the worker.
     """
 
     folder: RunFolder
     spec: AttackSpec
     summary: RunSummary
-    method: str
     parameters: tuple[Parameter, ...]
     submission: Submission
     answers: Tokens | None
@@ -122,7 +119,6 @@ def run_facts(folder: RunFolder) -> RunFacts:
         folder=folder,
         spec=spec,
         summary=summary,
-        method=_method(folder, spec),
         parameters=_parameters(folder, spec),
         submission=submission,
         answers=answers,
@@ -157,13 +153,6 @@ def _parameters(folder: RunFolder, spec: AttackSpec) -> tuple[Parameter, ...]:
         return parameters_in(schema.schema)
     except (OSError, HarnessError):
         return ()  # A run whose code is gone or cannot be imported here is described without defaults.
-
-
-def _method(folder: RunFolder, spec: AttackSpec) -> str:
-    try:
-        return declaration_in((folder.code / spec.attack.file).read_bytes()).summary
-    except (OSError, HarnessError):
-        return ""  # A run without its code is described without it.
 
 
 class ShownGuess(NamedTuple):
