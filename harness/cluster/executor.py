@@ -199,8 +199,8 @@ class RayExecutor:
     @property
     def active(self) -> Sequence[Active]:
         """The submitted runs; those that a node works on first."""
-        found = [Active(task.spec.id, task.words, task.share) for task in self._tasks.values()]
-        return sorted(found, key=lambda one: one.words == _WAITING)
+        tasks = sorted(self._tasks.values(), key=lambda task: task.words == _WAITING)
+        return [Active(task.spec.id, task.words, task.share) for task in tasks]
 
     def start(self, planned: PlannedRun) -> None:
         """Submit a run. A node that has begun it in an earlier command continues it."""
@@ -346,14 +346,20 @@ class _Journal:
                 file.write(f"{run} {node}\n")
 
 
-def _task(shipment: str, contents: dict[str, list[Any]], device: str) -> Iterator[Message]:
-    """Compute a run on the node where this is called. `contents` has references to the parts of each content."""
+Contents = dict[str, list[Any]]
+"""References to the parts of each content, by SHA-256."""
+
+
+def fetch_from(contents: Contents) -> Callable[[str], Iterator[bytes]]:
+    """Return a function that yields the parts of the content with a SHA-256, on a node."""
+    import ray
+
+    return lambda sha256: map(ray.get, contents[sha256])
+
+
+def _task(shipment: str, contents: Contents, device: str) -> Iterator[Message]:
+    """Compute a run on the node where this is called."""
     import ray
 
     yield "node", ray.get_runtime_context().get_node_id()
-
-    def fetch(sha256: str) -> Iterator[bytes]:
-        for reference in contents[sha256]:
-            yield ray.get(reference)
-
-    yield from compute_run(Shipment.model_validate_json(shipment), fetch, device=device)
+    yield from compute_run(Shipment.model_validate_json(shipment), fetch_from(contents), device=device)

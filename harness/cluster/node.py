@@ -6,7 +6,6 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -111,10 +110,10 @@ class ReceivedRecord:
         if not isinstance(used, AttackSpec) or _identity(used) != _identity(planned):
             raise HarnessError(f"{planned.id}: the node ran something else than was planned.")
 
-        def on_node(mine: TargetRecord | None, theirs: TargetRecord | None) -> TargetRecord | None:
-            if mine is None or theirs is None:
-                return mine
-            return mine.model_copy(update={"device": theirs.device, "threads": theirs.threads})
+        def on_node(recorded: TargetRecord | None, loaded: TargetRecord | None) -> TargetRecord | None:
+            if recorded is None or loaded is None:
+                return recorded
+            return recorded.model_copy(update={"device": loaded.device, "threads": loaded.threads})
 
         return planned.model_copy(
             update={
@@ -230,20 +229,13 @@ def _prepare(
     device: str,
 ) -> AttackSpec:
     """Fill the directory of the run, and return its spec on this node."""
-    for directory, files in ((folder.code, shipment.code), (folder.inputs, shipment.inputs)):
-        shutil.copytree(content.tree(files, fetch), directory)
-    for name, sha256 in shipment.record.items():
-        shutil.copyfile(content.file(sha256, partial(fetch, sha256)), folder.path / name)
-    targets = tuple(content.tree(files, fetch) for files in shipment.targets)
-    if targets and (tokenizer := targets[0] / "tokenizer.json").is_file():
+    located = content.located(shipment.files, fetch)
+    for part, directory in (("code", folder.code), ("inputs", folder.inputs), ("record", folder.path)):
+        shutil.copytree(located[part], directory, dirs_exist_ok=True)
+    if "target" in located and (tokenizer := located["target"] / "tokenizer.json").is_file():
         shutil.copyfile(tokenizer, folder.tokenizer)
-    located = {
-        name: content.file(files[""], partial(fetch, files[""])) if "" in files else content.tree(files, fetch)
-        for name, files in shipment.paths.items()
-    }
-    bound = bound_to_node(shipment.spec, targets=targets, paths=located, device=device)
     of_node = {"versions": versions(), "hardware": {**hardware(), "node": socket.gethostname()}}
-    return bound.model_copy(update=of_node)
+    return bound_to_node(shipment.spec, located, device=device).model_copy(update=of_node)
 
 
 def _record(folder: RunFolder) -> Iterator[Message]:
