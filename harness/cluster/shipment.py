@@ -167,7 +167,7 @@ class Packer:
             raise HarnessError(f"{error.filename}: cannot be read ({error.strerror}).") from None
 
     def with_named_files(self, spec: AttackSpec, parts: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-        """Return `parts` and the files of the models and path parameters. Raises HarnessError if one has the answers."""
+        """Return `parts`, and the files of models and path parameters. Raises HarnessError if one has the answers."""
         models = {"target": spec.target, "reference": spec.reference}
         files = parts | {role: self.files_below(model.path) for role, model in models.items() if model is not None}
         files |= {f"path:{name}": self.files_below(record.path) for name, record in spec.paths.items()}

@@ -228,8 +228,8 @@ class Run:
             )
         return self.wait(progress=progress) if wait else self
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Run) and self._folder == other._folder
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, Run) and self._folder == value._folder
 
     def __hash__(self) -> int:
         return hash(self._folder)
@@ -288,7 +288,7 @@ class RunList(Sequence[Run]):
         return frame.set_index("run")
 
     def __repr__(self) -> str:
-        return "\n".join(sanitize(status_line(one)) for one in self._summaries) or "no runs"
+        return "\n".join(sanitize(status_line(summary)) for summary in self._summaries) or "no runs"
 
     def _repr_html_(self) -> str:
         rows = [tuple(column.text(summary) for column in COLUMNS) for summary in self._summaries]

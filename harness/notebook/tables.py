@@ -28,9 +28,9 @@ def curve_table(solved: Ints, examples: int) -> pd.DataFrame:
 
 def curve_of_run(folder: RunFolder) -> pd.DataFrame:
     """Return recall vs. errors of the run's current submission. Raises HarnessError if the answers are not known."""
-    found = submission_of_run(folder)
-    is_correct = correct_rows(found.ids, found.suffixes, found.answers)
-    return curve_table(solved_curve(is_correct, found.ids), len(found.answers))
+    submitted = submission_of_run(folder)
+    is_correct = correct_rows(submitted.ids, submitted.suffixes, submitted.answers)
+    return curve_table(solved_curve(is_correct, submitted.ids), len(submitted.answers))
 
 
 def guess_table(folder: RunFolder) -> pd.DataFrame:
@@ -65,9 +65,9 @@ def example_table(folder: RunFolder) -> pd.DataFrame:
         prefixes, answers = load_prefixes(spec.round)[: spec.examples], _known_answers(spec)
         is_solved: Any = pd.NA
         if answers is not None:
-            found = submission_of_run(folder)
-            walked = solutions(correct_rows(found.ids, found.suffixes, found.answers), found.ids)
-            is_solved = np.isin(np.arange(len(prefixes)), walked.within(found.cap))
+            submitted = submission_of_run(folder)
+            walked = solutions(correct_rows(submitted.ids, submitted.suffixes, submitted.answers), submitted.ids)
+            is_solved = np.isin(np.arange(len(prefixes)), walked.within(submitted.cap))
     columns: dict[str, Any] = {
         "solved": pd.array(np.broadcast_to(is_solved, len(prefixes)), dtype="boolean"),
         "prefix": prefixes.tolist(),

@@ -52,25 +52,25 @@ def find_attacks(extra: Path | None = None) -> tuple[AttackFile, ...]:
     """
     if extra is not None and not extra.is_dir():
         raise HarnessError(f"--attacks {extra}: no such directory.")
-    found: dict[str, AttackFile] = {}
+    attacks: dict[str, AttackFile] = {}
     duplicates: list[AttackFile] = []
     for attack in (*_attacks_in_directories(extra), *_attacks_from_entry_points()):
-        first = found.setdefault(attack.name, attack)
+        first = attacks.setdefault(attack.name, attack)
         if first is not attack and first.path != attack.path and first.path.parent == attack.path.parent:
             error = f"{first.path.name} already uses the name {attack.name}. Choose another name."
             duplicates.append(_broken(attack.path, attack.origin, error, name=attack.name, digest=attack.sha256))
-    return tuple(sorted((*found.values(), *duplicates), key=lambda attack: (attack.name, attack.error is not None)))
+    return tuple(sorted((*attacks.values(), *duplicates), key=lambda attack: (attack.name, attack.error is not None)))
 
 
 def attack_named(name: str, extra: Path | None = None) -> AttackFile:
     """Return the attack with this name. Raises HarnessError if there is none, or with its error if it is broken."""
-    found = find_attacks(extra)
-    for attack in found:
+    attacks = find_attacks(extra)
+    for attack in attacks:
         if attack.name == name:
             if attack.error is not None:
                 raise HarnessError(attack.error)
             return attack
-    raise unknown_name("attack", name, {attack.name for attack in found}, see="harness attacks")
+    raise unknown_name("attack", name, {attack.name for attack in attacks}, see="harness attacks")
 
 
 def attack_folders(extra: Path | None) -> dict[Path, str]:
@@ -96,12 +96,12 @@ def _attacks_in_directories(extra: Path | None) -> Iterator[AttackFile]:
 
 def shipped_folder() -> Path | None:
     """Return the directory of the shipped attacks: inside the package of a wheel, or beside it in a source checkout."""
-    inside, beside = paths.PACKAGE / "attacks", paths.PACKAGE.parent / "attacks"
+    inside, checkout = paths.PACKAGE / "attacks", paths.PACKAGE.parent / "attacks"
     if inside.is_dir():
         return inside.resolve()
     # A directory `attacks` in site-packages belongs to another package.
-    is_checkout = beside.is_dir() and (paths.PACKAGE.parent / "pyproject.toml").is_file()
-    return beside.resolve() if is_checkout else None
+    is_checkout = checkout.is_dir() and (paths.PACKAGE.parent / "pyproject.toml").is_file()
+    return checkout.resolve() if is_checkout else None
 
 
 def _attacks_from_entry_points() -> Iterator[AttackFile]:

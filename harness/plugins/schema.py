@@ -115,10 +115,10 @@ def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -
 def _answer(file: Path, request: dict[str, Any]) -> _Answer:
     file = file.absolute()
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError as error:
         raise HarnessError(f"{file}: cannot be read ({error.strerror}).") from None
-    return _answer_of(file, found.st_size, found.st_mtime_ns, json.dumps(request))
+    return _answer_of(file, stat.st_size, stat.st_mtime_ns, json.dumps(request))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -248,14 +248,14 @@ def new_run_id(label: str) -> str:
 def all_run_folders() -> list[RunFolder]:
     """Return every run that has a spec, newest first. Raises HarnessError if the directory cannot be listed."""
     home = runs_home()
-    found: list[tuple[int, RunFolder]] = []
+    folders: list[tuple[int, RunFolder]] = []
     with as_harness_error(home):
         for folder in map(RunFolder, home.iterdir() if home.is_dir() else ()):
             # A run can be deleted during the listing.
             with contextlib.suppress(OSError):
                 if folder.spec_file.exists():
-                    found.append((folder.spec_file.stat().st_mtime_ns, folder))
-    return [folder for _, folder in sorted(found, key=operator.itemgetter(0), reverse=True)]
+                    folders.append((folder.spec_file.stat().st_mtime_ns, folder))
+    return [folder for _, folder in sorted(folders, key=operator.itemgetter(0), reverse=True)]
 
 
 def run_folder(name: str) -> RunFolder:

@@ -145,9 +145,9 @@ def _answer_files(round_: Round) -> Iterator[Path]:
         yield paths.SHIPPED_CORPUS
 
 
-def _is_copy(file: Path, other: Path) -> bool:
-    is_same_size = file.stat().st_size == other.stat().st_size
-    return is_same_size and (file.samefile(other) or file_sha256(file) == file_sha256(other))
+def _is_copy(file: Path, answers: Path) -> bool:
+    is_same_size = file.stat().st_size == answers.stat().st_size
+    return is_same_size and (file.samefile(answers) or file_sha256(file) == file_sha256(answers))
 
 
 def plan_audit(

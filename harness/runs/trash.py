@@ -75,17 +75,17 @@ def move_to_trash(path: Path, deleted_at: int) -> Deleted:
 
 def deleted_records() -> list[Deleted]:
     """Return everything in the trash, the last deleted first."""
-    found = []
+    records = []
     for path in (state_home() / "trash").glob("*/*"):
         stamp, dash, name = path.name.partition("-")
         if dash and name and stamp.isdecimal():
-            found.append(Deleted(path, int(stamp), name))
-    return sorted(found, key=lambda one: (-one.deleted_at, one.kind, one.name))
+            records.append(Deleted(path, int(stamp), name))
+    return sorted(records, key=lambda record: (-record.deleted_at, record.kind, record.name))
 
 
 def restorable() -> list[Deleted]:
     """Return what can be restored, the last deleted first."""
-    return [one for one in deleted_records() if not one.is_expired]
+    return [record for record in deleted_records() if not record.is_expired]
 
 
 def restore(deleted: Deleted) -> None:
@@ -112,10 +112,10 @@ def free(deleted: Deleted) -> None:
 
 def free_expired() -> None:
     """Delete for good what can no longer be restored. What cannot be deleted stays."""
-    for one in deleted_records():
-        if one.is_expired:
+    for record in deleted_records():
+        if record.is_expired:
             with contextlib.suppress(HarnessError):
-                free(one)
+                free(record)
 
 
 @contextlib.contextmanager

@@ -217,7 +217,7 @@ def file_rules(view: FileView) -> list[FileRule]:
 
 
 def _rules_below(path: Path, access: Access, view: FileView) -> Iterator[FileRule]:
-    if not any(other is Access.HIDDEN and path in below.parents for below, other in view.paths.items()):
+    if not any(listed is Access.HIDDEN and path in below.parents for below, listed in view.paths.items()):
         yield str(path), access.value
         return
     yield str(path), "list"

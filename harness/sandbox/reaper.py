@@ -107,9 +107,9 @@ def kill_tree(pid: int) -> bool:
     return is_clean
 
 
-def kill_adopted(own: Collection[int]) -> None:
-    """Kill the orphans that this process has adopted, and all below them. `own` are the children that it started."""
-    for child in [pid for pid in _own_children() if pid not in own]:
+def kill_adopted(started: Collection[int]) -> None:
+    """Kill the orphans that this process has adopted, and all below them. `started` are the children that it started itself."""
+    for child in [pid for pid in _own_children() if pid not in started]:
         kill_tree(child)
 
 

@@ -248,9 +248,9 @@ def audit_page(
                 chart,
                 explained(chart.title, definitions),
                 inline_svg(chart.svg, f"{chart.file.stem}-", chart.title),
-                terms.new_in(_words_of(found)),
+                terms.new_in(_words_of(drawn)),
             )
-            for found, chart in zip(findings.charts, charts, strict=True)
+            for drawn, chart in zip(findings.charts, charts, strict=True)
         ],
         tables=[_page_table(*file, terms) for file in files if not file[0].is_detail],
         details=[_page_table(*file, terms) for file in files if file[0].is_detail],
@@ -284,7 +284,7 @@ def _words_of(chart: Chart) -> list[str]:
     """Return the texts on a chart that may contain a defined term."""
     match chart:
         case LineChart():
-            return [chart.title, chart.x_label, chart.y_label, *(one.name for one in chart.series)]
+            return [chart.title, chart.x_label, chart.y_label, *(series.name for series in chart.series)]
         case BarChart():
             return [chart.title, chart.y_label, *chart.labels, *chart.groups]
         case HeatMap():
@@ -344,11 +344,11 @@ def _record(header: AuditHeader) -> Rows:
     rows: Rows = [("Audit", f"{header.title} ({spec.audit})"), ("Run", Monospace(spec.id))]
     for model in spec.models:
         commit = f" at {model.commit}" if model.commit else ""
-        which = f"{model.name}, revision {model.revision}{commit}"
+        named = f"{model.name}, revision {model.revision}{commit}"
         if model.is_tokenizer_only:
-            rows.append(("Tokenizer", which))
+            rows.append(("Tokenizer", named))
         else:
-            rows.append(("Model", f"{which}, {model.dtype} on {model.device}"))
+            rows.append(("Model", f"{named}, {model.dtype} on {model.device}"))
         label = "Tokenizer hash" if model.is_tokenizer_only else "Weights"
         rows.append((label, Monospace(f"sha256 {model.weights_sha256}")))
     if header.endpoint:

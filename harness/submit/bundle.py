@@ -23,13 +23,11 @@ from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
 from harness.submit.code_folder import (
     README,
-    REQUIREMENTS,
     CodeSource,
     code_files,
     code_spec_from_run,
     readme_after_run,
 )
-from harness.submit.lock_file import torch_build
 from harness.submit.manifest import (
     MANIFEST,
     SUBMISSION,
@@ -82,7 +80,6 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     files |= documents
     return _bundle(
         spec,
-        code,
         files,
         pages=pages,
         data_fields=FILE_FIELDS,
@@ -108,7 +105,7 @@ def _code_source(spec: AttackSpec, source: bytes) -> CodeSource:
 def _zip_of_code(spec: AttackSpec, code: dict[str, bytes]) -> Bundle:
     # The attacked rows are unknown when code is packaged before its run.
     data_fields = [field for field in FILE_FIELDS if field.startswith("train_")]
-    return _bundle(spec, code, _in_code_folder(code), data_fields=data_fields, kind="code")
+    return _bundle(spec, _in_code_folder(code), data_fields=data_fields, kind="code")
 
 
 def _in_code_folder(code: dict[str, bytes]) -> dict[str, bytes]:
@@ -116,27 +113,13 @@ def _in_code_folder(code: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _bundle(
-    spec: AttackSpec,
-    code: dict[str, bytes],
-    files: dict[str, bytes],
-    *,
-    data_fields: Iterable[str],
-    pages: int = 0,
-    **fields: Any,
+    spec: AttackSpec, files: dict[str, bytes], *, data_fields: Iterable[str], pages: int = 0, **fields: Any
 ) -> Bundle:
     """Return the zip of `files` and a manifest with these `fields`. `data_fields` are the round's files to record."""
-    code_spec = code_spec_from_run(spec, trains=False)
     data = {field: spec.data_sha256.get(str(getattr(spec.round, field))) for field in data_fields}
     manifest = Manifest(
         harness=__version__,
-        attack=spec.attack.name,
-        attack_sha256=spec.attack.sha256,
-        round=spec.round.name,
-        target=None if code_spec.target is None else code_spec.target.identity,
-        reference=None if code_spec.reference is None else code_spec.reference.identity,
         data_sha256={field: sha256 for field, sha256 in data.items() if sha256 is not None},
-        lock_sha256=hashlib.sha256(code[REQUIREMENTS]).hexdigest(),
-        torch=torch_build(),
         files=hashes_of(files),
         **fields,
     )

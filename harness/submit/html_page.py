@@ -67,8 +67,8 @@ def explained(text: str, definitions: Mapping[str, str]) -> Markup:
 
 def terms_of(texts: Iterable[str], definitions: Mapping[str, str]) -> list[str]:
     """Return the defined terms that occur in `texts`, in any case, in the order of their definitions."""
-    found = {term.group().casefold() for text in texts for term in _terms_in(text, definitions)}
-    return [term for term in definitions if term.casefold() in found]
+    occurring = {term.group().casefold() for text in texts for term in _terms_in(text, definitions)}
+    return [term for term in definitions if term.casefold() in occurring]
 
 
 def _terms_in(text: str, definitions: Mapping[str, str]) -> Iterator[re.Match[str]]:

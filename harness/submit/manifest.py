@@ -9,9 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.inputs import first_fault, read_bounded_json, read_bounded_toml
-from harness.core.rounds import ROUND_NAME
 from harness.core.text import shorten
-from harness.plugins.declarations import NAME
 
 MANIFEST = "MANIFEST.json"
 SUBMISSION = "submission.csv"
@@ -26,16 +24,6 @@ class BundleModel(BaseModel):
     """A record in a file of a bundle."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TargetIdentity(BundleModel):
-    """The target or the reference model: its name and the hash of its weights, without any local path."""
-
-    id: str
-    revision: str
-    commit: str | None
-    weights_sha256: Sha256
-    is_folder: bool = Field(description="The model was a local folder, and `id` is the folder's name.")
 
 
 class RunRecord(BundleModel):
@@ -69,25 +57,18 @@ class AcceptedCheck(BundleModel):
 
 
 class Manifest(BundleModel):
-    """The content of a bundle. `files` maps each file except the manifest to its SHA-256.
+    """What a bundle contains. code/spec.json says which attack it is. `files` maps each other file to its SHA-256.
 
     kind: `submission`, or `code` for one that was made before its prefixes were known. code_bundle_sha256: of the zip
     that `harness package code ATTACK --round R` makes of this code. prefixes_sha256: of the attacked token ids
-    as little-endian integers of the vocabulary's width, row after row. torch: version and build.
+    as little-endian integers of the vocabulary's width, row after row.
     """
 
     format: Literal[1] = 1
     kind: Literal["submission", "code"]
     harness: str
-    attack: str = Field(pattern=rf"^{NAME.pattern}$")
-    attack_sha256: Sha256
-    round: str = Field(pattern=ROUND_NAME)
     prefixes_sha256: Sha256 | None = None
-    target: TargetIdentity | None
-    reference: TargetIdentity | None = None
     data_sha256: dict[str, Sha256]
-    lock_sha256: Sha256
-    torch: str
     code_bundle_sha256: Sha256 | None = None
     run: RunRecord | None = None
     marks: list[AcceptedCheck] = []

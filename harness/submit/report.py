@@ -231,7 +231,7 @@ def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:
     if len(runs) < 2:
         return [], ""
     folders = [run.folder for run in runs]
-    pairs = [[folders[0], other] for other in folders[1:]] if len(runs) > 2 else []
+    pairs = [[folders[0], folder] for folder in folders[1:]] if len(runs) > 2 else []
     try:
         return [compare_runs(group) for group in (folders, *pairs)], ""
     except HarnessError as error:
@@ -280,7 +280,7 @@ def _sweep_headline(results: SweepResults) -> str:
 
 
 def _sweep_key_figures(results: SweepResults) -> list[KeyFigure]:
-    different = sum(one.is_different for one in results.differences)
+    different = sum(compared.is_different for compared in results.differences)
     figures = [
         KeyFigure("Runs finished", f"{results.finished:,}", f"of {len(results.sweep.runs):,}"),
         KeyFigure("Settings", f"{len({row.setting for row in results.rows}):,}"),

@@ -97,8 +97,8 @@ def results(facts: RunFacts) -> Rows:
 
 def at_errors(score: Score) -> Rows:
     """Return a header, and recall and precision at other error caps."""
-    found = [score.at_errors(errors) for errors in ERROR_COUNTS]
-    rows = [(f"{at.errors:,}", format_score(at.recall), format_score(at.precision)) for at in found]
+    points = [score.at_errors(errors) for errors in ERROR_COUNTS]
+    rows = [(f"{at.errors:,}", format_score(at.recall), format_score(at.precision)) for at in points]
     return [("Errors", "Recall", "Precision"), *rows]
 
 

@@ -83,14 +83,14 @@ class Supervisor:
         self._reserve.release()
         self._record_phase(ending.status, reason=ending.reason)
 
-    def _failure(self, what: str, error: Exception) -> Ending:
+    def _failure(self, sentence: str, error: Exception) -> Ending:
         """Return the ending for an error of the supervisor, and print the error to its log."""
         with contextlib.suppress(OSError):
             traceback.print_exception(error)
         if is_full(error, self._folder.path):
             return Ending(Status.CRASHED, DISK_FULL)
         return Ending(
-            Status.CRASHED, f"{what}: {shorten(str(error).partition(chr(10))[0], 300) or type(error).__name__}"
+            Status.CRASHED, f"{sentence}: {shorten(str(error).partition(chr(10))[0], 300) or type(error).__name__}"
         )
 
     def _execute(self) -> Ending:

@@ -158,7 +158,7 @@ class PastRun(NamedTuple):
 
 def finished_runs() -> list[PastRun]:
     """Return the finished attack runs of the store. Records that cannot be read are left out."""
-    found = []
+    past = []
     for folder in all_run_folders():
         try:
             spec = folder.attack_spec()
@@ -166,8 +166,8 @@ def finished_runs() -> list[PastRun]:
         except HarnessError:
             continue
         if summary.status is Status.FINISHED:
-            found.append(PastRun(spec, summary.elapsed_s))
-    return found
+            past.append(PastRun(spec, summary.elapsed_s))
+    return past
 
 
 def estimated_seconds(spec: AttackSpec, past: Sequence[PastRun]) -> float | None:
@@ -180,9 +180,9 @@ def estimated_seconds(spec: AttackSpec, past: Sequence[PastRun]) -> float | None
     return min(spec.budget, statistics.median(seconds)) if seconds else None
 
 
-def _is_alike(spec: AttackSpec, other: AttackSpec) -> bool:
+def _is_alike(spec: AttackSpec, past: AttackSpec) -> bool:
     return (
-        (spec.attack.sha256, spec.params, spec.round.name) == (other.attack.sha256, other.params, other.round.name)
-        and [target.weights_sha256 for target in spec.targets] == [target.weights_sha256 for target in other.targets]
-        and spec.devices == other.devices
+        (spec.attack.sha256, spec.params, spec.round.name) == (past.attack.sha256, past.params, past.round.name)
+        and [target.weights_sha256 for target in spec.targets] == [target.weights_sha256 for target in past.targets]
+        and spec.devices == past.devices
     )

@@ -119,7 +119,7 @@ class SweepState:
         """Seconds until all runs are over if the rest goes as fast as this process was; None before its first run."""
         if self.done == self.done_before:
             return None
-        done = self.done - self.done_before + sum(one.share or 0.0 for one in self.active)
+        done = self.done - self.done_before + sum(run.share or 0.0 for run in self.active)
         return (time.monotonic() - self.began_at) / done * max(0.0, self.total - self.done_before - done)
 
 
@@ -148,7 +148,7 @@ def follow_sweep(
                 ended.append(Ended(id_, str(error)))
         ended += executor.wait()
         state.done += len(ended)
-        state.failed |= {one.run: one.failure for one in ended if one.failure}
+        state.failed |= {run.run: run.failure for run in ended if run.failure}
         state.active = executor.active
         on_change(state, ended)
     return state

@@ -184,7 +184,7 @@ def test_a_target_with_other_weights_is_refused(bundler: Bundler, draws: Packed,
     spec = json.loads(files["code/spec.json"]) | {
         "target": target | {"device": "cpu", "shards": [], "dtype": "auto", "threads": 1}
     }
-    bundle = altered(draws.zip, tmp_path / "x.zip", {"code/spec.json": json.dumps(spec).encode()}, target=target)
+    bundle = altered(draws.zip, tmp_path / "x.zip", {"code/spec.json": json.dumps(spec).encode()})
     name, sentence = reason(bundler.verify(bundle, "--target", "demo", code=1))
     assert name == "target" and sentence.startswith(
         "the bundle names demo, weights 000000000000…, but the weights here"

@@ -90,13 +90,7 @@ def _bundle(
     manifest = Manifest(
         kind="submission",
         harness="1",
-        attack="a",
-        attack_sha256="0",
-        round="r",
-        target=None,
         data_sha256={},
-        lock_sha256="0",
-        torch="absent",
         code_bundle_sha256=None,
         marks=[],
         run=run,

@@ -184,7 +184,7 @@ def test_an_invalid_spec_is_refused(content: bytes, tmp_path: Path) -> None:
 def test_the_spec_of_a_bundle_names_both_models(home: Path) -> None:
     run = recorded_run(home).folder.attack_spec().model_copy(update={"target": MODEL, "reference": MODEL})
     spec = code_spec_from_run(run, trains=False)
-    assert spec.reference is not None and spec.reference.identity.weights_sha256 == MODEL.weights_sha256
+    assert spec.reference is not None and spec.reference.weights_sha256 == MODEL.weights_sha256
     (home / SPEC).write_text(spec.model_dump_json())
     assert read_code_spec(home) == spec
 
