@@ -35,7 +35,7 @@ def verify(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The zip of a team.", show_default=False)],
     prefixes: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Prefixes: a .npy, .npz or .csv file.", show_default=False),
+        typer.Option(metavar="FILE", help="Prefixes: a .npy or .npz file.", show_default=False),
     ] = None,
     answers: Annotated[
         Path | None, typer.Option(metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes, load_training
-from harness.core.files import atomic_file, file_sha256, remove_tree, sync_folder, sync_tree, try_lock
+from harness.core.files import atomic_file, file_errors, file_sha256, remove_tree, sync_folder, sync_tree, try_lock
 from harness.core.inputs import files_in
 from harness.core.requests import write_inputs
 from harness.core.spec import TargetRecord
@@ -156,15 +156,13 @@ class Packer:
     def shipment(self, planned: PlannedRun) -> Shipment:
         """Return what travels for a run. Raises HarnessError if a file cannot be read."""
         spec = planned.spec
-        try:
+        with file_errors():
             parts = {
                 "code": {spec.attack.file: self._add_file(planned.attack.path)},
                 "inputs": self._worker_inputs(spec),
                 "record": self._record(RunFolder.of(spec.id)),
             }
             return Shipment(spec=without_answers(spec), files=self.with_named_files(spec, parts))
-        except OSError as error:
-            raise HarnessError(f"{error.filename}: cannot be read ({error.strerror}).") from None
 
     def with_named_files(self, spec: AttackSpec, parts: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
         """Return `parts`, and the files of models and path parameters. Raises HarnessError if one has the answers."""

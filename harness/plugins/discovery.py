@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
+from harness.core.files import file_errors
 from harness.core.text import display_name
 from harness.plugins.declarations import Declaration, declaration_in, missing_distribution
 
@@ -86,10 +87,8 @@ def attack_folders(extra: Path | None) -> dict[Path, str]:
 def _attacks_in_directories(extra: Path | None) -> Iterator[AttackFile]:
     shipped = shipped_folder()
     for folder, origin in attack_folders(extra).items():
-        try:
+        with file_errors(folder):
             files = sorted(path for path in folder.glob("*.py") if path.is_file() and not path.name.startswith("_"))
-        except OSError as error:
-            raise HarnessError(f"{folder}: cannot be read ({error.strerror}).") from None
         for file in files:
             yield _attack_in(file, SHIPPED if folder == shipped else origin)
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness import __version__
 from harness.core import paths
 from harness.core.errors import HarnessError, UsageError, unknown_name
-from harness.core.files import file_sha256, temporary_folder, write_atomically
+from harness.core.files import file_errors, file_sha256, temporary_folder, write_atomically
 from harness.core.text import shorten
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.policy import plain_environment
@@ -114,10 +114,8 @@ def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -
 
 def _answer(file: Path, request: dict[str, Any]) -> _Answer:
     file = file.absolute()
-    try:
+    with file_errors(file):
         stat = file.stat()
-    except OSError as error:
-        raise HarnessError(f"{file}: cannot be read ({error.strerror}).") from None
     return _answer_of(file, stat.st_size, stat.st_mtime_ns, json.dumps(request))
 
 

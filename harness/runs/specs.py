@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.core.files import file_errors
 from harness.core.guesses import GUESSES
 from harness.core.inputs import first_fault
 from harness.core.rounds import Round
@@ -133,9 +134,9 @@ _SPEC: TypeAdapter[RunSpec] = TypeAdapter(Annotated[RunSpec, Field(discriminator
 
 def read_spec(path: Path) -> RunSpec:
     """Return the spec in the file `path`. Raises HarnessError, naming the file, if it is absent or invalid."""
+    with file_errors(path):
+        content = path.read_bytes()
     try:
-        return _SPEC.validate_json(path.read_bytes())
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+        return _SPEC.validate_json(content)
     except ValidationError as error:
         raise HarnessError(f"{path}: not the spec of a run ({first_fault(error)}).") from None

@@ -2,12 +2,11 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import HarnessError
-from harness.core.files import remove_tree, sync_folder
+from harness.core.files import file_errors, remove_tree, sync_folder
 from harness.core.paths import state_home
 
 KEPT_SECONDS = 24 * 3600
@@ -64,7 +63,7 @@ def move_to_trash(path: Path, deleted_at: int) -> Deleted:
     """
     home = state_home() / "trash" / path.parent.name
     deleted = Deleted(home / f"{deleted_at}-{path.name}", deleted_at, path.name)
-    with _as_harness_error(path, "deleted"):
+    with file_errors(path, "deleted"):
         home.parent.mkdir(mode=0o700, exist_ok=True)
         home.mkdir(mode=0o700, exist_ok=True)
         path.rename(deleted.path)
@@ -93,7 +92,7 @@ def restore(deleted: Deleted) -> None:
     path = state_home() / deleted.kind / deleted.name
     if path.exists():
         raise HarnessError(f"{deleted.id}: cannot be restored, because a run has this id again. Delete that run first.")
-    with _as_harness_error(path, "restored"):
+    with file_errors(path, "restored"):
         path.parent.mkdir(mode=0o700, exist_ok=True)
         deleted.path.rename(path)
         sync_folder(path.parent)
@@ -103,7 +102,7 @@ def free(deleted: Deleted) -> None:
     """Delete it for good. Raises HarnessError if that fails; the next `free_expired` tries again."""
     # Renamed first, so that it cannot be restored when a part of it is gone.
     expired = deleted.path.with_name(f"0-{deleted.name}")
-    with _as_harness_error(deleted.path, "deleted"):
+    with file_errors(deleted.path, "deleted"):
         if deleted.path != expired:
             remove_tree(expired)
             deleted.path.rename(expired)
@@ -116,11 +115,3 @@ def free_expired() -> None:
         if record.is_expired:
             with contextlib.suppress(HarnessError):
                 free(record)
-
-
-@contextlib.contextmanager
-def _as_harness_error(path: Path, done: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be {done} ({error.strerror}).") from None

@@ -108,7 +108,7 @@ def kill_tree(pid: int) -> bool:
 
 
 def kill_adopted(started: Collection[int]) -> None:
-    """Kill the orphans that this process has adopted, and all below them. `started` are the children that it started itself."""
+    """Kill the orphans that this process has adopted, and all below them, but not the children that it `started`."""
     for child in [pid for pid in _own_children() if pid not in started]:
         kill_tree(child)
 

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.files import file_errors
 from harness.core.findings import Findings, FoundTable, Passage
 from harness.core.text import sanitize
 from harness.figures.charts import draw_charts
@@ -133,15 +134,13 @@ def write_audit(out: Path, findings: Findings, header: AuditHeader) -> list[Path
     """
     check_audit_folder(out)
     findings, header = _without_directories(findings, header)
-    try:
+    with file_errors(out, "written"):
         folder = out.resolve()
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
             new = Path(temporary) / "new"
             new.mkdir()
             files = _write_files(new, findings, header)
             _replace_folder(new, folder, Path(temporary) / "earlier")
-    except OSError as error:
-        raise HarnessError(f"{out}: cannot be written ({error.strerror}).") from None
     return [out / file for file in files]
 
 

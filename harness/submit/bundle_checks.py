@@ -9,7 +9,7 @@ from typing import NamedTuple
 from harness import __version__
 from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
-from harness.core.files import file_sha256
+from harness.core.files import file_errors, file_sha256
 from harness.core.inputs import read_bounded_text
 from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, read_submission
@@ -64,10 +64,8 @@ def bundle_sha256(bundle: Path) -> str:
     """Return the SHA-256 of a bundle. Raises HarnessError if it is not a regular file or cannot be read."""
     if not bundle.is_file():
         raise HarnessError(f"{bundle}: not a regular file.")
-    try:
+    with file_errors(bundle):
         return file_sha256(bundle)
-    except OSError as error:
-        raise HarnessError(f"{bundle}: cannot be read ({error.strerror}).") from None
 
 
 def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> UnpackedBundle:

@@ -129,8 +129,13 @@ def _score_bundle(path: Path, judging: JudgingData) -> _Scored:
     )
     if score is not None:
         low, high, unit = score.interval
-        recall = {"recall_at_cap": score.recall_at_cap, "recall_interval": (low, high)}
-        entry = replace(entry, **recall, recall_interval_unit=str(unit), unranked="")
+        entry = replace(
+            entry,
+            recall_at_cap=score.recall_at_cap,
+            recall_interval=(low, high),
+            recall_interval_unit=str(unit),
+            unranked="",
+        )
     return _Scored(entry, walk)
 
 
