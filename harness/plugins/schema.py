@@ -35,6 +35,14 @@ _START = (
 
 
 @dataclass(frozen=True)
+class Fault:
+    """A refused value: the name of its parameter, "" for all of them, and what is wrong."""
+
+    field: str
+    message: str
+
+
+@dataclass(frozen=True)
 class AttackSchema:
     """The parameters of an attack.
 
@@ -46,6 +54,11 @@ class AttackSchema:
     doc: str
     params: dict[str, Any] | None
     path_params: tuple[str, ...]
+    faults: tuple[Fault, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Names in a request that are no parameters."""
+    changed: tuple[str, ...] = ()
+    """Names of the parameters whose value is not the attack's default."""
 
 
 @dataclass(frozen=True)
@@ -61,21 +74,7 @@ class ValidatedParams:
     changed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Fault:
-    field: str
-    message: str
-
-
-@dataclass(frozen=True)
-class _Answer(AttackSchema):
-    faults: tuple[_Fault, ...]
-    unknown: tuple[str, ...]
-    changed: tuple[str, ...]
-
-
 _SCHEMA = TypeAdapter(AttackSchema)
-_ANSWER = TypeAdapter(_Answer)
 
 
 def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
@@ -87,8 +86,7 @@ def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
     cached = paths.cache_home() / "schemas" / f"{key}.json"
     with contextlib.suppress(OSError, ValidationError):
         return _SCHEMA.validate_json(cached.read_bytes())
-    answer = _answer(file, {"set": {}})
-    schema = AttackSchema(answer.schema, answer.doc, answer.params, answer.path_params)
+    schema = _answer(file, {"set": {}})
     # Without a cache everything works, slowly. The file may have changed since it was hashed.
     with contextlib.suppress(OSError):
         if file_sha256(file) == digest:
@@ -107,12 +105,12 @@ def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -
         known = answer.schema.get("properties", {})
         raise unknown_name("parameter", answer.unknown[0], known, see=f"harness attacks show {file.stem}")
     if answer.faults or answer.params is None:
-        faults = [f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in answer.faults]
+        faults = [": ".join(filter(None, (fault.field, fault.message))) for fault in answer.faults]
         raise UsageError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")
     return ValidatedParams(answer.params, answer.path_params, answer.changed)
 
 
-def _answer(file: Path, request: dict[str, Any]) -> _Answer:
+def _answer(file: Path, request: dict[str, Any]) -> AttackSchema:
     file = file.absolute()
     with file_errors(file):
         stat = file.stat()
@@ -120,7 +118,7 @@ def _answer(file: Path, request: dict[str, Any]) -> _Answer:
 
 
 @functools.lru_cache(maxsize=1024)
-def _answer_of(file: Path, size: int, mtime_ns: int, request: str) -> _Answer:
+def _answer_of(file: Path, size: int, mtime_ns: int, request: str) -> AttackSchema:
     """Return what the file answers. `size` and `mtime_ns` are those of its present content.
 
     The runs of a sweep ask the same of the same file many times, and each process takes a third of a second.
@@ -130,7 +128,7 @@ def _answer_of(file: Path, size: int, mtime_ns: int, request: str) -> _Answer:
         answer = json.loads(output)
         if isinstance(answer, dict) and isinstance(error := answer.get("error"), str):
             raise HarnessError(error)
-        return _ANSWER.validate_python(answer)
+        return _SCHEMA.validate_python(answer)
     except (ValueError, RecursionError):
         start = shorten(repr(output[:80].decode(errors="replace")))
         raise HarnessError(f"{file}: printed {start} instead of its parameters.") from None
