@@ -17,8 +17,8 @@ from harness.core.times import date_and_time
 from harness.plugins.parameters import space_of
 from harness.plugins.schema import fetch_schema
 from harness.runs.folder import all_run_folders
-from harness.runs.tuning import TUNINGS, Setting, Tuning, best_of, runs_of, settings_tried
 from harness.sweeps.record import SWEEPS, Sweep, progress_of, sweep_named
+from harness.sweeps.tuning import TUNINGS, Setting, Tuning, best_of, runs_of, settings_tried
 
 _MAX_CELL = 60
 

@@ -28,7 +28,7 @@ from harness.runs.folder import RunFolder, add_tags, all_run_folders, remove_tag
 from harness.runs.queue import Move, move_in_queue, queued_runs
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, matching_summaries, run_summary
-from harness.runs.tuning import Tuning
+from harness.sweeps.tuning import Tuning
 
 app = CommandLine(name="runs", invoke_without_command=True)
 

@@ -49,7 +49,7 @@ def queued_run_names(incomplete: str) -> list[str]:
 
 def tuning_names(incomplete: str) -> list[str]:
     """Return the ids of tunings, newest first, that begin with `incomplete`."""
-    from harness.runs.tuning import TUNINGS
+    from harness.sweeps.tuning import TUNINGS
 
     return [name for name in TUNINGS.ids() if name.startswith(incomplete)]
 

@@ -31,7 +31,6 @@ from harness.runs.machine import hardware, versions
 from harness.runs.specs import AttackSpec, read_spec
 from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
-from harness.sweeps.record import COUNTED
 
 _FILES = ("spec.json", "run.db", "worker.log", "supervisor.log", "tokenizer.json")
 
@@ -85,7 +84,7 @@ class ReceivedRecord:
                 if lock is None:
                     raise HarnessError(f"{final.id} runs on this machine too. Stop it, then resume the sweep.")
                 stack.enter_context(lock)
-                if final.spec_file.is_file() and run_status(final) in COUNTED:
+                if final.spec_file.is_file() and run_status(final).is_complete:
                     raise HarnessError(f"{final.id} is in the store already.")
                 replaced = self._folder.path.with_name(f"{final.id}.replaced")
                 remove_tree(replaced)
@@ -180,7 +179,7 @@ def compute_run(shipment: Shipment, fetch: Callable[[str], Iterable[bytes]], *, 
             start_job(shipment.spec.id, lambda created: _prepare(created, shipment, content, fetch, device=device))
         except HarnessError as error:
             raise HarnessError(f"{socket.gethostname()}: {error}") from None
-    elif run_status(folder) not in COUNTED:
+    elif not run_status(folder).is_complete:
         _resume(folder)
     for _ in range(_MOST_RESUMES + 1):
         yield from _follow(folder)

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -207,6 +207,13 @@ def all_run_folders() -> list[RunFolder]:
                 if folder.spec_file.exists():
                     folders.append((folder.spec_file.stat().st_mtime_ns, folder))
     return [folder for _, folder in sorted(folders, key=operator.itemgetter(0), reverse=True)]
+
+
+def attack_runs() -> Iterator[tuple[RunFolder, AttackSpec]]:
+    """Yield every attack run whose spec can be read, newest first."""
+    for folder in all_run_folders():
+        with contextlib.suppress(HarnessError):
+            yield folder, folder.attack_spec()
 
 
 def run_folder(name: str) -> RunFolder:

@@ -15,7 +15,6 @@ from harness.runs.launch import changed_inputs
 from harness.runs.machine import versions
 from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
-from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
 from harness.submit.manifest import load_team
@@ -80,7 +79,7 @@ def _ended(summary: RunSummary) -> Check:
     if not summary.status.is_over:
         fix = f"wait for the run to end, or stop it with harness stop {summary.id}"
         return Check("ended", False, f"the run is {summary.status.words}", fix)
-    if summary.status in (Status.FINISHED, Status.OUT_OF_TIME):
+    if summary.status.is_complete:
         return Check("ended", True, f"the run is {summary.status.words}")
     reason = f" ({shorten(summary.reason, 120).rstrip('.')})" if summary.reason else ""
     sentence = f"the run {summary.status.words}{reason}"

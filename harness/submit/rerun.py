@@ -31,8 +31,7 @@ from harness.core.windows import cluster_ids
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
 from harness.runs.attack_record import submission_now
-from harness.runs.folder import RunFolder, all_run_folders
-from harness.runs.status import Status
+from harness.runs.folder import RunFolder, attack_runs
 from harness.runs.summary import run_status
 from harness.submit.code_folder import ROUND, SPEC, TRAIN, CodeSpec, to_toml
 
@@ -138,7 +137,6 @@ def load_judging_data(round_: Round, *, prefixes: Path | None = None, answers: P
 SCORES = "scores.csv"
 _MAX_ROUND_BYTES = 1 << 20
 _MAX_SCORE_BYTES = 64
-_ENDED = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 class RerunPlan(NamedTuple):
@@ -178,12 +176,11 @@ def prepare_rerun(code: Path, spec: CodeSpec, prefixes_file: Path) -> RerunPlan:
 
 def unfinished_run(plan: RerunPlan) -> RunFolder | None:
     """Return the newest run of this plan that can be resumed, or None."""
-    for folder in all_run_folders():
+    for folder, spec in attack_runs():
+        is_same = spec.round == plan.round and spec.attack.sha256 == plan.attack.sha256
         # A run that cannot be read is not resumed.
         with contextlib.suppress(HarnessError):
-            spec = folder.attack_spec()
-            is_same = spec.round == plan.round and spec.attack.sha256 == plan.attack.sha256
-            if is_same and run_status(folder) not in _ENDED:
+            if is_same and not run_status(folder).is_complete:
                 return folder
     return None
 

@@ -1,5 +1,6 @@
 """The record of a sweep: its runs, the one that the others are compared with, and estimates of their time."""
 
+import contextlib
 import statistics
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.text import shorten
-from harness.runs.folder import RecordFiles, RunFolder, all_run_folders, new_run_id
+from harness.runs.folder import RecordFiles, RunFolder, attack_runs, new_run_id
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
@@ -57,10 +58,6 @@ class SweepProgress:
     running: tuple[SweptRun, ...]
     unfinished: tuple[SweptRun, ...]
     missing: tuple[SweptRun, ...]
-
-
-COUNTED = (Status.FINISHED, Status.OUT_OF_TIME)
-"""The final statuses of runs that are not run again."""
 
 
 def begin_sweep(draft: Sweep) -> Sweep:
@@ -115,7 +112,7 @@ def _state_of(folder: RunFolder) -> str:
         status = run_status(folder)
     except HarnessError:
         return "unfinished"
-    if status in COUNTED:
+    if status.is_complete:
         return "finished"
     return "unfinished" if status.is_over else "running"
 
@@ -159,14 +156,11 @@ class PastRun(NamedTuple):
 def finished_runs() -> list[PastRun]:
     """Return the finished attack runs of the store. Records that cannot be read are left out."""
     past = []
-    for folder in all_run_folders():
-        try:
-            spec = folder.attack_spec()
+    for folder, spec in attack_runs():
+        with contextlib.suppress(HarnessError):
             summary = run_summary(folder)
-        except HarnessError:
-            continue
-        if summary.status is Status.FINISHED:
-            past.append(PastRun(spec, summary.elapsed_s))
+            if summary.status is Status.FINISHED:
+                past.append(PastRun(spec, summary.elapsed_s))
     return past
 
 

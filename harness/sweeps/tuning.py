@@ -15,16 +15,12 @@ from pydantic import BaseModel, ConfigDict
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
 from harness.plugins.parameters import Span, every_setting, settings_of
-from harness.runs.folder import RecordFiles, RunFolder, all_run_folders
+from harness.runs.folder import RecordFiles, RunFolder, attack_runs
 from harness.runs.specs import AttackSpec
-from harness.runs.status import Status
 from harness.runs.summary import run_summary
 
 if TYPE_CHECKING:
     import optuna
-
-COUNTED = (Status.FINISHED, Status.OUT_OF_TIME)
-"""The final statuses of runs whose recall is compared."""
 
 _WIDE = 100
 """A span is searched on a log scale if its end is this many times its beginning."""
@@ -191,14 +187,10 @@ def require_optuna(needed_by: str = "`harness tune`") -> Any:
 def runs_of(id_: str) -> list[Tried]:
     """Return the runs of the tuning `id_`, oldest first."""
     tried = []
-    for folder in all_run_folders():
-        try:
-            spec = folder.attack_spec()
-        except HarnessError:
-            continue
+    for folder, spec in attack_runs():
         if spec.parent == id_:
             summary = run_summary(folder)
-            tried.append(Tried(folder, spec, summary.recall_at_cap if summary.status in COUNTED else None))
+            tried.append(Tried(folder, spec, summary.recall_at_cap if summary.status.is_complete else None))
     return sorted(tried, key=lambda run: run.spec.created_at)
 
 
