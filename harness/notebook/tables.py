@@ -66,8 +66,8 @@ def example_table(folder: RunFolder) -> pd.DataFrame:
         is_solved: Any = pd.NA
         if answers is not None:
             submitted = submission_of_run(folder)
-            walked = solutions(correct_rows(submitted.ids, submitted.suffixes, submitted.answers), submitted.ids)
-            is_solved = np.isin(np.arange(len(prefixes)), walked.within(submitted.cap))
+            solved = solutions(correct_rows(submitted.ids, submitted.suffixes, submitted.answers), submitted.ids)
+            is_solved = np.isin(np.arange(len(prefixes)), solved.within(submitted.cap))
     columns: dict[str, Any] = {
         "solved": pd.array(np.broadcast_to(is_solved, len(prefixes)), dtype="boolean"),
         "prefix": prefixes.tolist(),

@@ -115,7 +115,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _Scored:
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, judging.submission_rules)
-    walk, score = judging.judge(rows) or (None, None)
+    judged, score = judging.judge(rows) or (None, None)
     seconds, hardware = _time_and_hardware(manifest, verdict)
     entry = Entry(
         bundle=path.name,
@@ -136,7 +136,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _Scored:
             recall_interval_unit=str(unit),
             unranked="",
         )
-    return _Scored(entry, walk)
+    return _Scored(entry, judged)
 
 
 def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> SubmissionRows:

@@ -72,8 +72,8 @@ def _headline(run: RunFacts) -> str:
 def _ranking(ranked: Scored) -> tuple[str, str]:
     """Return the headline and the lead on comparable runs."""
     (first, score), (second, second_score) = ranked[:2]
-    assert first.walk is not None and second.walk is not None
-    paired = contrast(first.walk, second.walk, first.parts.whole)
+    assert first.judged is not None and second.judged is not None
+    paired = contrast(first.judged, second.judged, first.parts.whole)
     difference, (low, high, unit), _ = paired.difference
     best, next_best = format_score(score.recall_at_cap), format_score(second_score.recall_at_cap)
     if low > 0:

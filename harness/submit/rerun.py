@@ -107,8 +107,8 @@ class JudgingData:
         """Return the judged rows of a submission and their score, or None if the answers are unknown."""
         if self.answers is None:
             return None
-        walk = JudgedRows(correct_rows(submission.ids, submission.suffixes, self.answers), submission.ids)
-        return walk, score_rows(*walk, cap=self.round.error_cap, examples=len(self.answers), clusters=self.clusters)
+        judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, self.answers), submission.ids)
+        return judged, score_rows(*judged, cap=self.round.error_cap, examples=len(self.answers), clusters=self.clusters)
 
 
 def load_judging_data(round_: Round, *, prefixes: Path | None = None, answers: Path | None = None) -> JudgingData:

@@ -59,7 +59,7 @@ class RunFacts:
     parameters: tuple[Parameter, ...]
     submission: Submission
     answers: Tokens | None
-    walk: JudgedRows | None
+    judged: JudgedRows | None
     parts: AttackedParts
     score: Score | None
     unreachable_score: Score | None
@@ -75,7 +75,7 @@ class RunFacts:
     @property
     def is_correct(self) -> Bools | None:
         """The correct rows of the submission, [rows]."""
-        return None if self.walk is None else self.walk.is_correct
+        return None if self.judged is None else self.judged.is_correct
 
     @property
     def scores(self) -> list[Fact]:
@@ -104,14 +104,14 @@ def run_facts(folder: RunFolder) -> RunFacts:
         queries = _queries(reader)
         read_training = reader.last_event("worker_read_train") is not None
         target, reference = reader.last_event("worker_target"), reader.last_event("worker_reference")
-        walk = score = unreachable_score = first = None
+        judged = score = unreachable_score = first = None
         if answers is None:
             curve = [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
         else:
             answers = answers[: spec.examples]
-            walk = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
-            score, first = parts.whole.score(walk), exact_at_1(submission.ids, submission.suffixes, answers)
-            unreachable_score = None if parts.unreachable is None else parts.unreachable.score(walk)
+            judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
+            score, first = parts.whole.score(judged), exact_at_1(submission.ids, submission.suffixes, answers)
+            unreachable_score = None if parts.unreachable is None else parts.unreachable.score(judged)
             curve = [*recall_history(parts.whole, spec=spec, reader=reader, answers=answers)]
             if summary.status.is_over:
                 curve.append((min(summary.elapsed_s, summary.budget_s), score.recall_at_cap))
@@ -122,7 +122,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         parameters=_parameters(folder, spec),
         submission=submission,
         answers=answers,
-        walk=walk,
+        judged=judged,
         parts=parts,
         score=score,
         unreachable_score=unreachable_score,
@@ -202,10 +202,10 @@ def select_examples(facts: RunFacts, *, most: int, redact: bool) -> ExampleSelec
 
 def differing_examples(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
     """Return the first `most` examples, by id, that some runs solve within the error cap and others do not."""
-    walks = [(run.parts.whole, run.walk) for run in runs]
-    if any(walk is None for _, walk in walks) or len({run.spec.examples for run in runs}) > 1:
+    judged_rows = [(run.parts.whole, run.judged) for run in runs]
+    if any(judged is None for _, judged in judged_rows) or len({run.spec.examples for run in runs}) > 1:
         return ()
-    solved = np.array([whole.solved(walk) for whole, walk in walks if walk is not None])
+    solved = np.array([whole.solved(judged) for whole, judged in judged_rows if judged is not None])
     differing = np.flatnonzero(solved.any(axis=0) & ~solved.all(axis=0))
     return _shown(runs, differing[:most].tolist(), redact)
 
