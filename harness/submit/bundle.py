@@ -129,8 +129,6 @@ def _bundle(
 def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
     summary = run_summary(folder)
     with RunReader(folder.store) as reader:
-        target_as_loaded = reader.last_event("worker_target")
-        reference_as_loaded = reader.last_event("worker_reference")
         batch_sizes = spec.batch_sizes | reader.batch_sizes()
     return RunRecord(
         id=spec.id,
@@ -139,11 +137,8 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         spent_s=summary.elapsed_s,
         budget_s=spec.budget,
         examples=spec.examples,
-        round_examples=spec.round_examples,
         sandbox=summary.sandbox,
         hardware=spec.hardware,
-        target_as_loaded=target_as_loaded,
-        reference_as_loaded=reference_as_loaded,
         versions=spec.versions,
         unpromised=nondeterminism_reasons(folder),
         batch_sizes=batch_sizes,

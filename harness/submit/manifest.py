@@ -39,11 +39,8 @@ class RunRecord(BundleModel):
     spent_s: _Seconds
     budget_s: _Seconds
     examples: int
-    round_examples: int
     sandbox: str | None
     hardware: dict[str, Any]
-    target_as_loaded: dict[str, Any] | None
-    reference_as_loaded: dict[str, Any] | None = None
     versions: dict[str, str]
     unpromised: list[str]
     batch_sizes: dict[str, Annotated[int, Field(gt=0)]] = Field({}, max_length=1000)

@@ -80,10 +80,8 @@ def _bundle(
         "spent_s": seconds,
         "budget_s": 60,
         "examples": 20,
-        "round_examples": 20,
         "sandbox": "bwrap",
         "hardware": hardware,
-        "target_as_loaded": None,
         "versions": {},
         "unpromised": [],
     }
