@@ -156,7 +156,7 @@ def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the sandbox of the attack, its limits, and the network access."""
     rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).description}")]
     if summary.in_force is not None:
-        rows.append(("in force", sanitize(AppliedSandbox.from_record(summary.in_force).summary)))
+        rows.append(("in force", sanitize(AppliedSandbox.model_validate(summary.in_force).summary)))
     rows.append(("network", "none" if summary.network == "none" else f"{summary.network}, as the job requested"))
     return rows
 

@@ -23,24 +23,11 @@ from harness.runs.errors import as_harness_error
 from harness.runs.facts import Fact, nondeterminism_reasons, score_facts
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
-from harness.runs.reader import RunReader, StageWork
+from harness.runs.reader import StageWork
 from harness.runs.specs import AttackSpec
 from harness.runs.summary import RunSummary, run_summary
 
 _MAX_POINTS = 200
-
-
-@dataclass(frozen=True)
-class Queries:
-    """The recorded work of the attack.
-
-    `repeated_batches` counts batches that started more than once, `executions` how often the run was started or
-    resumed.
-    """
-
-    stages: tuple[StageWork, ...]
-    repeated_batches: int
-    executions: int
 
 
 @dataclass(frozen=True)
@@ -66,7 +53,11 @@ class RunFacts:
     exact_at_1: float | None
     any_guess_correct: float | None
     curve: tuple[tuple[float, float], ...]
-    queries: Queries
+    stages: tuple[StageWork, ...]
+    repeated_batches: int
+    """Number of batches that started more than once."""
+    executions: int
+    """How often the run was started or resumed."""
     read_training: bool
     target_as_loaded: dict[str, Any] | None
     reference_as_loaded: dict[str, Any] | None
@@ -101,7 +92,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         guesses, final = reader.guesses(), reader.final_order()
         submission = submission_of(spec, reader)
-        queries = _queries(reader)
+        stages, repeated, events = tuple(reader.stages()), len(reader.repeated_batches()), reader.events()
         read_training = reader.last_event("worker_read_train") is not None
         target, reference = reader.last_event("worker_target"), reader.last_event("worker_reference")
         judged = score = unreachable_score = first = None
@@ -129,19 +120,13 @@ def run_facts(folder: RunFolder) -> RunFacts:
         exact_at_1=first,
         any_guess_correct=None if answers is None else any_of_n(spec, guesses, final),
         curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
-        queries=queries,
+        stages=stages,
+        repeated_batches=repeated,
+        executions=sum(name == "execution" for _, _, name, _ in events),
         read_training=read_training,
         target_as_loaded=target,
         reference_as_loaded=reference,
         not_reproducible_because=tuple(nondeterminism_reasons(folder)),
-    )
-
-
-def _queries(reader: RunReader) -> Queries:
-    return Queries(
-        stages=tuple(reader.stages()),
-        repeated_batches=len(reader.repeated_batches()),
-        executions=sum(name == "execution" for _, _, name, _ in reader.events()),
     )
 
 

@@ -187,7 +187,7 @@ class Execution:
         process, applied = slot.process.process, slot.process.process.wait_until_applied()
         with self._store.transaction():
             record = Process.of(process.pid).as_record()
-            self._store.add_event("worker", sandbox=applied.backend, in_force=applied.as_record(), **record)
+            self._store.add_event("worker", sandbox=applied.backend, in_force=applied.model_dump(), **record)
         for descriptor in slot.process.descriptors:
             selector.register(descriptor, selectors.EVENT_READ)
 

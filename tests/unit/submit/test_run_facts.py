@@ -41,10 +41,10 @@ def test_the_score_equals_the_scorecard_and_ends_the_curve(home: Path) -> None:
 
 
 def test_queries_are_counted_by_stage(home: Path) -> None:
-    queries = run_facts(ended_run(home)).queries
-    (stage,) = queries.stages
+    facts = run_facts(ended_run(home))
+    (stage,) = facts.stages
     assert replace(stage, seconds=0.0) == StageWork("guess", 2.0 * EXAMPLES, 1.0, 1)
-    assert (queries.repeated_batches, queries.executions) == (0, 1)
+    assert (facts.repeated_batches, facts.executions) == (0, 1)
 
 
 def test_a_reference_model_is_listed_with_its_weights(home: Path) -> None:
