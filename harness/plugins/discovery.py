@@ -24,13 +24,14 @@ MAX_SOURCE_BYTES = 1 << 20
 class AttackFile(Declaration):
     """An attack as its source declares it. If `error` is set, only name, path and origin are known.
 
-    name: the declared name, or that of the file. origin: `--attacks DIR`, `./attacks`, `shipped` or
-    `entry point DISTRIBUTION`. sha256: hash of the source, '' if it could not be read.
+    name: the declared name, or that of the file.
     """
 
     path: Path
     origin: str
+    """`--attacks DIR`, `./attacks`, `shipped` or `entry point DISTRIBUTION`."""
     sha256: str = ""
+    """Hash of the source, '' if it could not be read."""
     error: str | None = None
 
     @property

@@ -44,16 +44,16 @@ class Fault:
 
 @dataclass(frozen=True)
 class AttackSchema:
-    """The parameters of an attack.
-
-    schema: JSON schema with one property per parameter. doc: docstring of the module. params: the default values as
-    they are recorded, None if a parameter has no default. path_params: names of the parameters that are paths.
-    """
+    """The parameters of an attack."""
 
     schema: dict[str, Any]
+    """JSON schema with one property per parameter."""
     doc: str
+    """Docstring of the module."""
     params: dict[str, Any] | None
+    """The default values as they are recorded, None if a parameter has no default."""
     path_params: tuple[str, ...]
+    """Names of the parameters that are paths."""
     faults: tuple[Fault, ...] = ()
     unknown: tuple[str, ...] = ()
     """Names in a request that are no parameters."""
@@ -63,15 +63,13 @@ class AttackSchema:
 
 @dataclass(frozen=True)
 class ValidatedParams:
-    """The value of every parameter, ready for JSON.
-
-    path_params: names of the parameters that are paths (not resolved). changed: names of those whose value is not the
-    attack's default.
-    """
+    """The value of every parameter, ready for JSON."""
 
     params: dict[str, Any]
     path_params: tuple[str, ...]
+    """Names of the parameters that are paths (not resolved)."""
     changed: tuple[str, ...] = ()
+    """Names of those whose value is not the attack's default."""
 
 
 _SCHEMA = TypeAdapter(AttackSchema)

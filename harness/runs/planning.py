@@ -190,17 +190,17 @@ def plan_audit(
 
 @dataclass(frozen=True)
 class RecordedOptions:
-    """The options of a run, by the name of the option; None where the run used the default.
-
-    attacks: the directory of the attack, if it still exists. round: a name or a file. params: the text of every
-    parameter, as `--set` takes it. changed: the names of the parameters that were not the attack's defaults.
-    """
+    """The options of a run, by the name of the option; None where the run used the default."""
 
     attack: str
     attacks: Path | None
+    """The directory of the attack, if it still exists."""
     round: str
+    """A name or a file."""
     params: dict[str, str]
+    """The text of every parameter, as `--set` takes it."""
     changed: tuple[str, ...]
+    """The names of the parameters that were not the attack's defaults."""
     seed: int
     limit: int | None
     budget: str | None

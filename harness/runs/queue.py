@@ -29,18 +29,17 @@ _CHANGE_SECONDS = 10.0
 
 
 class QueuedRun(BaseModel):
-    """A run in the queue. devices: the lock of each device that it may take, by the device's name.
-
-    budget_s: the wall seconds that are left of its budget. needs_all: the run takes all of its devices, not one of
-    them.
-    """
+    """A run in the queue."""
 
     model_config = ConfigDict(frozen=True)
 
     run: str
     devices: dict[str, str]
+    """The lock of each device that it may take, by the device's name."""
     budget_s: float
+    """The wall seconds that are left of its budget."""
     needs_all: bool = False
+    """The run takes all of its devices, not one of them."""
 
     @property
     def is_waiting(self) -> bool:

@@ -52,21 +52,21 @@ _POINTS, _LEDGER = TypeAdapter(list[Point]), TypeAdapter(list[LedgerEntry])
 
 @dataclass(frozen=True)
 class StageWork:
-    """A stage of a job.
-
-    announced: its draws. done: the draws of the batches that are done, and the reported share of those of open ones.
-    batches_done: the number of batches that are done. draw_weight: the time of one draw relative to other stages.
-    seconds: the time in which at least one of its done batches ran, or an open one until its last report.
-    is_announced: True if the job announced the stage before it began.
-    """
+    """A stage of a job."""
 
     stage: str
     announced: float
+    """Its number of draws."""
     done: float
+    """The draws of the batches that are done, and the reported share of those of open ones."""
     batches_done: int
+    """The number of batches that are done."""
     draw_weight: float = 1.0
+    """The time of one draw relative to other stages."""
     seconds: float = 0.0
+    """The time in which at least one of its done batches ran, or an open one until its last report."""
     is_announced: bool = False
+    """True if the job announced the stage before it began."""
 
     @property
     def left(self) -> float:

@@ -14,13 +14,11 @@ KEPT_SECONDS = 24 * 3600
 
 @dataclass(frozen=True)
 class Deleted:
-    """A run, or the file of another record, in the trash: `HOME/trash/KIND/TIME-NAME` was `HOME/KIND/NAME`.
-
-    deleted_at: nanoseconds since the epoch, the same for all that one command deleted.
-    """
+    """A run, or the file of another record, in the trash: `HOME/trash/KIND/TIME-NAME` was `HOME/KIND/NAME`."""
 
     path: Path
     deleted_at: int
+    """Nanoseconds since the epoch, the same for all that one command deleted."""
     name: str
 
     @property

@@ -48,13 +48,12 @@ class Access(StrEnum):
 
 @dataclass(frozen=True)
 class FileView:
-    """The access to each listed path, and the symbolic links that lead to the listed paths from outside of them.
-
-    paths: by real path. links: path of the link to its target, as the link states it.
-    """
+    """The access to each listed path, and the symbolic links that lead to the listed paths from outside of them."""
 
     paths: dict[Path, Access]
+    """By real path."""
     links: dict[Path, str]
+    """Path of the link to its target, as the link states it."""
 
     def access(self, path: Path) -> Access | None:
         """Return the access to the real path `path`: that of its deepest listed parent, None if there is none.

@@ -54,19 +54,17 @@ class AcceptedCheck(BundleModel):
 
 
 class Manifest(BundleModel):
-    """What a bundle contains. code/spec.json says which attack it is. `files` maps each other file to its SHA-256.
-
-    kind: `submission`, or `code` for one that was made before its prefixes were known. code_bundle_sha256: of the zip
-    that `harness package code ATTACK --round R` makes of this code. prefixes_sha256: of the attacked token ids
-    as little-endian integers of the vocabulary's width, row after row.
-    """
+    """What a bundle contains. code/spec.json says which attack it is. `files` maps each other file to its SHA-256."""
 
     format: Literal[1] = 1
     kind: Literal["submission", "code"]
+    """`submission`, or `code` for one that was made before its prefixes were known."""
     harness: str
     prefixes_sha256: Sha256 | None = None
+    """SHA-256 of the attacked token ids as little-endian integers of the vocabulary's width, row after row."""
     data_sha256: dict[str, Sha256]
     code_bundle_sha256: Sha256 | None = None
+    """SHA-256 of the zip that `harness package code ATTACK --round R` makes of this code."""
     run: RunRecord | None = None
     marks: list[AcceptedCheck] = []
     files: dict[str, Sha256]

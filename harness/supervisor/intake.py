@@ -57,14 +57,12 @@ class IntakeError(Exception):
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """The last message of the worker: a sentence if the job failed, else whether it was asked to finish early.
-
-    is_interruption: the reason of the failure is outside the job, and a resume continues it.
-    """
+    """The last message of the worker: a sentence if the job failed, else whether it was asked to finish early."""
 
     failure: str | None
     was_cut_short: bool = False
     is_interruption: bool = False
+    """The reason of the failure is outside the job, and a resume continues it."""
 
     @classmethod
     def of_frame(cls, frame: Frame) -> "WorkerEnd | None":

@@ -22,15 +22,14 @@ It is one commit interval with some slack, so that no kill gains time.
 
 @dataclass(frozen=True)
 class Budget:
-    """The time of one run over all its executions.
-
-    total: the seconds of wall clock that the run may take. spent_before: what its earlier executions have spent.
-    started_at: the time at which the worker of this execution started, None before that.
-    """
+    """The time of one run over all its executions."""
 
     total: float
+    """The seconds of wall clock that the run may take."""
     spent_before: float = 0.0
+    """What its earlier executions have spent."""
     started_at: float | None = None
+    """The time at which the worker of this execution started, None before that."""
 
     def started(self, at: float) -> "Budget":
         """Return the budget of an execution whose worker starts at `at`."""

@@ -148,22 +148,22 @@ def _environment(scratch: Path) -> dict[str, str]:
 
 @dataclass
 class WorkerSlot:
-    """One of the workers of an execution, `number` from 0.
-
-    devices: those that it computes on, several if its target is split over them, none if it loads no model. end: its
-    last message. silent_since: when it closed the pipe of its frames, in seconds since boot. is_over: True if its
-    process has ended and everything that it sent is stored. deaths: how often it exited without a last message.
-    """
+    """One of the workers of an execution, `number` from 0."""
 
     number: int
     scratch: Path
     devices: tuple[Device, ...]
+    """Those that it computes on, several if its target is split over them, none if it loads no model."""
     process: WorkerProcess
     frames: FrameReader = field(default_factory=FrameReader)
     end: WorkerEnd | None = None
+    """Its last message."""
     silent_since: float | None = None
+    """When it closed the pipe of its frames, in seconds since boot."""
     is_over: bool = False
+    """True if its process has ended and everything that it sent is stored."""
     deaths: int = 0
+    """How often it exited without a last message."""
 
     def replace(self, process: WorkerProcess) -> None:
         """Go on with a new process after the death of the old one, which the caller has killed."""

@@ -73,20 +73,18 @@ class SweepFile(BaseModel):
 
 
 class SweptRun(BaseModel):
-    """One run of a sweep: its id, which exists before the run does, and what it is a run of.
-
-    params: the text of each parameter that the sweep file names for the attack, as `--set` takes it. target: None for
-    the target of the round, and for an attack without one.
-    """
+    """One run of a sweep: its id, which exists before the run does, and what it is a run of."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str
     attack: str
     params: dict[str, str]
+    """The text of each parameter that the sweep file names for the attack, as `--set` takes it."""
     seed: int
     round: str
     target: str | None
+    """None for the target of the round, and for an attack without one."""
 
     @property
     def setting(self) -> str:

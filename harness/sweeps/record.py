@@ -20,26 +20,26 @@ from harness.sweeps.file import SweptRun
 
 
 class Sweep(BaseModel):
-    """A sweep as it was started.
-
-    attacks: the directory of `--attacks`, if it was given. sha256: the hash of each attack's source, by name. ray: the
-    address of the cluster, None for one run after the other. options: the values of options that all runs share
-    (revision, device, dtype, threads). runs: in the order in which they start. `created_at` is in seconds since the
-    epoch.
-    """
+    """A sweep as it was started."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     created_at: float
+    """Seconds since the epoch."""
     baseline: str | None
     budget: str | None
     limit: int | None
     attacks: Path | None
+    """The directory of `--attacks`, if it was given."""
     sha256: dict[str, str] = {}
+    """The hash of each attack's source, by name."""
     ray: str | None = None
+    """The address of the cluster, None for one run after the other."""
     options: dict[str, str | int | None]
+    """The values of options that all runs share (revision, device, dtype, threads)."""
     runs: tuple[SweptRun, ...]
+    """In the order in which they start."""
 
     @property
     def journal(self) -> Path:
@@ -52,11 +52,12 @@ SWEEPS = RecordFiles("sweep", Sweep, see="harness sweep list")
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """The runs of a sweep by their state. unfinished: lost, stopped, crashed or damaged; `--resume` continues them."""
+    """The runs of a sweep by their state."""
 
     finished: tuple[SweptRun, ...]
     running: tuple[SweptRun, ...]
     unfinished: tuple[SweptRun, ...]
+    """Lost, stopped, crashed or damaged; `--resume` continues them."""
     missing: tuple[SweptRun, ...]
 
 
