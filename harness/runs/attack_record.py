@@ -73,7 +73,7 @@ def scorecard_of(spec: AttackSpec, submission: Submission) -> dict[str, Any]:
     return counts | {"is_blind": False} | score.as_json()
 
 
-def any_of_n(spec: AttackSpec, guesses: Guesses, final: Guesses | None) -> float | None:
+def any_guess_correct(spec: AttackSpec, guesses: Guesses, final: Guesses | None) -> float | None:
     """Return the share of examples with any correct guess, an upper bound of recall; None in a blind round.
 
     `guesses` are all valid ones; the `final` order, if there is one, may contain suffixes that were never guessed.
@@ -108,5 +108,5 @@ def write_results(folder: RunFolder, spec: AttackSpec) -> None:
         guesses, final = reader.guesses(), reader.final_order()
     submission = _submission(spec, guesses if final is None else final, is_final=final is not None)
     write_submission(folder.submission, submission.ids, submission.suffixes)
-    scorecard = scorecard_of(spec, submission) | {"any_of_n": any_of_n(spec, guesses, final)}
+    scorecard = scorecard_of(spec, submission) | {"any_guess_correct": any_guess_correct(spec, guesses, final)}
     write_atomically(folder.scorecard, json.dumps(scorecard, indent=2) + "\n")

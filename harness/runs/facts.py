@@ -1,4 +1,4 @@
-"""The facts about a run, each said once: commands, the screen, the report, the PDF and notebooks show them."""
+"""The facts about a run, each said once: commands, the TUI, the report, the PDF and notebooks show them."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ def facts_about(run: RunSummary, keys: Sequence[str] = ()) -> list[Fact]:
             run.known_recall,
             _recall_text(run) if run.has_score else "",
             run.exact_at_1 if is_scored else None,
-            run.any_of_n if is_scored else None,
+            run.any_guess_correct if is_scored else None,
         ),
         Fact("interval", "interval", run.recall_interval, _interval_text(run)),
         Fact("device", "device", run.device, run.device or ""),
@@ -75,13 +75,18 @@ def score_facts(
     recall: float | None,
     recall_text: str,
     exact_at_1: float | None,
-    any_of_n: float | None,
+    any_guess_correct: float | None,
 ) -> list[Fact]:
     """Return the scores of a submission: recall at `cap` errors, exact@1, and the share with any correct guess."""
     return [
         Fact("recall", recall_label(cap), recall, recall_text),
         Fact("exact_at_1", "exact@1", exact_at_1, "" if exact_at_1 is None else format_score(exact_at_1)),
-        Fact("any_of_n", "any guess correct", any_of_n, "" if any_of_n is None else format_score(any_of_n)),
+        Fact(
+            "any_guess_correct",
+            "any guess correct",
+            any_guess_correct,
+            "" if any_guess_correct is None else format_score(any_guess_correct),
+        ),
     ]
 
 
@@ -193,7 +198,7 @@ def failure_text(summary: RunSummary) -> str:
     """Return why a run crashed or was lost, with the last line of its log and the command that prints the log."""
     text = f"{summary.id} {summary.status}: {sanitize(summary.reason)}"
     line = _last_log_line(RunFolder(Path(summary.directory)))
-    return text if line is None else f'{text} Last line of its log: "{line}". See harness logs {summary.id}.'
+    return text if line is None else f'{text} Last line of its log: "{line}". See harness show {summary.id} --log.'
 
 
 def _recall_text(run: RunSummary) -> str:
@@ -252,11 +257,11 @@ class RunColumn:
     is_right: bool = False
     """True if the text is aligned at the right."""
     sort_key: Callable[[RunSummary], Any] | None = None
-    """Returns what the screen sorts by; None if it cannot sort by this column."""
+    """Returns what the TUI sorts by; None if it cannot sort by this column."""
     is_descending: bool = False
     """True if the highest value comes first."""
     priority: int = 1
-    """1 for a column that the screen shows too, which has less room; 2 for one of `harness runs` and notebooks only."""
+    """1 for a column that the TUI shows too, which has less room; 2 for one of `harness list` and notebooks only."""
 
 
 def _time_text(run: RunSummary) -> str:

@@ -160,7 +160,7 @@ def move_in_queue(run_id: str, move: Move) -> None:
         waiting = [entry for entry in order if entry.is_waiting]
         moved = _entry_of(run_id, waiting)
         if moved is None:
-            raise HarnessError(f"{run_id} does not wait for a device. harness runs queue lists the runs that do.")
+            raise HarnessError(f"{run_id} does not wait for a device. harness list queue lists the runs that do.")
         rest = [entry for entry in waiting if entry is not moved]
         competing = [index for index, entry in enumerate(rest) if entry.competes_with(moved)]
         place = sum(index < waiting.index(moved) for index in competing)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -50,7 +50,6 @@ class AttackSpec(JobSpec):
     `reference` is the reference model.
     """
 
-    show_command: ClassVar[str] = "harness show"
     kind: Literal["attack"] = "attack"
     attack: AttackRecord
     changed: tuple[str, ...]
@@ -106,7 +105,6 @@ class AuditSpec(JobSpec):
     `subject` names what was audited; `inputs_sha256` is the hash of the run's inputs/ directory.
     """
 
-    show_command: ClassVar[str] = "harness audit show"
     kind: Literal["audit"] = "audit"
     audit: str
     subject: str

@@ -59,7 +59,7 @@ class RunSummary:
     recall_interval_unit: str | None = None
     exact_at_1: float | None = None
     """Share of examples whose first row is correct."""
-    any_of_n: float | None = None
+    any_guess_correct: float | None = None
     """Share of examples with any correct guess, an upper bound for every order."""
     figures: dict[str, float | None]
     """Current figures of an audit by name."""
@@ -218,6 +218,7 @@ def execution_record(spec: JobSpec) -> dict[str, Any]:
 def matching_summaries(
     *,
     on_error: Callable[[str], object],
+    kind: str | None = None,
     statuses: Collection[str] | None = None,
     attack: str | None = None,
     round_: str | None = None,
@@ -226,8 +227,8 @@ def matching_summaries(
 ) -> Iterator[RunSummary]:
     """Yield the summaries of the runs that meet every condition that is given, newest first.
 
-    statuses: one of them. tags: all of them. parent: a group, a tuning or a sweep. A run that cannot be read is left
-    out, and `on_error` gets the sentence that says why.
+    kind: `attack` or `audit`. statuses: one of them. tags: all of them. parent: a group, a tuning or a sweep. A run
+    that cannot be read is left out, and `on_error` gets the sentence that says why.
     """
     for folder in all_run_folders():
         try:
@@ -236,7 +237,8 @@ def matching_summaries(
             on_error(f"{folder.id}: {error}")
             continue
         if (
-            (not statuses or summary.status in statuses)
+            kind in (None, summary.kind)
+            and (not statuses or summary.status in statuses)
             and attack in (None, summary.attack)
             and round_ in (None, summary.round)
             and set(tags or ()) <= set(summary.tags)
@@ -372,7 +374,7 @@ class _Scorecard(BaseModel):
     recall_interval: tuple[Fraction, Fraction] | None = None
     recall_interval_unit: str | None = None
     exact_at_1: Fraction | None = None
-    any_of_n: Fraction | None = None
+    any_guess_correct: Fraction | None = None
     rows: int | None = None
     rows_left_out: int | None = None
 

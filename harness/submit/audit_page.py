@@ -33,7 +33,7 @@ from harness.submit.run_tables import Monospace, Rows
 if TYPE_CHECKING:
     import pyarrow
 
-    from harness.figures.charts import Drawing
+    from harness.figures.sheet import Drawing
 
 
 _NUMBER = re.compile(r"[\s\d.,:%×+\-−–±/()\[\]]*")

@@ -64,7 +64,7 @@ class Manifest(BundleModel):
     """SHA-256 of the attacked token ids as little-endian integers of the vocabulary's width, row after row."""
     data_sha256: dict[str, Sha256]
     code_bundle_sha256: Sha256 | None = None
-    """SHA-256 of the zip that `harness package code ATTACK --round R` makes of this code."""
+    """SHA-256 of the zip that `harness bundle code ATTACK --round R` makes of this code."""
     run: RunRecord | None = None
     marks: list[AcceptedCheck] = []
     files: dict[str, Sha256]
