@@ -27,10 +27,14 @@ _BUFFERS = re.compile(
 )
 """Tables that models compute themselves and that older files store: angles, positions and causal masks."""
 _OTHER_PARTS = re.compile(
-    r"(^|\.)(vision|visual|vit|image|audio|speech|video|multi_?modal|mm_projector|perceiver|talker|token2wav|code2wav"
+    r"^(?:(?!\d+\.)[^.]+\.)*"
+    r"(?:vision|visual|vit|image|audio|speech|video|multi_?modal|mm_projector|perceiver|talker|token2wav|code2wav"
     r"|mtp|nextn|pooler|seq_relationship|v_head|value_head|score|classifier|qa_outputs|multiple_choice_head)",
 )
-"""Parts that no language model reads: towers and projectors of other media, heads of other tasks."""
+"""Parts that no language model reads: towers and projectors of other media, heads of other tasks.
+
+They are not in a numbered layer of the language model: what is in one changes its output.
+"""
 _LANGUAGE_HEADS = re.compile(r"(^|\.)(lm_head|cls|predictions|generator_lm_head)\.")
 _ADVICE = (
     (
