@@ -8,6 +8,7 @@ starts so much earlier.
 import contextlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -45,7 +46,10 @@ def _without_unused_parts() -> Iterator[None]:
     before = {(module, name): getattr(module, name) for module in modules for name in _UNUSED if hasattr(module, name)}
     for module, name in before:
         setattr(module, name, lambda: False)
-    sys.modules[_COMPILER] = _NoCompiler(_COMPILER)
+    compiler = _NoCompiler(_COMPILER)
+    # Masks need one class of a module of the compiler, which is imported as it is.
+    compiler.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
+    sys.modules[_COMPILER] = compiler
     try:
         yield
     finally:
@@ -56,6 +60,8 @@ def _without_unused_parts() -> Iterator[None]:
 
 
 with _without_unused_parts():
+    # Every architecture imports it.
+    import transformers.generation.utils  # noqa: F401
     from transformers import AutoModelForCausalLM as AutoModelForCausalLM
     from transformers import AutoModelForTokenClassification as AutoModelForTokenClassification
     from transformers import DynamicCache as DynamicCache

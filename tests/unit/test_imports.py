@@ -73,7 +73,8 @@ def test_a_module_does_not_load_forbidden_modules(module, forbidden):
 
 @pytest.mark.slow
 def test_loading_a_target_imports_only_core_demo_and_engine():
-    loaded = modules_loaded_by("import harness.engine.loading, harness.engine.target")
+    model = "transformers.models.gpt_neo.modeling_gpt_neo"
+    loaded = modules_loaded_by(f"import harness.engine.loading, harness.engine.target, {model}")
     parts = {name.split(".")[1] for name in loaded if name.startswith("harness.")}
     assert "torch" in loaded
     assert parts == {"core", "demo", "engine"}
