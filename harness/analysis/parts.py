@@ -72,10 +72,10 @@ class AttackedParts(NamedTuple):
 
 def attacked_parts(spec: AttackSpec) -> AttackedParts:
     """Return the parts of the examples that a run attacked."""
-    found, clusters, reason = None, None, "the answers are unknown."
+    of_round, clusters, reason = None, None, "the answers are unknown."
     try:
-        found = overlap(spec.round)
-        clusters = found.clusters
+        of_round = overlap(spec.round)
+        clusters = of_round.clusters
     except HarnessError as error:
         reason = str(error)
         # Without readable training rows there are no clusters either, but a round may have none.
@@ -83,14 +83,14 @@ def attacked_parts(spec: AttackSpec) -> AttackedParts:
             clusters = load_clusters(spec.round)
     attacked = slice(0, spec.examples)
     whole = Part.whole(spec.examples, cap=spec.error_cap, clusters=None if clusters is None else clusters[attacked])
-    if found is None or found.is_reachable is None:
-        return AttackedParts(whole, None, reason, found)
-    unreachable = whole.where(~found.is_reachable[attacked])
+    if of_round is None or of_round.is_reachable is None:
+        return AttackedParts(whole, None, reason, of_round)
+    unreachable = whole.where(~of_round.is_reachable[attacked])
     if len(unreachable) in (0, len(whole)):
         contained = "no answer, so all examples are unreachable" if len(unreachable) else "every answer"
         reason = f"the training rows contain {contained}."
-        return AttackedParts(whole, None, reason, found)
-    return AttackedParts(whole, unreachable, "", found)
+        return AttackedParts(whole, None, reason, of_round)
+    return AttackedParts(whole, unreachable, "", of_round)
 
 
 MCNEMAR_CAVEAT = "ignores overlap between examples"

@@ -88,12 +88,12 @@ class TokenClassifier:
         Raises HarnessError, which names the model's labels, if the model has none of them.
         """
         if not named:
-            found = [number for number, label in enumerate(self.labels) if _kind(label).upper() in PERSONS]
-            if not found:
+            persons = [number for number, label in enumerate(self.labels) if _kind(label).upper() in PERSONS]
+            if not persons:
                 raise HarnessError(
                     f"the model has no label for a person. Its labels are {self._label_list()}. Choose with --label."
                 )
-            return np.array(found)
+            return np.array(persons)
         by_name = {label.casefold(): number for number, label in enumerate(self.labels)}
         if absent := [name for name in named if name.casefold() not in by_name]:
             raise HarnessError(f"the model has no label {shorten(absent[0])!r}. Its labels are {self._label_list()}.")
@@ -239,7 +239,7 @@ class TokenClassifier:
         while waiting:
             most = min(len(waiting), max(1, self.rows_at_once // share))
             with torch.inference_mode():
-                found, count = run_within_memory(
+                measured, count = run_within_memory(
                     lambda count, waiting=waiting: measure(  # type: ignore[misc]
                         *self._padded([encodings[row] for row in waiting[:count]])
                     ),
@@ -249,7 +249,7 @@ class TokenClassifier:
                 )
             if count < most:
                 self.rows_at_once = share * count
-            for row, of_tokens in zip(waiting[:count], found, strict=True):
+            for row, of_tokens in zip(waiting[:count], measured, strict=True):
                 yield row, of_tokens[: len(encodings[row].ids)]
             waiting = waiting[count:]
 
@@ -277,8 +277,8 @@ def load_classifier(
     Raises HarnessError as `load_target` does, and if the folder has no tokenizer that reports character offsets.
     """
     path = Path(path)
-    what = "a token classification model"
-    model = load_model(path, AutoModelForTokenClassification, what, device=device, dtype=dtype, threads=threads)
+    kind = "a token classification model"
+    model = load_model(path, AutoModelForTokenClassification, kind, device=device, dtype=dtype, threads=threads)
     return TokenClassifier(model, load_offset_tokenizer(path))
 
 
@@ -324,21 +324,21 @@ def _entities(text: str, tokens: list[tuple[int, int, str, bool]]) -> list[Entit
 
     tokens: (start, end, label, continues a word), ordered by start.
     """
-    found: list[Entity] = []
+    entities: list[Entity] = []
     is_open = False
     for start, end, label, continues in tokens:
         # A token may cover the space before its word.
         start += len(text[start:end]) - len(text[start:end].lstrip())
         if continues:
             if is_open:
-                found[-1] = found[-1]._replace(end=end)
+                entities[-1] = entities[-1]._replace(end=end)
             continue
         kind = _kind(label)
         if kind == _OUTSIDE:
             is_open = False
-        elif is_open and found[-1].kind == kind and not label.upper().startswith(("B-", "S-", "U-")):
-            found[-1] = found[-1]._replace(end=end)
+        elif is_open and entities[-1].kind == kind and not label.upper().startswith(("B-", "S-", "U-")):
+            entities[-1] = entities[-1]._replace(end=end)
         else:
-            found.append(Entity(start, end, kind))
+            entities.append(Entity(start, end, kind))
             is_open = True
-    return found
+    return entities

@@ -50,32 +50,76 @@ def read_names(file: Path) -> tuple[list[str], list[str]]:
     A table has a header, with a column such as `name` or `personLabel`; without one, a file of one column is a list.
     Raises HarnessError if there is no name, or if the column is not clear.
     """
-    rows = _name_rows(file)
-    column = 0
-    titles = [place for place, cell in enumerate(rows[0] if rows else []) if _title(cell) in _NAME_COLUMNS]
-    if titles:
-        column = titles[0]
-        rows = rows[1:]
-    elif file.suffix.lower() == ".csv" and max(map(len, rows), default=1) > 1:
-        raise HarnessError(f"no column of {file} is called name or …Label. Name the column in the first line.")
-    names = _distinct(_normalized(_literal(cells[column])) for cells in rows if len(cells) > column)
+    cells = _name_cells(file)
+    names = _distinct(cells)
     if not names:
         raise HarnessError(f"{file} contains no names. Expected one name per line.")
-    skipped = len(rows) - len(names)
-    return names, [f"Skipped {skipped} of {len(rows)} lines of {file.name}: repeated or empty."] if skipped else []
+    skipped = len(cells) - len(names)
+    return names, [f"Skipped {skipped} of {len(cells)} lines of {file.name}: repeated or empty."] if skipped else []
 
 
-def _name_rows(file: Path) -> list[list[str]]:
-    """Return the cells of each line that is not empty."""
+def wikidata_names(file: Path) -> list[str]:
+    """Return distinct names of two words or more in the result of a SPARQL query, as JSON, CSV or TSV, in order.
+
+    The column is `personLabel`, `itemLabel` or `name`, else the first `…Label`, else the only one. Raises HarnessError
+    if there is none.
+    """
+    names = _distinct(name for name in _name_cells(file, is_query=True) if " " in name and not _UNNAMED.fullmatch(name))
+    if not names:
+        raise HarnessError(f"{file} contains no name of two words or more. Expected a column such as personLabel.")
+    return names
+
+
+def _name_cells(file: Path, *, is_query: bool = False) -> list[str]:
+    """Return the name in each record of a list or a table, empty if it has none.
+
+    is_query: the file is the result of a SPARQL query, which has a header. Raises HarnessError if the column of the
+    names is not clear.
+    """
+    titles, *records = _records(file, is_query=is_query) or [[]]
+    columns = [title.strip().removeprefix("?") for title in titles]  # TSV of a query has variables
+    ranks = {
+        place: _NAME_COLUMNS.index(title.casefold()) if title.casefold() in _NAME_COLUMNS else len(_NAME_COLUMNS)
+        for place, title in enumerate(columns)
+        if title.casefold() in _NAME_COLUMNS or (is_query and title.endswith("Label"))
+    }
+    if not ranks and len(columns) != 1 and (is_query or file.suffix.lower() == ".csv"):
+        shown = shorten(", ".join(columns), 80) or "none"
+        raise HarnessError(f"no column of {file} is called name or …Label. Its columns: {shown}.")
+    if not ranks and not is_query:
+        records = [titles, *records]
+    # A query may return other labels too, such as countryLabel.
+    column = min(ranks, key=lambda place: ranks[place], default=0)
+    return [" ".join(_literal(cells[column]).split()) if len(cells) > column else "" for cells in records]
+
+
+def _records(file: Path, *, is_query: bool) -> list[list[str]]:
+    """Return the cells of each record, the header first if there is one."""
+    text = read_text(file)
+    if is_query and text.lstrip().startswith(("{", "[")):
+        rows = _json_rows(file, text)
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        values = [[row.get(column) for column in columns] for row in rows]
+        return [columns, *([value if isinstance(value, str) else "" for value in row] for row in values)]
     lines = [line for line in lines_of(file) if line.strip()]
-    titles = next(csv.reader(lines[:1]), [])
-    # A name in a list may contain a comma, so only the header shows that a text file is a table.
-    if file.suffix.lower() == ".csv" or (len(titles) > 1 and any(_title(cell) in _NAME_COLUMNS for cell in titles)):
-        try:
-            return [row for row in csv.reader(io.StringIO(read_text(file), newline="")) if any(map(str.strip, row))]
-        except csv.Error as error:
-            raise HarnessError(f"not valid CSV: {file} ({error}).") from None
-    return [line.split("\t") for line in lines]
+    reader = csv.reader(io.StringIO(text, newline=""))
+    records: list[list[str]] = []
+    try:
+        titles = next(csv.reader(lines[:1]), [])
+        # A name in a list may contain a comma, so only the header shows that a text file is a table.
+        is_table = len(titles) > 1 and any(title.strip().casefold() in _NAME_COLUMNS for title in titles)
+        if not (is_table or file.suffix.lower() == ".csv" or (is_query and "\t" not in "".join(lines[:1]))):
+            return [line.split("\t") for line in lines]
+        for cells in reader:
+            if records and len(cells) > len(records[0]):
+                raise HarnessError(
+                    f"more cells than columns: {file}, line {reader.line_num}. Put a name with a comma in quotes."
+                )
+            if any(map(str.strip, cells)):
+                records.append(cells)
+    except csv.Error as error:
+        raise HarnessError(f"not valid CSV: {file} ({error}).") from None
+    return records
 
 
 def conll_names(files: Sequence[Path]) -> list[str]:
@@ -84,7 +128,7 @@ def conll_names(files: Sequence[Path]) -> list[str]:
     Both IOB1 (B- only between neighbours) and IOB2 (B- at each beginning) are read: a name begins at B-, and at I-
     without a name of that kind before. Raises HarnessError for a line without a tag, and if no name is found.
     """
-    found: list[str] = []
+    marked: list[str] = []
     for file in files:
         words: list[str] = []
         kind_before = ""
@@ -98,40 +142,15 @@ def conll_names(files: Sequence[Path]) -> list[str]:
                 )
             prefix, _, kind = tag.partition("-")
             if prefix in ("B", "S", "U") or kind != kind_before:
-                found.append(" ".join(words))
+                marked.append(" ".join(words))
                 words = []
             if kind.upper() in PERSONS:
                 words.append(cells[0])
             kind_before = kind if cells else ""
-        found.append(" ".join(words))
-    names = _distinct(name for name in found if " " in name)
+        marked.append(" ".join(words))
+    names = _distinct(name for name in marked if " " in name)
     if not names:
         raise HarnessError(f"{files[0]} marks no person of two words or more. Expected tags B-PER and I-PER.")
-    return names
-
-
-def wikidata_names(file: Path) -> list[str]:
-    """Return distinct names of two words or more in the result of a SPARQL query, as JSON, CSV or TSV, in order.
-
-    The column is `personLabel`, `itemLabel` or `name`, else the first `…Label`, else the only one. Raises HarnessError
-    if there is none.
-    """
-    text = read_text(file)
-    if text.lstrip().startswith(("{", "[")):
-        rows = _json_rows(file, text)
-    else:
-        rows = _tsv_rows(text) if "\t" in text.partition("\n")[0] else _csv_rows(file, text)
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    labelled = [column for column in columns if column.casefold() in _NAME_COLUMNS or column.endswith("Label")]
-    if not labelled and len(columns) != 1:
-        shown = shorten(", ".join(columns), 80) or "none"
-        raise HarnessError(f"no column of {file} is called name or …Label. Its columns: {shown}.")
-    # A query may return other labels too, such as countryLabel.
-    column = min(labelled or columns, key=_rank)
-    cells = (_normalized(row[column]) for row in rows if isinstance(row.get(column), str))
-    names = _distinct(name for name in cells if " " in name and not _UNNAMED.fullmatch(name))
-    if not names:
-        raise HarnessError(f"the column {shorten(column)!r} of {file} contains no name of two words or more.")
     return names
 
 
@@ -172,24 +191,10 @@ def split_halves(names: Sequence[str], seed: int, part: int) -> tuple[list[str],
     return [names[place] for place in order[:half]], [names[place] for place in order[half:]]
 
 
-def _title(cell: str) -> str:
-    """Return the name of a column in lower case. The TSV of a SPARQL result has variables, such as `?personLabel`."""
-    return cell.strip().removeprefix("?").casefold()
-
-
 def _literal(cell: str) -> str:
     """Return the text of a cell, which in the TSV of a SPARQL result is a literal such as `"Anna Bell"@en`."""
-    found = _LITERAL.fullmatch(cell.strip())
-    return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), found[1]) if found else cell
-
-
-def _rank(column: str) -> int:
-    folded = column.casefold()
-    return _NAME_COLUMNS.index(folded) if folded in _NAME_COLUMNS else len(_NAME_COLUMNS)
-
-
-def _normalized(cell: str) -> str:
-    return " ".join(cell.split())
+    literal = _LITERAL.fullmatch(cell.strip())
+    return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), literal[1]) if literal else cell
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
@@ -206,29 +211,6 @@ def _json_rows(file: Path, text: str) -> list[dict[str, Any]]:
         return [{name: cell["value"] for name, cell in row.items()} for row in bindings]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise HarnessError(f"not the JSON of a SPARQL result: {file}. Expected results, bindings, value.") from None
-
-
-def _tsv_rows(text: str) -> list[dict[str, Any]]:
-    """Return the rows of the SPARQL 1.1 TSV format, whose cells contain neither tabs nor line ends."""
-    header, *lines = [line.split("\t") for line in text.split("\n") if line.strip()]
-    columns = [cell.strip().removeprefix("?") for cell in header]
-    return [dict(zip(columns, map(_literal, line), strict=False)) for line in lines]
-
-
-def _csv_rows(file: Path, text: str) -> list[dict[str, Any]]:
-    reader = csv.DictReader(io.StringIO(text))
-    rows: list[dict[str, Any]] = []
-    try:
-        for row in reader:
-            # DictReader collects cells beyond the last column under None.
-            if None in row:
-                raise HarnessError(
-                    f"more cells than columns: {file}, line {reader.line_num}. Put a name with a comma in quotes."
-                )
-            rows.append(row)
-    except csv.Error as error:
-        raise HarnessError(f"not the CSV of a SPARQL result: {file} ({error}).") from None
-    return rows
 
 
 def read_inputs(
@@ -255,9 +237,12 @@ def read_inputs(
             "names need either two lists or a corpus and a query. Give --in-train and --out-train, or --conll and "
             "--wikidata."
         )
-    for what, names in (("the model was trained on", lists.inside), ("the model was not trained on", lists.outside)):
+    for was, names in (("was", lists.inside), ("was not", lists.outside)):
         if len(names) < _FEWEST_NAMES:
-            raise HarnessError(f"{len(names)} names that {what} are left. Each list needs at least {_FEWEST_NAMES}.")
+            raise HarnessError(
+                f"{len(names)} names that the model {was} trained on are left. Each list needs at least "
+                f"{_FEWEST_NAMES}."
+            )
     texts = dict(zip(PARTS, (*split_halves(lists.inside, seed, 1), *split_halves(lists.outside, seed, 2)), strict=True))
     read, notes = read_prompts(prompts)
     texts |= {
@@ -286,21 +271,14 @@ class EntitiesSubject(Subject):
         """Read names and prompts. Raises HarnessError if no model is named, or a file cannot be used."""
         if not self.target:
             raise UsageError("no token classification model is named. Give --target.")
-        named = {
-            "in-train": self.in_train,
-            "out-train": self.out_train,
+        read = {
+            "in_train": self.in_train,
+            "out_train": self.out_train,
             "wikidata": self.wikidata,
             "prompts": self.prompts,
         }
-        named |= {f"conll {number}": path for number, path in enumerate(self.conll, 1)}
-        inputs = read_inputs(
-            in_train=self.in_train,
-            out_train=self.out_train,
-            conll=self.conll,
-            wikidata=self.wikidata,
-            prompts=self.prompts,
-            seed=preparation.seed,
-        )
-        files = {option: path for option, path in named.items() if path is not None}
+        inputs = read_inputs(**read, conll=self.conll, seed=preparation.seed)
+        named = read | {f"conll {number}": path for number, path in enumerate(self.conll, 1)}
+        files = {option.replace("_", "-"): path for option, path in named.items() if path is not None}
         name = (self.in_train or self.wikidata or Path("names")).stem
         return Reading(params, inputs, name, files, preparation.find_models(self.target))

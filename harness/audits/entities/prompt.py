@@ -45,7 +45,7 @@ class Prompt:
     @cached_property
     def words(self) -> tuple[Word, ...]:
         """Words and punctuation marks, independent of any model's tokenizer."""
-        return tuple(Word(found.group(), found.start(), found.end()) for found in _WORDS.finditer(self.text))
+        return tuple(Word(word.group(), word.start(), word.end()) for word in _WORDS.finditer(self.text))
 
     @property
     def length(self) -> int:
@@ -60,9 +60,9 @@ class Prompt:
     @cached_property
     def name_start(self) -> int:
         """The index of the name's first character."""
-        found = _MASKS.search(self.text)
-        assert found is not None
-        return found.start()
+        mask = _MASKS.search(self.text)
+        assert mask is not None
+        return mask.start()
 
     def fill(self, name: str) -> str:
         """Return the sentence with `name`, which begins at `name_start`."""

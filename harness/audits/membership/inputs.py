@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from harness.audits.endpoint.params import ScoringParams
 from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context, shared_tokenizer
 from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sources import (
-    CorpusFiles,
     Source,
     field_option,
     line_ends_option,
@@ -31,6 +31,9 @@ from harness.core.rows import Kind, table
 from harness.core.windows import cluster_ids
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 class Score(StrEnum):
@@ -139,7 +142,7 @@ class Documents:
 
 def read_documents(
     members: Source,
-    others: Source,
+    non_members: Source,
     models: Sequence[Model],
     params: MembershipParams,
     *,
@@ -155,7 +158,7 @@ def read_documents(
     require_context(
         models,
         params.tokens,
-        what="the scored part of a document has",
+        subject="the scored part of a document has",
         option="--tokens",
         is_served=params.endpoint is not None,
     )
@@ -163,7 +166,7 @@ def read_documents(
     notes = Notes()
     generator = np.random.default_rng(seed)
     sides = []
-    for source in (members, others):
+    for source in (members, non_members):
         # Documents with equal scored tokens are one document.
         documents: dict[bytes, tuple[str, Ints]] = {}
         for name, ids in _documents(source, tokenizer, notes):
@@ -203,17 +206,13 @@ def read_documents(
     ).to_inputs()
 
 
-def _documents(source: Source, tokenizer: object, notes: Notes) -> Iterator[tuple[str, Ints]]:
+def _documents(source: Source, tokenizer: "Tokenizer", notes: Notes) -> Iterator[tuple[str, Ints]]:
     """Yield the name and the token ids of each document."""
-    from tokenizers import Tokenizer
-
-    assert isinstance(tokenizer, Tokenizer)
     if isinstance(source, Round):
         prefixes, answers = load_answered_examples(source)
         for number, row in enumerate(np.concatenate([prefixes, answers], axis=1).astype(np.int64), 1):
             yield f"{source.name}, example {number}", row
         return
-    assert isinstance(source, CorpusFiles)
     for document in source.documents(notes):
         text = "".join(document.lines)
         yield document.name, np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int64)

@@ -40,7 +40,7 @@ def test_a_parameter_may_have_the_name_of_a_condition(name):
 def test_several_attacks_are_compared_with_each_other_first():
     runs = grid(lambda trials, k, seed: 0.1 * trials) + grid(lambda trials, k, seed: 0.5, attack="other")
     everything, some, other = importances(runs)
-    assert (everything.of, some.of, other.of) == (None, "some", "other")
+    assert (everything.attack, some.attack, other.attack) == (None, "some", "other")
     assert next(iter(shares(everything))) == "attack"
     assert other.reason == "the recall of all runs is the same"
 

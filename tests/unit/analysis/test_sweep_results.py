@@ -27,9 +27,9 @@ def test_a_row_has_the_mean_and_the_range_over_the_seeds(home: Path) -> None:
     results = sweep_results(finish(home, make_sweep()))
     assert [row.setting for row in results.rows] == ["some trials=16", "some trials=4", "some trials=1"]
     best = results.rows[0]
-    assert best.recall == pytest.approx(12.5 / EXAMPLES)
-    assert (best.lowest, best.highest) == pytest.approx((12 / EXAMPLES, 13 / EXAMPLES))
-    assert best.exact_at_1 == best.any_of_n == best.recall
+    assert best.recall_at_cap == pytest.approx(12.5 / EXAMPLES)
+    assert (best.lowest_recall, best.highest_recall) == pytest.approx((12 / EXAMPLES, 13 / EXAMPLES))
+    assert best.exact_at_1 == best.any_of_n == best.recall_at_cap
     assert (best.guesses, best.unfinished, results.finished, results.notes) == (EXAMPLES, {}, 6, ())
 
 
@@ -79,7 +79,7 @@ def test_runs_in_every_state_give_a_partial_answer(home: Path) -> None:
 
 def test_a_sweep_without_any_run_is_no_error(home: Path) -> None:
     results = sweep_results(make_sweep())
-    assert results.finished == 0 and {row.recall for row in results.rows} == {None}
+    assert results.finished == 0 and {row.recall_at_cap for row in results.rows} == {None}
     assert any("no run of the baseline some trials=1 is finished yet" in note for note in results.notes)
     assert "no recall yet" in sweep_page(results)
 
@@ -88,7 +88,7 @@ def test_a_deleted_answer_file_leaves_the_table(home: Path) -> None:
     sweep = finish(home, make_sweep())
     (home / f"answer-{EXAMPLES}.npy").unlink()
     results = sweep_results(sweep)
-    assert results.rows[0].recall is not None and results.differences == ()
+    assert results.rows[0].recall_at_cap is not None and results.differences == ()
     assert any(note.startswith("no differences on round small") for note in results.notes)
     assert recall_over_time(results.rows) == []
     assert "some trials=16" in sweep_page(results)
@@ -99,7 +99,7 @@ def test_a_blind_round_has_counts_and_no_recall(home: Path) -> None:
     for run in sweep.runs:
         record(home, run, range(4), is_blind=True)
     results = sweep_results(sweep)
-    assert {(row.is_blind, row.recall, row.guesses) for row in results.rows} == {(True, None, EXAMPLES)}
+    assert {(row.is_blind, row.recall_at_cap, row.guesses) for row in results.rows} == {(True, None, EXAMPLES)}
     assert sweep_tables.settings_table(results.rows)[1][2] == "blind"
     assert results.importances == ()
     assert any("is blind" in note for note in sweep_results(sweep, baseline="some trials=4").notes)
@@ -143,7 +143,7 @@ def test_the_curve_of_a_setting_ends_at_its_mean_recall(home: Path) -> None:
     results = sweep_results(finish(home, make_sweep()))
     for row, (setting, curve) in zip(results.rows, recall_over_time(results.rows), strict=True):
         assert setting == row.setting
-        assert curve[-1].recall == pytest.approx(row.recall)
+        assert curve[-1].recall == pytest.approx(row.recall_at_cap)
 
 
 def test_equal_records_give_equal_pages(home: Path) -> None:
