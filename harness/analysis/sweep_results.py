@@ -63,7 +63,8 @@ class SettingRow:
     """
 
     place: Place
-    round_name: str
+    round: str
+    """The name of the round."""
     setting: str
     runs: tuple[ReadRun, ...]
     unfinished: dict[str, int]
@@ -80,17 +81,21 @@ class SettingRow:
     elapsed_s: float | None
 
     @property
+    def target(self) -> str | None:
+        """The target, None if the sweep names none."""
+        return self.place[1]
+
+    @property
     def finished(self) -> tuple[ReadRun, ...]:
         """The finished runs, in the order of the sweep."""
         return tuple(run for run in self.runs if run.is_counted)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        first, places = self.runs[0].run, ("place", "round_name", "unfinished")
+        first = self.runs[0].run
         return {
-            "round": self.round_name,
-            "target": self.place[1],
-            **{name: value for name, value in vars(self).items() if name not in places},
+            **{name: value for name, value in vars(self).items() if name not in ("place", "unfinished")},
+            "target": self.target,
             "attack": first.attack,
             "params": first.params,
             "runs": [{"id": run.run.run, "seed": run.run.seed, "status": run.state} for run in self.runs],
@@ -160,7 +165,7 @@ def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
                 pairs.append((place, _pair(of_place, setting, replicates)))
             except HarnessError as error:
                 notes.append(f"no differences on {place_name(of_place[0])}: {error}")
-    names = {row.place: row.round_name for row in rows}
+    names = {row.place: row.round for row in rows}
     return SweepResults(
         sweep=sweep,
         rows=tuple(rows),
@@ -172,9 +177,9 @@ def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
     )
 
 
-def place_name(row: SettingRow) -> str:
-    """Return the round of a row, with the target if the sweep names it."""
-    return f"round {row.round_name}" + ("" if row.place[1] is None else f", target {row.place[1]}")
+def place_name(place: SettingRow | SettingDifference) -> str:
+    """Return the round of a row or a difference, with the target if the sweep names it."""
+    return f"round {place.round}" + ("" if place.target is None else f", target {place.target}")
 
 
 def judged_rows(run: ReadRun) -> JudgedRows:
@@ -232,7 +237,7 @@ def _row(place: Place, round_name: str, setting: str, runs: Sequence[ReadRun]) -
     recalls = [summary.recall_at_cap for summary in counted if summary.recall_at_cap is not None]
     return SettingRow(
         place=place,
-        round_name=round_name,
+        round=round_name,
         setting=setting,
         runs=tuple(runs),
         unfinished=dict(Counter(run.state for run in runs if not run.is_counted)),
@@ -286,7 +291,7 @@ def _observations(rows: Sequence[SettingRow]) -> list[Observation]:
             run.summary.recall_at_cap,
             run.run.attack,
             run.run.params,
-            {"round": row.round_name, "target": row.place[1] or "of the round", "seed": str(run.run.seed)},
+            {"round": row.round, "target": row.target or "of the round", "seed": str(run.run.seed)},
         )
         for row, run in sorted(runs, key=lambda pair: pair[1].run.seed)
         if run.summary is not None and run.summary.recall_at_cap is not None

@@ -7,7 +7,7 @@ import numpy as np
 from harness.analysis.comparison_tables import Table
 from harness.analysis.parts import Part
 from harness.analysis.replay import TimedRecall, evenly_spaced, recall_history
-from harness.analysis.sweep_differences import Importance, SettingDifference
+from harness.analysis.sweep_differences import Importance
 from harness.analysis.sweep_results import ReadRun, SettingRow, SweepResults, place_name
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
@@ -136,7 +136,7 @@ def differences_table(results: SweepResults, *, with_joint: bool = False) -> Tab
     header = ("setting", "seeds", "difference", "interval", "level", "p", "p (Holm)")
     rows = [
         (
-            *((place_of(results, difference),) if many else ()),
+            *((place_name(difference),) if many else ()),
             difference.setting,
             _seeds(difference.seeds),
             format_score(difference.difference, is_signed=True),
@@ -180,12 +180,6 @@ def importance_table(importance: Importance) -> Table:
         return []
     rows = [(factor.factor, str(factor.levels), format_percent(factor.share)) for factor in importance.factors]
     return [("factor", "levels", "share"), *rows]
-
-
-def place_of(results: SweepResults, difference: SettingDifference) -> str:
-    """Return the name of the round and target of a difference."""
-    place = (difference.round, difference.target)
-    return next(place_name(row) for row in results.rows if (row.round_name, row.place[1]) == place)
 
 
 def _interval(interval: tuple[float, float] | None) -> str:

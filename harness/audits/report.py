@@ -92,7 +92,6 @@ def wide_table(
     intervals: Sequence[Measure] = (),
     number: str = "",
     has_parameter: bool = True,
-    is_detail: bool = False,
 ) -> FoundTable:
     """Return measured rows as a table with a column for each measure and value of its parameter.
 
@@ -119,7 +118,7 @@ def wide_table(
     whole = [
         dict.fromkeys(columns) | cells | ({number: numbers[key]} if number else {}) for key, cells in table.items()
     ]
-    return table_of(name, title, whole, is_detail=is_detail)
+    return table_of(name, title, whole)
 
 
 def case_table(name: str, title: str, rows: Sequence[MeasureRow], *, by: Mapping[str, Part]) -> FoundTable:
@@ -173,7 +172,6 @@ def lines_of(
     *,
     series: Part,
     controls: Sequence[str] = (),
-    has_interval: bool = True,
     is_x_logarithmic: bool = False,
     has_markers: bool = False,
 ) -> LineChart:
@@ -185,7 +183,7 @@ def lines_of(
     for line, points in lines.items():
         x = np.array([point.at for point in points])
         value, low, high, _ = np.array([point.estimate for point in points], float).T
-        is_shaded = has_interval and bool(np.isfinite(low).any())
+        is_shaded = bool(np.isfinite(low).any())
         low, high = (low, high) if is_shaded else (None, None)
         drawn.append(Series(line, x, value, low, high, is_dashed=line in controls))
     return LineChart(name, title, x_label, y_label, drawn, is_x_logarithmic=is_x_logarithmic, has_markers=has_markers)

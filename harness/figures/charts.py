@@ -151,17 +151,14 @@ def _draw_groups(axes: Axes, chart: BarChart, values: Floats, styles: Mapping[st
 
 def _plottable_series(line: Series, chart: LineChart) -> Series:
     """Return a series with no more points than can be distinguished. Values that an axis cannot show become gaps."""
-    y = _plottable(line.y, chart.is_y_logarithmic)
-    arrays = {"x": _plottable(line.x, chart.is_x_logarithmic), "y": y}
-    arrays |= {
-        name: _plottable(bound, False) for name, bound in (("low", line.low), ("high", line.high)) if bound is not None
-    }
-    if chart.is_y_logarithmic and "low" in arrays:
+    x, y = _plottable(line.x, chart.is_x_logarithmic), _plottable(line.y, chart.is_y_logarithmic)
+    low, high = (None if bound is None else _plottable(bound, False) for bound in (line.low, line.high))
+    if chart.is_y_logarithmic and low is not None:
         # A bound at zero has no place on a logarithmic axis, so it is drawn below the smallest value.
-        low = arrays["low"]
-        arrays["low"] = np.where(low > 0, low, np.nanmin(y) / 10 if np.isfinite(y).any() else np.nan)
+        low = np.where(low > 0, low, np.nanmin(y) / 10 if np.isfinite(y).any() else np.nan)
     kept = _sampled_points(len(y), is_logarithmic=chart.is_x_logarithmic)
-    return line._replace(**{name: array[kept] for name, array in arrays.items()})
+    low, high = (None if bound is None else bound[kept] for bound in (low, high))
+    return line._replace(x=x[kept], y=y[kept], low=low, high=high)
 
 
 def _plottable(values: NDArray[Any], is_logarithmic: bool) -> Floats:

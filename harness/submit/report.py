@@ -312,7 +312,7 @@ def _differences(results: SweepResults) -> _Section:
     many = len(sweep_tables.places(results)) > 1
     rows = []
     for compared in results.differences:
-        name = f"{compared.setting}, {sweep_tables.place_of(results, compared)}" if many else compared.setting
+        name = f"{compared.setting}, {place_name(compared)}" if many else compared.setting
         rows.append(ForestRow(name, compared.difference, compared.interval, compared.is_different))
     first = f" The first {MOST_ROWS} of {len(rows):,} are drawn." if len(rows) > MOST_ROWS else ""
     caption = f"Difference from {results.baseline}. Blue: different from 0 after Holm's correction.{first}"

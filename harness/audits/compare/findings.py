@@ -144,8 +144,9 @@ def _tables(results: CompareResults) -> list[FoundTable]:
     tables = [wide_table("changes", f"Change from {results.names[0]}", rows, by=by, intervals=(CHANGE,))]
     if by_copies := _strength_by_copies(results):
         title = "Extraction strength by number of copies in the training data"
-        columns = {"copies": _copies, "target": "model"}
-        tables.append(wide_table("copies", title, by_copies, by=columns, number="sequences"))
+        tables += [
+            wide_table("copies", title, by_copies, by={"copies": _copies, "target": "model"}, number="sequences")
+        ]
     return tables
 
 

@@ -22,7 +22,7 @@ from harness.core.attack import Field
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
 from harness.core.policy import Policy
-from harness.core.rows import Kind, table
+from harness.core.rows import Kind, Rows, table
 from harness.core.text import format_number, pluralize
 
 SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
@@ -228,23 +228,24 @@ class TargetRows:
     completions: dict[int, Ints]
 
 
+def _by_sequence(tokens: Rows, places: Ints) -> tuple[Ints, Floats]:
+    """Return the sequences of some rows, [n] ascending, and the first row's log-probabilities, [schemes, n, length]."""
+    sequences, first = np.unique(np.asarray(tokens["sequence"], np.int64)[places], return_index=True)
+    return sequences, np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in SCHEMES])
+
+
 def read_targets(rows: RowsOf, targets: int) -> list[TargetRows]:
     """Return the rows of each target that has some."""
     tokens, completed = rows(TOKENS.name), rows(COMPLETIONS.name)
-    target, sequence = (np.asarray(tokens[name], np.int64) for name in ("target", "sequence"))
-    of_target, of_sequence = (np.asarray(completed[name], np.int64) for name in ("target", "sequence"))
     measured = []
     for number in range(targets):
-        places = np.flatnonzero(target == number)
-        if not len(places):
-            continue
-        sequences, first = np.unique(sequence[places], return_index=True)
-        logprobs = np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in SCHEMES])
-        completions = {
-            int(of_sequence[place]): completed["tokens"][place].astype(np.int64)
-            for place in np.flatnonzero(of_target == number).tolist()
-        }
-        measured.append(TargetRows(number, sequences, logprobs, completions))
+        places = np.flatnonzero(np.asarray(tokens["target"]) == number)
+        if len(places):
+            completions = {
+                int(completed["sequence"][place]): completed["tokens"][place].astype(np.int64)
+                for place in np.flatnonzero(np.asarray(completed["target"]) == number).tolist()
+            }
+            measured.append(TargetRows(number, *_by_sequence(tokens, places), completions))
     return measured
 
 
@@ -326,10 +327,8 @@ def _stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:
     for number, name in enumerate(names):
         places = np.flatnonzero(length & (np.asarray(tokens["model"], np.int64) == number))
         # If a sequence has several rows, the last one counts.
-        places = places[::-1]
-        sequences, first = np.unique(np.asarray(tokens["sequence"], np.int64)[places], return_index=True)
+        sequences, logprobs = _by_sequence(tokens, places[::-1])
         if len(sequences) < len(pairs):
             raise HarnessError(f"{audit.id} has not measured all sequences of {name}. Continue with harness resume.")
-        logprobs = np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in SCHEMES])
         stored.append(Stored(name, logprobs, params.top_k))
     return audit.id, pairs, stored

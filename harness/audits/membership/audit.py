@@ -79,13 +79,11 @@ class MembershipAudit(Audit[MembershipParams]):
             for numbers, alone, after in source.statistics(
                 _SCORES_STAGE, documents.tokens, shots, size=_DOCUMENTS, done=done
             ):
-                scores = np.array(
-                    [
-                        self._scores_of(alone[row], documents.texts[number], None if after is None else after[row][0])
-                        for row, number in enumerate(numbers.tolist())
-                    ]
-                )  # [documents, scores]
-                columns = {score.value: scores[:, place] for place, score in enumerate(MODEL_SCORES)}
+                scores = [
+                    self._scores_of(alone[row], documents.texts[number], None if after is None else after[row][0])
+                    for row, number in enumerate(numbers.tolist())
+                ]
+                columns = {score.value: [of.get(score, np.nan) for of in scores] for score in MODEL_SCORES}
                 context.emit(SCORES.name, document=numbers, **columns)
                 scored += len(numbers)
                 context.figure("documents scored", float(scored), of=len(documents.tokens))
@@ -108,8 +106,8 @@ class MembershipAudit(Audit[MembershipParams]):
             context.warn(f"ReCaLL was left out: {reason}.")
         return _NO_TOKENS
 
-    def _scores_of(self, statistics: Floats, text: str, after: Floats | None) -> list[float]:
-        """Return the scores of one document in the order of `MODEL_SCORES`, NaN for those that are not known.
+    def _scores_of(self, statistics: Floats, text: str, after: Floats | None) -> dict[Score, float]:
+        """Return the known scores of one document.
 
         statistics: [3, tokens]. after: the log-probabilities of its tokens after the shots, [tokens].
         """
@@ -122,7 +120,7 @@ class MembershipAudit(Audit[MembershipParams]):
         }
         if after is not None:
             scores[Score.RECALL] = recall_score(logprobs, after)
-        return [scores.get(score, np.nan) for score in MODEL_SCORES]
+        return scores
 
     def _score_reference(self, context: AuditContext, documents: Documents) -> None:
         statistics = LocalModel(context, 1).statistics

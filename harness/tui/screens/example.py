@@ -52,7 +52,9 @@ class InRun:
         """Raises HarnessError if the run cannot be read."""
         self.run_id = folder.id
         self.example: Example = load_example(folder, id_)
-        self.text: TokenText = text_of_run(folder, folder.attack_spec())
+        spec = folder.attack_spec()
+        self.examples = spec.examples
+        self.text: TokenText = text_of_run(folder, spec)
         self.right_guess: RightGuess = right_guess_of(folder, self.example)
 
 
@@ -113,7 +115,7 @@ class ExampleScreen(Screen[None]):
 
     def action_jump(self) -> None:
         def problem(text: str) -> str | None:
-            examples = self._shown[0].right_guess.examples if self._shown else 0
+            examples = self._shown[0].examples if self._shown else 0
             is_id = text.isascii() and text.isdigit() and int(text) < examples
             return None if is_id else f"expected an id from 0 to {examples - 1:,}"
 

@@ -35,11 +35,14 @@ def test_a_row_has_the_mean_and_the_range_over_the_seeds(home: Path) -> None:
 
 def test_differences_are_paired_by_seed_and_corrected_together(home: Path) -> None:
     results = sweep_results(finish(home, make_sweep()))
-    found = {one.setting: one for one in results.differences}
-    assert set(found) == {"some trials=4", "some trials=16"}
-    assert found["some trials=16"].difference == pytest.approx(10 / EXAMPLES)
-    assert all(one.seeds == (0, 1) and one.is_different and one.interval[0] > 0 for one in found.values())
-    assert all(one.holm_p == pytest.approx(2 * one.p) for one in found.values())
+    differences = {difference.setting: difference for difference in results.differences}
+    assert set(differences) == {"some trials=4", "some trials=16"}
+    assert differences["some trials=16"].difference == pytest.approx(10 / EXAMPLES)
+    assert all(
+        difference.seeds == (0, 1) and difference.is_different and difference.interval[0] > 0
+        for difference in differences.values()
+    )
+    assert all(difference.holm_p == pytest.approx(2 * difference.p) for difference in differences.values())
     assert "2 comparisons, bootstrap by" in sweep_tables.differences_heading(results)
 
 
@@ -48,7 +51,10 @@ def test_equal_settings_do_not_differ(home: Path) -> None:
     for run in sweep.runs:
         record(home, run, range(5))
     results = sweep_results(sweep)
-    assert all((one.difference, one.p, one.interval) == (0, 1, (0, 0)) for one in results.differences)
+    assert all(
+        (difference.difference, difference.p, difference.interval) == (0, 1, (0, 0))
+        for difference in results.differences
+    )
     assert results.importances[0].reason == "the recall of all runs is the same"
 
 
@@ -56,7 +62,7 @@ def test_only_seeds_that_both_have_finished_are_compared(home: Path) -> None:
     sweep = make_sweep()
     (lacking,) = (run.run for run in sweep.runs if run.params["trials"] == "1" and run.seed == 1)
     results = sweep_results(finish(home, sweep, without=[lacking]))
-    assert {one.seeds for one in results.differences} == {(0,)}
+    assert {difference.seeds for difference in results.differences} == {(0,)}
     assert results.notes[0].startswith("1 run of 6 not finished: 1 not started")
 
 
@@ -135,7 +141,7 @@ def test_rounds_are_compared_apart_and_corrected_together(home: Path) -> None:
     results = sweep_results(sweep)
     assert len(sweep_tables.places(results)) == 2
     assert len(results.differences) == 4
-    assert all(one.holm_p == pytest.approx(4 * one.p) for one in results.differences)
+    assert all(difference.holm_p == pytest.approx(4 * difference.p) for difference in results.differences)
     assert {factor.factor: factor.share for factor in results.importances[0].factors}["round"] < 0.05
 
 

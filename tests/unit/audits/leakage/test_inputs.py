@@ -19,7 +19,7 @@ from harness.audits.leakage.inputs import (
     shared_tokenizer,
 )
 from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder, entity_pairs, token_at
-from harness.audits.sources import CorpusFiles, Source, select_source
+from harness.audits.sources import CorpusFiles, Source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
@@ -266,7 +266,7 @@ def test_pairs_come_from_one_source():
 def test_a_prefix_length_beyond_the_prefixes_is_refused():
     models = {TINY.id: TINY.path}
     for size, longest in ((PairSize(), 50), (PairSize(prefix=20), 20)):
-        source = _select(select_source(None, "demo", field="text"), size)
+        source = _select(load_round("demo"), size)
         read_inputs(source, LeakageParams(prefix_lengths=(10, longest)), models, limit=5, seed=0)
         with pytest.raises(HarnessError, match=rf"--prefix-lengths: prefixes have {longest} tokens, not 90"):
             read_inputs(source, LeakageParams(prefix_lengths=(10, 90)), models, limit=5, seed=0)
