@@ -13,7 +13,6 @@ from harness.audits.entities.results import (
     Chain,
     Measurements,
     all_names,
-    first_prompt,
     importances,
     measured_prompts,
     prompt_at,
@@ -228,7 +227,7 @@ def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> Non
 
 def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, model: int, chain: Chain) -> None:
     """Drop one word per batch: measure all names in the rest, and the dev half's names without each of its words."""
-    first = first_prompt(measured, chain)
+    first = measured.first_prompt(chain)
     length = measured.prompts[first].length
     dev = np.concatenate(measured.dev)
     stage, weight = _stages(model)[1 + chain], _chain_weight(length)

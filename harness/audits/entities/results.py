@@ -126,6 +126,13 @@ class Scores(NamedTuple):
     test: PairScore
 
 
+class Chain(IntEnum):
+    """The prompt from which words are dropped."""
+
+    BEST = 0
+    WORST = 1
+
+
 class Measurements:
     """One model's confidences.
 
@@ -206,22 +213,16 @@ class Measurements:
         """M-MEM of the used prompts in the test half, [used]."""
         return np.array([score.test.m_mem for score in self.scores])
 
-    @property
-    def best(self) -> int:
-        """The used prompt with the largest M-MEM in the dev half; the first of equal ones."""
-        return int(self.used[np.argmax(self.dev_m_mem)])
+    @cached_property
+    def votes(self) -> list[NDArray[np.uint16]]:
+        """How many of the used prompts each pair of a half wins, [inside, outside]; for both halves."""
+        used = self.used_confidences
+        return [count_votes(used[:, half.inside], used[:, half.outside]) for half in self.halves]
 
-    @property
-    def worst(self) -> int:
-        """The used prompt with the smallest M-MEM in the dev half; the first of equal ones."""
-        return int(self.used[np.argmin(self.dev_m_mem)])
-
-
-class Chain(IntEnum):
-    """The prompt from which words are dropped."""
-
-    BEST = 0
-    WORST = 1
+    def first_prompt(self, chain: Chain) -> int:
+        """Return the used prompt with the largest or smallest M-MEM in the dev half; the first of equal ones."""
+        choose = np.argmax if chain is Chain.BEST else np.argmin
+        return int(self.used[choose(self.dev_m_mem)])
 
 
 def importances(whole: float, without: Floats) -> Floats:
@@ -231,14 +232,9 @@ def importances(whole: float, without: Floats) -> Floats:
     return np.asarray(softmax(whole - without))
 
 
-def first_prompt(measured: Measurements, chain: Chain) -> int:
-    """Return the place of the prompt with which a chain begins."""
-    return measured.best if chain is Chain.BEST else measured.worst
-
-
 def prompt_at(measured: Measurements, rows: RowsOf, model: int, chain: Chain, step: int) -> Prompt:
     """Return the chain's prompt after `step` words were dropped, from the rows of the step before."""
-    first = measured.prompts[first_prompt(measured, chain)]
+    first = measured.prompts[measured.first_prompt(chain)]
     if step == 0:
         return first
     (text,) = select_rows(rows("engineered"), model=model, chain=chain, step=step - 1)["text"]
@@ -299,15 +295,11 @@ def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> Mo
     if not measured.has_pairs:
         return None
     engineered = list(_engineered_prompts(measured, rows("engineered"), model))
-    votes = [
-        count_votes(measured.used_confidences[:, half.inside], measured.used_confidences[:, half.outside])
-        for half in measured.halves
-    ]
-    methods = list(_methods(measured, votes, engineered))
+    methods = list(_methods(measured, engineered))
     attention = _attention(measured, rows, model)
     values = [
         *_values_of_methods(name, methods),
-        *_values_of_prompts(name, measured, votes[1]),
+        *_values_of_prompts(name, measured),
         *_values_of_attention(name, measured, attention),
     ]
     words = select_rows(rows("word"), "chain", "step", "word", model=model)
@@ -333,15 +325,15 @@ def _values_of_methods(name: str, methods: Sequence[Method]) -> Iterator[Measure
             yield MeasureRow(TIES, Estimate(score.ties, of=score.pairs), name, side, method.name)
 
 
-def _values_of_prompts(name: str, measured: Measurements, votes: NDArray[np.uint16]) -> Iterator[MeasureRow]:
-    """Yield the values over the used prompts. votes: on the pairs of the test half."""
+def _values_of_prompts(name: str, measured: Measurements) -> Iterator[MeasureRow]:
+    """Yield the values over the used prompts."""
     number, dev, test = len(measured.used), measured.dev_m_mem, measured.test_m_mem
     for side, values in ((DEV, dev), (TEST, test)):
         for case, value in (("mean", values.mean()), ("best", values.max()), ("worst", values.min())):
             yield MeasureRow(PROMPTS_M_MEM, Estimate(float(value), of=number), name, side, case)
         yield MeasureRow(PROMPTS_RANGE, Estimate(float(values.max() - values.min()), of=number), name, side)
     yield MeasureRow(CHANCE_ERROR, Estimate(chance_error(*map(len, measured.test))), name, TEST)
-    q, q_p = cochran_q(votes, [score.test.wins for score in measured.scores])
+    q, q_p = cochran_q(measured.votes[1], [score.test.wins for score in measured.scores])
     inside, outside = (measured.used_confidences[:, side] for side in measured.test)
     lead, lead_p = spread_over_names(inside, outside, int(measured.inputs.arrays["seed"]))
     tau, tau_p = rank_correlation(dev, test)
@@ -376,10 +368,8 @@ def _values_of_attention(
             yield MeasureRow(ATTENTION, estimate, name, f"{side} names", f"#{of_prompt.prompt + 1}")
 
 
-def _methods(
-    measured: Measurements, votes: Sequence[NDArray[np.uint16]], engineered: Sequence[EngineeredPrompt]
-) -> Iterator[Method]:
-    """Yield all methods (Xia et al. 2024). votes: on the pairs of both halves."""
+def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> Iterator[Method]:
+    """Yield all methods (Xia et al. 2024)."""
     prompts, confidences = measured.prompts, measured.confidences
     alone = measured.read + len(HAND_WRITTEN)
     hand_written = slice(measured.read, alone)
@@ -392,13 +382,14 @@ def _methods(
         choice = generator.integers(len(HAND_WRITTEN), size=len(names))
         scores = measured.score(confidences[hand_written][choice, names])
         yield Method("baseline", "a random hand-written prompt a name", "", scores)
-    for name, prompt in ((BEST_ON_DEV, measured.best), (WORST_ON_DEV, measured.worst)):
+    for name, chain in ((BEST_ON_DEV, Chain.BEST), (WORST_ON_DEV, Chain.WORST)):
+        prompt = measured.first_prompt(chain)
         yield Method("search", name, prompts[prompt].text, measured.score(confidences[prompt]))
     if modified := [prompt for prompt in engineered if prompt.step > 0 and prompt.scores.dev.pairs]:
         for name, choose in ((BEST_MODIFIED, max), (WORST_MODIFIED, min)):
             chosen = choose(modified, key=lambda prompt: prompt.scores.dev.m_mem)
             yield Method("engineering", name, chosen.prompt.text, chosen.scores)
-    majority = Scores(*(majority_vote(counters, len(measured.used)) for counters in votes))
+    majority = Scores(*(majority_vote(counters, len(measured.used)) for counters in measured.votes))
     yield Method("ensemble", "majority vote", "", majority)
     used = measured.used_confidences
     weights = measured.dev_m_mem if measured.dev_m_mem.any() else np.ones(len(used))
@@ -415,7 +406,7 @@ def _engineered_prompts(measured: Measurements, rows: Rows, model: int) -> Itera
     chosen = select_rows(rows, "chain", "step", model=model)
     for number, step, text, values in zip(*(chosen[name] for name in ("chain", "step", "text", "values")), strict=True):
         chain = Chain(int(number))
-        prompt = Prompt(text, measured.prompts[first_prompt(measured, chain)].kind)
+        prompt = Prompt(text, measured.prompts[measured.first_prompt(chain)].kind)
         yield EngineeredPrompt(chain, int(step), prompt, measured.score(np.where(measured.uses_name, values, np.nan)))
 
 
