@@ -126,7 +126,7 @@ class ComparedRun:
     suffixes_per_s: float | None
     """Draws of finished batches per second, None if no time has elapsed."""
     whole: Trajectory
-    unreachable: Trajectory | None
+    not_in_train: Trajectory | None
     """On the examples whose answers the training rows do not contain, None if there is no such part."""
     submission: JudgedRows
     settings: dict[str, Any]
@@ -143,7 +143,7 @@ class ComparedRun:
         return {
             **{name: getattr(self, name) for name in names},
             **_trajectory_as_json(self.whole, "score", "recall"),
-            **_trajectory_as_json(self.unreachable, "unreachable_score", "unreachable"),
+            **_trajectory_as_json(self.not_in_train, "not_in_train_score", "not_in_train"),
         }
 
 
@@ -153,14 +153,14 @@ class Comparison:
 
     round: str
     whole: Part
-    unreachable: Part | None
+    not_in_train: Part | None
     """The examples whose answers the training rows do not contain."""
-    no_unreachable_because: str
-    """Why `unreachable` is None."""
+    not_in_train_absent_because: str
+    """Why `not_in_train` is None."""
     runs: tuple[ComparedRun, ...]
     contrast: Contrast | None
     """The first run compared with the second, None unless there are exactly two."""
-    unreachable_contrast: Contrast | None
+    not_in_train_contrast: Contrast | None
     budget_s: float
     """The largest budget of the runs."""
     leads: tuple[Lead, ...]
@@ -170,20 +170,20 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        part, pairs = self.unreachable, (self.contrast, self.unreachable_contrast)
-        contrast, unreachable_contrast = (None if pair is None else pair.as_json() for pair in pairs)
+        part, pairs = self.not_in_train, (self.contrast, self.not_in_train_contrast)
+        contrast, not_in_train_contrast = (None if pair is None else pair.as_json() for pair in pairs)
         return {
             "round": self.round,
             "examples": len(self.whole),
             "error_cap": self.whole.cap,
-            "unreachable_examples": None if part is None else len(part),
-            "unreachable_error_cap": None if part is None else part.cap,
-            "no_unreachable_because": self.no_unreachable_because or None,
+            "not_in_train_examples": None if part is None else len(part),
+            "not_in_train_error_cap": None if part is None else part.cap,
+            "not_in_train_absent_because": self.not_in_train_absent_because or None,
             "runs": [run.as_json() for run in self.runs],
             "budget_s": self.budget_s,
             "leads": [self._lead_as_json(lead) for lead in self.leads],
             "contrast": contrast,
-            "unreachable_contrast": unreachable_contrast,
+            "not_in_train_contrast": not_in_train_contrast,
             "differing": self.differing,
         }
 
@@ -213,11 +213,11 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     return Comparison(
         round=rules.name,
         whole=parts.whole,
-        unreachable=parts.unreachable,
-        no_unreachable_because=parts.no_unreachable_because,
+        not_in_train=parts.not_in_train,
+        not_in_train_absent_because=parts.not_in_train_absent_because,
         runs=tuple(runs),
         contrast=_contrast_of_pair(runs, parts.whole),
-        unreachable_contrast=_contrast_of_pair(runs, parts.unreachable),
+        not_in_train_contrast=_contrast_of_pair(runs, parts.not_in_train),
         budget_s=budget,
         leads=tuple(leads(histories, [run.counts_until for run in runs], until=budget)),
         differing=_differing([run.settings for run in runs]),
@@ -250,7 +250,7 @@ def require_one_round(specs: Sequence[AttackSpec]) -> None:
 
 def _require_comparable(specs: Sequence[AttackSpec]) -> None:
     if len(specs) < 2:
-        raise UsageError("a comparison needs at least two runs. `harness runs` lists them.")
+        raise UsageError("a comparison needs at least two runs. `harness list runs` lists them.")
     require_one_round(specs)
     for spec in specs:
         if spec.examples != specs[0].examples:
@@ -301,7 +301,7 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
             guesses=reader.row_count("guess"),
             suffixes_per_s=done / elapsed if elapsed else None,
             whole=trajectory(parts.whole),
-            unreachable=None if parts.unreachable is None else trajectory(parts.unreachable),
+            not_in_train=None if parts.not_in_train is None else trajectory(parts.not_in_train),
             submission=judged,
             settings=_settings(spec, {name: reader.last_event(f"worker_{name}") for name in ("target", "reference")}),
         )

@@ -76,7 +76,7 @@ class SettingRow:
     lowest_recall: float | None
     highest_recall: float | None
     exact_at_1: float | None
-    any_of_n: float | None
+    any_guess_correct: float | None
     guesses: float | None
     elapsed_s: float | None
 
@@ -247,7 +247,7 @@ def _row(place: Place, round_name: str, setting: str, runs: Sequence[ReadRun]) -
         lowest_recall=min(recalls, default=None),
         highest_recall=max(recalls, default=None),
         exact_at_1=_mean([summary.exact_at_1 for summary in counted]),
-        any_of_n=_mean([summary.any_of_n for summary in counted]),
+        any_guess_correct=_mean([summary.any_guess_correct for summary in counted]),
         guesses=_mean([float(summary.guesses) for summary in counted]),
         elapsed_s=_mean([summary.elapsed_s for summary in counted]),
     )
