@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from harness.audits.entities.findings import entities_findings
-from harness.audits.entities.prompt import MASK, Prompt
+from harness.audits.entities.inputs import MASK, Prompt
+from harness.audits.entities.measures import MEASURES
 from harness.audits.entities.results import (
-    MEASURES,
     Chain,
     Measurements,
     all_names,

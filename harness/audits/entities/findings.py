@@ -7,37 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.audits.entities import measures
 from harness.audits.entities.inputs import PARTS
-from harness.audits.entities.results import (
-    ATTENTION,
-    BEST_MODIFIED,
-    BEST_ON_DEV,
-    BETWEEN_MODELS,
-    BOTH_HALVES,
-    BY_LENGTH,
-    BY_POSITION,
-    BY_TYPE,
-    CHANCE_ERROR,
-    COCHRAN,
-    COCHRAN_P,
-    INSIDE,
-    LEAD,
-    LEAD_P,
-    M_MEM,
-    OUTSIDE,
-    PROMPTS_M_MEM,
-    TAU,
-    TAU_P,
-    TEST,
-    WORST_MODIFIED,
-    WORST_ON_DEV,
-    Chain,
-    ModelResult,
-    Scores,
-    all_names,
-    measured_values,
-    model_result,
-)
+from harness.audits.entities.results import Chain, ModelResult, Scores, all_names, measured_values, model_result
 from harness.audits.report import Row, bars_of, likelihood_words, lines_of, measure_table, table_of, wide_table
 from harness.core.arrays import Floats
 from harness.core.audit import AuditInputs, RowsOf
@@ -54,14 +26,7 @@ from harness.core.findings import (
 )
 from harness.core.measures import MeasureRow, MeasureTable
 from harness.core.paths import model_names
-from harness.core.text import (
-    format_number,
-    format_p_value,
-    format_percent,
-    format_score,
-    json_value,
-    pluralize,
-)
+from harness.core.text import format_number, format_p_value, format_percent, format_score, json_value, pluralize
 
 QUESTION = "Does the model recognize the names that it was trained on?"
 NOT_MEASURED = Conclusion(QUESTION, "Not known yet", "there is nothing to compare")
@@ -70,10 +35,10 @@ _CAVEAT = (
     "origin, can have a higher confidence without it."
 )
 DEFINITIONS = {
-    "M-MEM": "the share of pairs of one trained and one other name in which the trained name has the higher confidence",
+    measures.M_MEM.title: measures.M_MEM.meaning,
     "dev": "the half of the names on which prompts are selected",
     "test": "the half of the names on which the selected prompts are judged",
-    "ties": "pairs with equal confidences, which count as not recognized",
+    measures.TIES.title: measures.TIES.meaning,
 }
 _CHANCE = 0.5
 _Y_LABEL = "M-MEM, test half"
@@ -133,27 +98,30 @@ def _sentences(result: ModelResult, values: MeasureTable) -> Iterator[str]:
     measured, name = result.measured, result.name
     so_far = "" if measured.is_complete else f" (so far {len(measured.used)} of {measured.read} prompts)"
     mean, best, worst = (
-        format_percent(values.get(PROMPTS_M_MEM, model=name, side=TEST, case=case).value)
+        format_percent(values.get(measures.PROMPTS_M_MEM, model=name, side=measures.TEST, case=case).value)
         for case in ("mean", "best", "worst")
     )
     yield (
         f"{name}{so_far}: averaged over {pluralize(len(measured.used), 'prompt')}, the trained name has the higher "
         f"confidence in {mean} of {measured.scores[0].test.pairs:,} test pairs; from {worst} to "
         f"{best} by prompt. Without memorization, 50 % are expected, with a standard error of at "
-        f"most {format_percent(values.get(CHANCE_ERROR, model=name).value)}."
+        f"most {format_percent(values.get(measures.CHANCE_ERROR, model=name).value)}."
     )
-    methods = {row.case: format_percent(row.estimate.value) for row in values.select(M_MEM, model=name, side=TEST)}
+    methods = {
+        row.case: format_percent(row.estimate.value)
+        for row in values.select(measures.M_MEM, model=name, side=measures.TEST)
+    }
     # A single prompt has no order, and equal prompts have none.
-    tau = values.get(TAU, model=name, side=BOTH_HALVES).value
+    tau = values.get(measures.TAU, model=name, side=measures.BOTH_HALVES).value
     correlation = f" The orders of the prompts correlate with τ = {format_number(tau)}." if math.isfinite(tau) else ""
     yield (
-        f"{name}: the best prompt on the dev half has an M-MEM of {methods[BEST_ON_DEV]} on the test half, the worst "
-        f"{methods[WORST_ON_DEV]}.{correlation}"
+        f"{name}: the best prompt on the dev half has an M-MEM of {methods[measures.BEST_ON_DEV]} on the test "
+        f"half, the worst {methods[measures.WORST_ON_DEV]}.{correlation}"
     )
-    if BEST_MODIFIED in methods:
+    if measures.BEST_MODIFIED in methods:
         yield (
             f"{name}: of the prompts with words dropped, the best on the dev half has an M-MEM of "
-            f"{methods[BEST_MODIFIED]} on the test half, the worst {methods[WORST_MODIFIED]}."
+            f"{methods[measures.BEST_MODIFIED]} on the test half, the worst {methods[measures.WORST_MODIFIED]}."
         )
     if lost := int((~measured.uses_name).sum()):
         yield f"{name}: names left out because the vocabulary or most prompts lack them: {lost}."
@@ -167,12 +135,12 @@ def _how_to_read(values: MeasureTable) -> Iterator[str]:
         "confidence. Ties count as none and are listed. Prompts are selected on the dev half and judged on the names "
         "of the test half. Positions and lengths count words and punctuation marks, not a model's tokens."
     )
-    if values.select(ATTENTION):
+    if values.select(measures.ATTENTION):
         yield (
             "Attention to the name is the sum over its tokens, so a name with more tokens gets more of it. Compare "
             "lists of names with similar lengths."
         )
-    if any(math.isfinite(row.estimate.value) for row in values.select(COCHRAN_P)):
+    if any(math.isfinite(row.estimate.value) for row in values.select(measures.COCHRAN_P)):
         yield (
             "Cochran's Q treats pairs that share a name as independent, as in the source, so its p-value is too small. "
             "The bootstrap over names does not; rely on it."
@@ -187,8 +155,8 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
     """
     tested = []
     for result in results:
-        mean = values.get(PROMPTS_M_MEM, model=result.name, side=TEST, case="mean").value
-        p = NormalDist().cdf((_CHANCE - mean) / values.get(CHANCE_ERROR, model=result.name).value)
+        mean = values.get(measures.PROMPTS_M_MEM, model=result.name, side=measures.TEST, case="mean").value
+        p = NormalDist().cdf((_CHANCE - mean) / values.get(measures.CHANCE_ERROR, model=result.name).value)
         tested.append((result, mean, p, likelihood_words(p)))
     first_answer = tested[0][-1]
     is_same = all(answer == first_answer for *_, answer in tested)
@@ -222,21 +190,21 @@ def _tables(inputs: AuditInputs, results: Sequence[ModelResult], measured: Measu
     def by_model(rows_of: Callable[[ModelResult], Iterator[Row]]) -> list[Row]:
         return [{"model": result.name, **row} for result in results for row in rows_of(result)]
 
-    tests = [row for row in measured.select(COCHRAN, COCHRAN_P, LEAD, LEAD_P, TAU, TAU_P) if row.side != BETWEEN_MODELS]
+    tests = [row for row in measured.select(*measures.TESTS) if row.side != measures.BETWEEN_MODELS]
     by_type = {"model": "model", "type": "case"}
     tables = [
         table_of("methods", "M-MEM by method", by_model(_method_rows), text_columns=texts),
-        wide_table("analyses", "Differences between prompts", tests, by={"model": "model"}, intervals=(LEAD,)),
+        wide_table("analyses", "Differences between prompts", tests, by={"model": "model"}, intervals=(measures.LEAD,)),
         wide_table(
             "types",
             "Mean M-MEM by sentence type",
-            measured.select(BY_TYPE),
+            measured.select(measures.BY_TYPE),
             by=by_type,
-            intervals=(BY_TYPE,),
+            intervals=(measures.BY_TYPE,),
             number="prompts",
         ),
     ]
-    if between := measured.select(TAU, TAU_P, side=BETWEEN_MODELS):
+    if between := measured.select(measures.TAU, measures.TAU_P, side=measures.BETWEEN_MODELS):
         title = "Rank correlation between models"
         tables.append(
             wide_table("between-models", title, between, by={"model": "model", "other": "case"}, number="prompts")
@@ -304,7 +272,12 @@ def _word_rows(result: ModelResult) -> Iterator[Row]:
 def _attention_rows(result: ModelResult) -> Iterator[Row]:
     for prompt, _, words in result.attention:
         for word, inside, outside in zip(words["text"], words["inside"], words["outside"], strict=True):
-            yield {"prompt": result.measured.prompts[prompt].text, "word": word, INSIDE: inside, OUTSIDE: outside}
+            yield {
+                "prompt": result.measured.prompts[prompt].text,
+                "word": word,
+                measures.INSIDE: inside,
+                measures.OUTSIDE: outside,
+            }
 
 
 def _name_rows(inputs: AuditInputs, result: ModelResult) -> Iterator[Row]:
@@ -328,10 +301,10 @@ def _charts(results: Sequence[ModelResult], measured: MeasureTable) -> list[Char
     before = f"{words} before the name"
     charts: list[Chart] = [
         _sorted_prompts(results),
-        bars("m-mem-by-method", "M-MEM by method", measured.select(M_MEM, side=TEST)),
-        bars("m-mem-by-type", "Mean M-MEM by sentence type", measured.select(BY_TYPE)),
-        lines("m-mem-by-position", "M-MEM by the name's position", before, measured.select(BY_POSITION)),
-        lines("m-mem-by-length", "M-MEM by the prompt's length", words, measured.select(BY_LENGTH)),
+        bars("m-mem-by-method", "M-MEM by method", measured.select(measures.M_MEM, side=measures.TEST)),
+        bars("m-mem-by-type", "Mean M-MEM by sentence type", measured.select(measures.BY_TYPE)),
+        lines("m-mem-by-position", "M-MEM by the name's position", before, measured.select(measures.BY_POSITION)),
+        lines("m-mem-by-length", "M-MEM by the prompt's length", words, measured.select(measures.BY_LENGTH)),
     ]
     for number, result in enumerate(results, 1):
         title, ending = (f", {result.name}", f"-{number}") if len(results) > 1 else ("", "")
@@ -383,10 +356,10 @@ def _attention_to_names(result: ModelResult, measured: MeasureTable, title: str,
         f"attention{ending}",
         f"Attention to the name by prompt (and its M-MEM on dev){title}",
         "attention from the other words",
-        measured.select(ATTENTION, model=result.name),
+        measured.select(measures.ATTENTION, model=result.name),
         label=lambda row: f"{row.case} ({format_score(dev.get(row.case))})",
         group="side",
-        controls=(f"{OUTSIDE} names",),
+        controls=(f"{measures.OUTSIDE} names",),
     )
 
 
@@ -398,7 +371,7 @@ def _attention_of_words(result: ModelResult, title: str, ending: str) -> HeatMap
     rows = [
         (f"{prompt}, {side}", words["text"], words[column])
         for prompt, words in shown.items()
-        for side, column in ((INSIDE, "inside"), (OUTSIDE, "outside"))
+        for side, column in ((measures.INSIDE, "inside"), (measures.OUTSIDE, "outside"))
     ]
     labels, words, weights = ([row[part] for row in rows] for part in range(3))
     values = np.full((len(rows), max(map(len, words))), np.nan)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.audits.entities.inputs import PARTS
-from harness.audits.entities.prompt import HAND_WRITTEN, MASK, OWN_KIND, Prompt
+from harness.audits.entities import measures
+from harness.audits.entities.inputs import HAND_WRITTEN, MASK, OWN_KIND, PARTS, Prompt
 from harness.audits.entities.statistics import (
     PairScore,
     chance_error,
@@ -32,64 +32,9 @@ from harness.audits.entities.statistics import (
 from harness.audits.report import normal_interval
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import AuditInputs, RowsOf
-from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
+from harness.core.measures import Estimate, MeasureRow, MeasureTable
 from harness.core.rows import Rows
 
-M_MEM = Measure(
-    "m_mem",
-    "M-MEM",
-    "the share of pairs of one trained and one other name in which the trained name has the higher confidence",
-)
-TIES = Measure("ties", "ties", "pairs with equal confidences, which count as not recognized", unit=Unit.NUMBER)
-PROMPTS_M_MEM = Measure("m_mem_of_prompts", "M-MEM of the prompts", "the mean, largest or smallest M-MEM of a prompt")
-PROMPTS_RANGE = Measure(
-    "m_mem_range", "range of M-MEM", "the largest M-MEM of a prompt minus the smallest", unit=Unit.CHANGE
-)
-CHANCE_ERROR = Measure(
-    "chance_error", "standard error under chance", "the largest standard error of M-MEM without memorization"
-)
-COCHRAN = Measure(
-    "cochran_q",
-    "Cochran's Q",
-    "do all prompts win equally many pairs? Pairs that share a name are taken as independent, as in the source",
-    unit=Unit.NUMBER,
-)
-COCHRAN_P = Measure("cochran_p_value", "p of Cochran's Q", "too small, because pairs share names", unit=Unit.P_VALUE)
-LEAD = Measure(
-    "lead", "best − worst prompt", "the largest minus the smallest M-MEM, in a bootstrap over names", unit=Unit.CHANGE
-)
-LEAD_P = Measure(
-    "equal_prompts_p_value", "p of equal prompts", "the bootstrap's p-value of equal prompts", unit=Unit.P_VALUE
-)
-TAU = Measure("kendall_tau", "Kendall's τ", "the rank correlation of the prompts' M-MEM", unit=Unit.NUMBER)
-TAU_P = Measure("kendall_p_value", "p of Kendall's τ", "of prompts whose orders do not correlate", unit=Unit.P_VALUE)
-BY_TYPE = Measure("m_mem_by_type", "mean M-MEM", "the mean M-MEM of the prompts of a sentence type")
-BY_POSITION = Measure(
-    "m_mem_by_position",
-    "mean M-MEM",
-    "the mean M-MEM of the prompts with the name at a position",
-    at="{} before the name",
-    at_name="words and punctuation marks before the name",
-)
-BY_LENGTH = Measure(
-    "m_mem_by_length",
-    "mean M-MEM",
-    "the mean M-MEM of the prompts of a length",
-    at="{} words",
-    at_name="words and punctuation marks of the prompt",
-)
-ATTENTION = Measure(
-    "attention", "attention to the name", "the mean attention that the other words of a prompt give to the name"
-)
-_TESTS = (COCHRAN, COCHRAN_P, LEAD, LEAD_P, TAU, TAU_P)
-MEASURES = (
-    *(M_MEM, TIES, PROMPTS_M_MEM, PROMPTS_RANGE, CHANCE_ERROR),
-    *(*_TESTS, BY_TYPE, BY_POSITION, BY_LENGTH, ATTENTION),
-)
-DEV, TEST, BOTH_HALVES, BETWEEN_MODELS = "dev", "test", "dev and test", "between models"
-INSIDE, OUTSIDE = "in-train", "out-of-train"
-BEST_ON_DEV, WORST_ON_DEV = "best prompt on dev", "worst prompt on dev"
-BEST_MODIFIED, WORST_MODIFIED = "best modified prompt (BM-PT)", "worst modified prompt (WM-PT)"
 _SHARE_OF_PROMPTS = 0.9
 
 
@@ -162,7 +107,7 @@ class Measurements:
             np.flatnonzero(self.uses_name & (part_of == part)) for part in range(len(PARTS))
         )
         self.dev, self.test = Half(in_dev, out_dev), Half(in_test, out_test)
-        self.lists = {INSIDE: np.append(in_dev, in_test), OUTSIDE: np.append(out_dev, out_test)}
+        self.lists = {measures.INSIDE: np.append(in_dev, in_test), measures.OUTSIDE: np.append(out_dev, out_test)}
 
     @property
     def read(self) -> int:
@@ -312,27 +257,29 @@ def measured_values(results: Sequence[ModelResult]) -> MeasureTable:
     for (name, first), (other_name, second) in combinations([(result.name, result.measured) for result in results], 2):
         _, *places = np.intersect1d(first.used, second.used, return_indices=True)
         correlation = rank_correlation(first.test_m_mem[places[0]], second.test_m_mem[places[1]])
-        for measure, value in zip((TAU, TAU_P), correlation, strict=True):
-            rows.append(MeasureRow(measure, Estimate(value, of=len(places[0])), name, BETWEEN_MODELS, other_name))
+        for measure, value in zip((measures.TAU, measures.TAU_P), correlation, strict=True):
+            rows.append(
+                MeasureRow(measure, Estimate(value, of=len(places[0])), name, measures.BETWEEN_MODELS, other_name)
+            )
     return MeasureTable(rows)
 
 
 def _values_of_methods(name: str, methods: Sequence[Method]) -> Iterator[MeasureRow]:
     for method in methods:
-        for side, score in zip((DEV, TEST), method.scores, strict=True):
+        for side, score in zip((measures.DEV, measures.TEST), method.scores, strict=True):
             estimate = Estimate(score.m_mem, score.low, score.high, score.pairs)
-            yield MeasureRow(M_MEM, estimate, name, side, method.name)
-            yield MeasureRow(TIES, Estimate(score.ties, of=score.pairs), name, side, method.name)
+            yield MeasureRow(measures.M_MEM, estimate, name, side, method.name)
+            yield MeasureRow(measures.TIES, Estimate(score.ties, of=score.pairs), name, side, method.name)
 
 
 def _values_of_prompts(name: str, measured: Measurements) -> Iterator[MeasureRow]:
     """Yield the values over the used prompts."""
     number, dev, test = len(measured.used), measured.dev_m_mem, measured.test_m_mem
-    for side, values in ((DEV, dev), (TEST, test)):
+    for side, values in ((measures.DEV, dev), (measures.TEST, test)):
         for case, value in (("mean", values.mean()), ("best", values.max()), ("worst", values.min())):
-            yield MeasureRow(PROMPTS_M_MEM, Estimate(float(value), of=number), name, side, case)
-        yield MeasureRow(PROMPTS_RANGE, Estimate(float(values.max() - values.min()), of=number), name, side)
-    yield MeasureRow(CHANCE_ERROR, Estimate(chance_error(*map(len, measured.test))), name, TEST)
+            yield MeasureRow(measures.PROMPTS_M_MEM, Estimate(float(value), of=number), name, side, case)
+        yield MeasureRow(measures.PROMPTS_RANGE, Estimate(float(values.max() - values.min()), of=number), name, side)
+    yield MeasureRow(measures.CHANCE_ERROR, Estimate(chance_error(*map(len, measured.test))), name, measures.TEST)
     q, q_p = cochran_q(measured.votes[1], [score.test.wins for score in measured.scores])
     inside, outside = (measured.used_confidences[:, side] for side in measured.test)
     lead, lead_p = spread_over_names(inside, outside, int(measured.inputs.arrays["seed"]))
@@ -345,17 +292,22 @@ def _values_of_prompts(name: str, measured: Measurements) -> Iterator[MeasureRow
         Estimate(tau, of=number),
         Estimate(tau_p),
     )
-    for measure, estimate in zip(_TESTS, estimates, strict=True):
-        yield MeasureRow(measure, estimate, name, BOTH_HALVES if measure in (TAU, TAU_P) else TEST)
+    for measure, estimate in zip(measures.TESTS, estimates, strict=True):
+        yield MeasureRow(
+            measure,
+            estimate,
+            name,
+            measures.BOTH_HALVES if measure in (measures.TAU, measures.TAU_P) else measures.TEST,
+        )
     prompts = [measured.prompts[prompt] for prompt in measured.used]
     for kind, estimate in means_by_group([prompt.kind for prompt in prompts], test).items():
-        yield MeasureRow(BY_TYPE, estimate, name, TEST, str(kind))
+        yield MeasureRow(measures.BY_TYPE, estimate, name, measures.TEST, str(kind))
     for measure, places in (
-        (BY_POSITION, [prompt.position for prompt in prompts]),
-        (BY_LENGTH, [prompt.length for prompt in prompts]),
+        (measures.BY_POSITION, [prompt.position for prompt in prompts]),
+        (measures.BY_LENGTH, [prompt.length for prompt in prompts]),
     ):
         for place, estimate in means_by_group(places, test).items():
-            yield MeasureRow(measure, estimate, name, TEST, at=int(place))
+            yield MeasureRow(measure, estimate, name, measures.TEST, at=int(place))
 
 
 def _values_of_attention(
@@ -365,7 +317,7 @@ def _values_of_attention(
         for side, names in measured.lists.items():
             values = of_prompt.to_name[names]
             estimate = Estimate(*normal_interval(values), int(np.isfinite(values).sum()))
-            yield MeasureRow(ATTENTION, estimate, name, f"{side} names", f"#{of_prompt.prompt + 1}")
+            yield MeasureRow(measures.ATTENTION, estimate, name, f"{side} names", f"#{of_prompt.prompt + 1}")
 
 
 def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> Iterator[Method]:
@@ -382,11 +334,11 @@ def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> 
         choice = generator.integers(len(HAND_WRITTEN), size=len(names))
         scores = measured.score(confidences[hand_written][choice, names])
         yield Method("baseline", "a random hand-written prompt a name", "", scores)
-    for name, chain in ((BEST_ON_DEV, Chain.BEST), (WORST_ON_DEV, Chain.WORST)):
+    for name, chain in ((measures.BEST_ON_DEV, Chain.BEST), (measures.WORST_ON_DEV, Chain.WORST)):
         prompt = measured.first_prompt(chain)
         yield Method("search", name, prompts[prompt].text, measured.score(confidences[prompt]))
     if modified := [prompt for prompt in engineered if prompt.step > 0 and prompt.scores.dev.pairs]:
-        for name, choose in ((BEST_MODIFIED, max), (WORST_MODIFIED, min)):
+        for name, choose in ((measures.BEST_MODIFIED, max), (measures.WORST_MODIFIED, min)):
             chosen = choose(modified, key=lambda prompt: prompt.scores.dev.m_mem)
             yield Method("engineering", name, chosen.prompt.text, chosen.scores)
     majority = Scores(*(majority_vote(counters, len(measured.used)) for counters in measured.votes))

@@ -9,9 +9,8 @@ import pytest
 
 from harness.audits.classifier import Span
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match, NameProbe
-from harness.audits.entities.inputs import read_inputs
-from harness.audits.entities.prompt import Prompt
-from harness.audits.entities.results import ATTENTION, BETWEEN_MODELS, BY_TYPE, M_MEM, PROMPTS_M_MEM, TAU
+from harness.audits.entities.inputs import Prompt, read_inputs
+from harness.audits.entities.measures import ATTENTION, BETWEEN_MODELS, BY_TYPE, M_MEM, PROMPTS_M_MEM, TAU
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, HeatMap, LineChart

@@ -9,15 +9,19 @@ from pathlib import Path
 import pytest
 
 from harness.audits.entities.inputs import (
+    HAND_WRITTEN,
+    KINDS,
+    MASK,
+    Prompt,
     conll_names,
     drop_common,
     read_inputs,
     read_names,
+    read_prompts,
     select_from_source,
     split_halves,
     wikidata_names,
 )
-from harness.audits.entities.prompt import HAND_WRITTEN, KINDS, MASK, Prompt, read_prompts
 from harness.core.errors import HarnessError
 from harness.submit.archive import harness_wheel
 
