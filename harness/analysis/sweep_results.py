@@ -4,9 +4,10 @@ A sweep may still go on, and any of its runs may be missing or damaged. Whatever
 """
 
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,29 +153,32 @@ def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
     runs = [_read_run(run, is_on_node=run.run in nodes) for run in sweep.runs]
     rows = _rows(runs)
     notes = _missing(runs)
-    pairs: list[tuple[Place, list[Paired]]] = []
+    pairs: list[tuple[str, str | None, list[Paired]]] = []
     replicates = 0
     if setting is None:
         notes.append("no differences: the sweep has no baseline. Name one with --baseline SETTING.")
     else:
-        places = list(dict.fromkeys(row.place for row in rows))
         replicates = replicates_for(sum(row.setting != setting for row in rows))
-        for place in places:
-            of_place = [row for row in rows if row.place == place]
+        for of_place in rows_by_place(rows):
+            first = of_place[0]
             try:
-                pairs.append((place, _pair(of_place, setting, replicates)))
+                pairs.append((first.round, first.target, _pair(of_place, setting, replicates)))
             except HarnessError as error:
-                notes.append(f"no differences on {place_name(of_place[0])}: {error}")
-    names = {row.place: row.round for row in rows}
+                notes.append(f"no differences on {place_name(first)}: {error}")
     return SweepResults(
         sweep=sweep,
         rows=tuple(rows),
         baseline=setting,
-        differences=tuple(corrected([(names[place], place[1], of_place) for place, of_place in pairs])),
+        differences=tuple(corrected(pairs)),
         replicates=replicates,
         importances=tuple(importances(_observations(rows))),
         notes=tuple(notes),
     )
+
+
+def rows_by_place(rows: Sequence[SettingRow]) -> list[list[SettingRow]]:
+    """Return the rows of each round and target, which follow each other."""
+    return [list(of_place) for _, of_place in groupby(rows, key=lambda row: row.place)]
 
 
 def place_name(place: SettingRow | SettingDifference) -> str:
@@ -207,16 +211,14 @@ def _read_run(run: SweptRun, *, is_on_node: bool) -> ReadRun:
 
 
 def _rows(runs: Sequence[ReadRun]) -> list[SettingRow]:
-    grouped: dict[Place, dict[str, list[ReadRun]]] = {}
-    for run in runs:
-        by_setting = grouped.setdefault((run.run.round, run.run.target), {})
-        by_setting.setdefault(run.run.setting, []).append(run)
+    """Return the rows by round and target, the highest mean recall first."""
     names = _round_names(runs)
-    rows = []
-    for place, by_setting in grouped.items():
-        of_place = [_row(place, names[place[0]], setting, seeds) for setting, seeds in by_setting.items()]
-        rows += sorted(of_place, key=lambda row: -1.0 if row.recall_at_cap is None else row.recall_at_cap, reverse=True)
-    return rows
+    grouped: defaultdict[tuple[Place, str], list[ReadRun]] = defaultdict(list)
+    for run in runs:
+        grouped[(run.run.round, run.run.target), run.run.setting].append(run)
+    rows = [_row(place, names[place[0]], setting, seeds) for (place, setting), seeds in grouped.items()]
+    places = list(dict.fromkeys(row.place for row in rows))
+    return sorted(rows, key=lambda row: (places.index(row.place), -(row.recall_at_cap or 0), row.recall_at_cap is None))
 
 
 def _round_names(runs: Sequence[ReadRun]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from harness.analysis.comparison_tables import Table
 from harness.analysis.parts import Part
 from harness.analysis.replay import TimedRecall, evenly_spaced, recall_history
 from harness.analysis.sweep_differences import Importance
-from harness.analysis.sweep_results import ReadRun, SettingRow, SweepResults, place_name
+from harness.analysis.sweep_results import ReadRun, SettingRow, SweepResults, place_name, rows_by_place
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
 from harness.core.intervals import Unit
@@ -73,10 +73,7 @@ _MOST_SEEDS = 5
 
 def places(results: SweepResults) -> list[tuple[str, list[SettingRow]]]:
     """Return each round and target by its name, with its rows."""
-    grouped: dict[tuple[str, str | None], list[SettingRow]] = {}
-    for row in results.rows:
-        grouped.setdefault(row.place, []).append(row)
-    return [(place_name(rows[0]), rows) for rows in grouped.values()]
+    return [(place_name(rows[0]), rows) for rows in rows_by_place(results.rows)]
 
 
 def settings_table(rows: Sequence[SettingRow]) -> Table:
