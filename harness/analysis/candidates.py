@@ -56,30 +56,29 @@ VERDICTS = {True: "✓", False: "✗", None: "·"}
 
 @dataclass(frozen=True)
 class Candidate:
-    """One suffix guessed for an example.
-
-    suffix: [length] token ids. score: the last score it was given. times: how often it was guessed. is_right: None in a
-    blind round.
-    """
+    """One suffix guessed for an example."""
 
     suffix: Tokens
+    """[length] token ids."""
     score: float
+    """The last score that it was given."""
     times: int
+    """How often it was guessed."""
     is_right: bool | None
+    """None in a blind round."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One example with the candidates of one run.
-
-    prefix: [prefix length] token ids. answer: [length] token ids, None in a blind round. candidates: in submission
-    order.
-    """
+    """One example with the candidates of one run."""
 
     id: int
     prefix: Tokens
+    """[prefix length] token ids."""
     answer: Tokens | None
+    """[length] token ids, None in a blind round."""
     candidates: tuple[Candidate, ...]
+    """In submission order."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object, with tokens as lists of ids."""

@@ -19,13 +19,14 @@ from harness.runs.specs import AttackSpec
 class Part:
     """Examples that submissions are scored on, with the error cap for them.
 
-    ids: [examples] int64, ascending, as the round numbers them; clusters: [examples] int64, or None. All submissions
-    passed to the methods are numbered by the round.
+    All submissions passed to the methods are numbered by the round.
     """
 
     ids: Ints
+    """[examples] int64, ascending, as the round numbers them."""
     cap: int
     clusters: Ints | None
+    """[examples] int64, None if they are unknown."""
 
     @classmethod
     def whole(cls, examples: int, *, cap: int, clusters: Ints | None = None) -> "Part":
@@ -58,16 +59,14 @@ class Part:
 
 
 class AttackedParts(NamedTuple):
-    """All attacked examples, and those whose answers the training rows do not contain.
-
-    not_in_train: None for the reason in `not_in_train_absent_because`; overlap: None if the round has no training rows
-    or they cannot be read.
-    """
+    """All attacked examples, and those whose answers the training rows do not contain."""
 
     whole: Part
     not_in_train: Part | None
+    """None for the reason in `not_in_train_absent_because`."""
     not_in_train_absent_because: str
     overlap: Overlap | None
+    """None if the round has no training rows or they cannot be read."""
 
 
 def attacked_parts(spec: AttackSpec) -> AttackedParts:
@@ -98,16 +97,15 @@ MCNEMAR_CAVEAT = "ignores overlap between examples"
 
 @dataclass(frozen=True)
 class Contrast:
-    """The comparison of a first submission with a second one on the same examples.
-
-    only_first, only_second: [any] int64, ascending, the examples that only this submission solves within the cap, as
-    the round numbers them; mcnemar_p: two-sided, under the assumption that examples are independent.
-    """
+    """The comparison of a first submission with a second one on the same examples."""
 
     difference: Difference
     only_first: Ints
+    """[any] int64, ascending: the examples that only this one solves within the cap, as the round numbers them."""
     only_second: Ints
+    """[any] int64, as `only_first`."""
     mcnemar_p: float
+    """Two-sided, under the assumption that examples are independent."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

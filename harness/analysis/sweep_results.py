@@ -44,11 +44,13 @@ UNREADABLE = "unreadable"
 
 
 class ReadRun(NamedTuple):
-    """A run of a sweep. summary: None if it has not started or cannot be read. state: its status in words."""
+    """A run of a sweep."""
 
     run: SweptRun
     summary: RunSummary | None
+    """None if it has not started or cannot be read."""
     state: str
+    """Its status in words."""
 
     @property
     def is_counted(self) -> bool:
@@ -106,19 +108,19 @@ class SettingRow:
 
 @dataclass(frozen=True)
 class SweepResults:
-    """The results of a sweep so far.
-
-    rows: by round and target, the highest mean recall first. baseline: the setting that differences are from, None if
-    none is named. replicates: of the bootstrap. notes: what is missing and why, as sentences.
-    """
+    """The results of a sweep so far."""
 
     sweep: Sweep
     rows: tuple[SettingRow, ...]
+    """By round and target, the highest mean recall first."""
     baseline: str | None
+    """The setting that differences are from, None if none is named."""
     differences: tuple[SettingDifference, ...]
     replicates: int
+    """Of the bootstrap."""
     importances: tuple[Importance, ...]
     notes: tuple[str, ...]
+    """What is missing and why, as sentences."""
 
     @property
     def finished(self) -> int:

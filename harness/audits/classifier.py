@@ -50,15 +50,14 @@ class Entity(NamedTuple):
 
 
 class NameAttention(NamedTuple):
-    """The tokens of one text without special tokens, and the attention that each gives to a name.
-
-    spans: [tokens, 2], the first character and the one after the last. to_name: [tokens], the attention weight on all
-    tokens of the name together, in [0, 1], averaged over heads and layers. is_name: [tokens].
-    """
+    """The tokens of one text without special tokens, and the attention that each gives to a name."""
 
     spans: Ints
+    """[tokens, 2], the first character and the one after the last."""
     to_name: Floats
+    """[tokens], the weight on all tokens of the name together, in [0, 1], averaged over heads and layers."""
     is_name: Bools
+    """[tokens]."""
 
 
 class TokenClassifier:

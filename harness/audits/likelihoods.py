@@ -18,17 +18,17 @@ Local = TypeVar("Local")
 
 @dataclass(frozen=True)
 class Stage:
-    """The sequences of a stage of an audit.
-
-    sequences: their number. pairs: returns the prefixes and the suffixes of some, [n, tokens] each. size: how many a
-    model on this machine measures in a batch. done: those with rows.
-    """
+    """The sequences of a stage of an audit."""
 
     name: str
     sequences: int
+    """Their number."""
     pairs: Callable[[Ints], tuple[Tokens, Tokens]]
+    """Returns the prefixes and the suffixes of some, [n, tokens] each."""
     size: int
+    """How many a model on this machine measures in a batch."""
     done: Ints
+    """Those with rows."""
 
 
 class LocalModels:

@@ -53,27 +53,28 @@ class CompareParams(AuditParams):
 
 @dataclass(frozen=True)
 class Stored:
-    """One target of a stored audit. logprobs: [schemes, n, length], those of `SCHEMES`; top_k: of its random scheme."""
+    """One target of a stored audit."""
 
     name: str
     logprobs: Floats
+    """[schemes, n, length], those of `SCHEMES`."""
     top_k: int
+    """Of its random scheme."""
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """The n sequences of a comparison.
-
-    is_control: [n], those that should not have changed. copies: [n] int64, how often each is in the training data, -1
-    if unknown. rows: [n], the row of each in its source. stored: the targets of stored audits, which come before the
-    measured ones.
-    """
+    """The n sequences of a comparison."""
 
     pairs: Pairs
     is_control: Bools
+    """[n], those that should not have changed."""
     copies: Ints
+    """[n] int64, how often each is in the training data, -1 if unknown."""
     rows: Ints
+    """[n], the row of each in its source."""
     stored: Sequence[Stored] = ()
+    """The targets of stored audits, which come before the measured ones."""
 
     def to_inputs(self) -> AuditInputs:
         """Return the sequences in the form in which the run stores them."""
@@ -217,15 +218,15 @@ TABLES = (TOKENS, COMPLETIONS)
 
 @dataclass(frozen=True)
 class TargetRows:
-    """The rows of one target. sequences: [n], ascending. logprobs: [schemes, n, length].
-
-    completions: the greedy completion by sequence.
-    """
+    """The rows of one target."""
 
     target: int
     sequences: Ints
+    """[n], ascending."""
     logprobs: Floats
+    """[schemes, n, length]."""
     completions: dict[int, Ints]
+    """The greedy completion by sequence."""
 
 
 def _by_sequence(tokens: Rows, places: Ints) -> tuple[Ints, Floats]:

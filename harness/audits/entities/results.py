@@ -58,10 +58,12 @@ def select_rows(rows: Rows, *order: str, **values: int) -> dict[str, list[Any]]:
 
 
 class Half(NamedTuple):
-    """The names of the dev or the test half as places in a row of confidences. inside: [n]; outside: [m]."""
+    """The names of the dev or the test half as places in a row of confidences."""
 
     inside: Ints
+    """[n], the trained names."""
     outside: Ints
+    """[m], the other names."""
 
 
 class Scores(NamedTuple):
@@ -207,15 +209,14 @@ class EngineeredPrompt(NamedTuple):
 
 
 class PromptAttention(NamedTuple):
-    """Attention to the name in one prompt.
-
-    prompt: its place in `Measurements.prompts`. to_name: [names], of its other words together. words: the rows of the
-    table `attended_word`, in order: each word with its mean attention to the names of both lists.
-    """
+    """Attention to the name in one prompt."""
 
     prompt: int
+    """Its place in `Measurements.prompts`."""
     to_name: Floats
+    """[names], of its other words together."""
     words: Rows
+    """The rows of the table `attended_word`, in order: each word with its mean attention to the names of both lists."""
 
 
 @dataclass(frozen=True)
