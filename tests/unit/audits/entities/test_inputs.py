@@ -208,9 +208,19 @@ def test_names_are_read_from_tables(tmp_path, name, content, names):
     assert read_names(tmp_path / name)[0] == names
 
 
-def test_a_table_whose_column_is_not_clear_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("person,country\nCarl Dorn,DE\n")
-    with pytest.raises(HarnessError, match=r"no column of .* is called name"):
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("person,country\nCarl Dorn,DE\n", r"no column of .* is called name or …Label. Its columns: person, country"),
+        (
+            "name,country\nDorn, Carl,DE\n",
+            r"more cells than columns: .*a.csv, line 2. Put a name with a comma in quotes",
+        ),
+    ],
+)
+def test_a_table_whose_names_are_not_clear_is_refused(tmp_path, content, sentence):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(HarnessError, match=sentence):
         read_names(tmp_path / "a.csv")
 
 
