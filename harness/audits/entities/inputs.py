@@ -208,10 +208,12 @@ def _records(file: Path, *, is_query: bool) -> list[list[str]]:
         values = [[row.get(column) for column in columns] for row in rows]
         return [columns, *([value if isinstance(value, str) else "" for value in row] for row in values)]
     lines = [line for line in lines_of(file) if line.strip()]
-    reader = csv.reader(io.StringIO(text, newline=""))
+    # A spreadsheet whose numbers have decimal commas separates cells by semicolons.
+    delimiter = ";" if lines and ";" in lines[0] and "," not in lines[0] else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     records: list[list[str]] = []
     try:
-        titles = next(csv.reader(lines[:1]), [])
+        titles = next(csv.reader(lines[:1], delimiter=delimiter), [])
         # A name in a list may contain a comma, so only the header shows that a text file is a table.
         is_table = len(titles) > 1 and any(title.strip().casefold() in _NAME_COLUMNS for title in titles)
         if not (is_table or file.suffix.lower() == ".csv" or (is_query and "\t" not in "".join(lines[:1]))):

@@ -197,6 +197,7 @@ def test_names_need_two_lists_or_a_corpus_and_a_query(tmp_path: Path):
     [
         ("a.csv", 'name,country\r\nCarl Dorn,DE\r\n"Bell, Anna",UK\r\n', ["Carl Dorn", "Bell, Anna"]),
         ("a.csv", "country,personLabel\nDE,Carl Dorn\n", ["Carl Dorn"]),
+        ("a.csv", "name;country\r\nCarl Dorn;DE\r\n", ["Carl Dorn"]),
         ("a.csv", "Carl Dorn\nAnna Bell\n", ["Carl Dorn", "Anna Bell"]),
         ("a.txt", "name,country\nCarl Dorn,DE\n", ["Carl Dorn"]),
         ("a.txt", "Dorn, Carl\nBell, Anna\n", ["Dorn, Carl", "Bell, Anna"]),
@@ -212,6 +213,7 @@ def test_names_are_read_from_tables(tmp_path, name, content, names):
     ("content", "sentence"),
     [
         ("person,country\nCarl Dorn,DE\n", r"no column of .* is called name or …Label. Its columns: person, country"),
+        ("person;country\nCarl Dorn;DE\n", r"no column of .* is called name or …Label. Its columns: person, country"),
         (
             "name,country\nDorn, Carl,DE\n",
             r"more cells than columns: .*a.csv, line 2. Put a name with a comma in quotes",
