@@ -24,8 +24,8 @@ from harness.runs.attack_record import every_guess, scorecard_of, submission_now
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.specs import AttackSpec, AuditSpec
 from harness.runs.summary import run_status
-from harness.runs.tuning import Tuning
 from harness.sweeps.record import Sweep
+from harness.sweeps.tuning import Tuning
 
 _EXPERIMENT = "harness"
 
