@@ -1,5 +1,6 @@
 """Dialogs, and the difference between two sources."""
 
+import contextlib
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +19,8 @@ from harness.core.rounds import load_round, shipped_rounds
 from harness.core.text import sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.tui.columns import Column, Row
+from harness.tui.form import round_description
 from harness.tui.form_history import recent_rounds
-from harness.tui.validation import round_description
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
 
@@ -35,7 +36,14 @@ class Dialog(ModalScreen[ResultT]):
         width: 60; max-width: 95%; height: auto; border: round $primary; padding: 0 1; background: $surface;
         border-subtitle-color: $text-muted;
     }
+    Dialog #problem { display: none; color: $text-error; height: auto; }
     """
+
+    def show_problem(self, text: str) -> None:
+        """Show in `#problem` why the input cannot be used; nothing for an empty text."""
+        problem = self.query_one("#problem", Static)
+        problem.update(Content(sanitize(text)))
+        problem.display = bool(text)
 
 
 class ConfirmDialog(Dialog[bool]):
@@ -63,10 +71,8 @@ class ConfirmDialog(Dialog[bool]):
             box.border_title = "Delete" if self._deletes else None
             yield Static(Content(self._question))
             with Horizontal():
-                if self._deletes:
-                    yield Button("Delete (y)", variant="error", id="yes")
-                else:
-                    yield Button("Yes (y)", variant="primary", id="yes")
+                label, variant = ("Delete (y)", "error") if self._deletes else ("Yes (y)", "primary")
+                yield Button(label, variant=variant, id="yes")
                 yield Button("No (n)", id="no")
 
     def on_mount(self) -> None:
@@ -81,9 +87,6 @@ class NameDialog(Dialog[str | None]):
     """Asks for a line of text; the result is None if the user cancels."""
 
     HELP = "Enter confirms; Escape cancels."
-    DEFAULT_CSS = """
-    NameDialog #problem { display: none; color: $text-error; height: auto; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back", tooltip="Cancel"),
     ]
@@ -107,11 +110,9 @@ class NameDialog(Dialog[str | None]):
         if not text and not self._may_be_empty:
             return
         if self._problem is not None and (problem := self._problem(text)) is not None:
-            words = self.query_one("#problem", Static)
-            words.update(Content(sanitize(problem)))
-            words.display = True
-            return
-        self.dismiss(text)
+            self.show_problem(problem)
+        else:
+            self.dismiss(text)
 
 
 class ChoiceDialog(Dialog[str | None]):
@@ -155,7 +156,6 @@ class RoundDialog(Dialog[str | None]):
     DEFAULT_CSS = """
     RoundDialog > Vertical { width: 76; max-height: 90%; }
     RoundDialog ListTable { height: 8; }
-    RoundDialog #problem { display: none; color: $text-error; height: auto; }
     """
     HELP = "The lists show this round, and the form of a new run opens with it."
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -189,7 +189,7 @@ class RoundDialog(Dialog[str | None]):
         self._show(event.value.strip())
 
     def _show(self, text: str) -> None:
-        self.query_one("#problem").display = False
+        self.show_problem("")
         words = text.casefold()
         rows = [
             Row(name, [[(name or "all rounds", "bold")], [(facts, "dim")]])
@@ -215,16 +215,14 @@ class RoundDialog(Dialog[str | None]):
             if name:
                 load_round(name)
         except (HarnessError, OSError) as error:
-            problem = self.query_one("#problem", Static)
-            problem.update(Content(sanitize(str(error))))
-            problem.display = True
+            self.show_problem(str(error))
         else:
             self.dismiss(name)
 
 
 def _round_facts(name: str) -> str:
     try:
-        return round_description(name) if name else "runs of every round are listed"
+        return round_description(load_round(name)) if name else "runs of every round are listed"
     except (HarnessError, OSError) as error:
         return shorten(str(error))
 
@@ -258,8 +256,8 @@ class SourceDiffScreen(Screen[None]):
         yield KeyFooter()
 
     def _diff(self) -> Content:
-        first, *others = self._folders
-        lines = [line for other in others for line in source_diff(first, other)]
+        first, *folders = self._folders
+        lines = [line for folder in folders for line in source_diff(first, folder)]
         more = len(lines) - _MAX_LINES
         shown = lines[:_MAX_LINES] + ([f"… and {more:,} more lines"] if more > 0 else [])
         return Content("\n").join(Content.styled(sanitize(line), _STYLES.get(line[:1], "")) for line in shown)
@@ -267,20 +265,19 @@ class SourceDiffScreen(Screen[None]):
 
 def source_diff(first: RunFolder, second: RunFolder) -> list[str]:
     """Return the unified difference of every source file of two runs, as lines."""
-    files = [_sources(folder.code) for folder in (first, second)]
+    before, after = _sources(first.code), _sources(second.code)
     lines: list[str] = []
-    for name in sorted(files[0].keys() | files[1].keys()):
-        before, after = (found.get(name, "").splitlines() for found in files)
+    for name in sorted(before.keys() | after.keys()):
         names = f"{first.id}/{name}", f"{second.id}/{name}"
-        lines += difflib.unified_diff(before, after, *names, lineterm="", n=3)
+        lines += difflib.unified_diff(before.get(name, []), after.get(name, []), *names, lineterm="", n=3)
     return lines
 
 
-def _sources(folder: Path) -> dict[str, str]:
-    found = {}
+def _sources(folder: Path) -> dict[str, list[str]]:
+    """Return the lines of each source file, by its path in `folder`."""
+    lines = {}
     for file in sorted(folder.rglob("*.py")):
-        try:
-            found[str(file.relative_to(folder))] = file.read_bytes()[:_MAX_BYTES].decode(errors="replace")
-        except OSError:
-            continue
-    return found
+        with contextlib.suppress(OSError):
+            text = file.read_bytes()[:_MAX_BYTES].decode(errors="replace")
+            lines[str(file.relative_to(folder))] = text.splitlines()
+    return lines

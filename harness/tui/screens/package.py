@@ -2,51 +2,34 @@
 
 import contextlib
 import time
-from enum import Enum
+from dataclasses import replace
 from functools import partial
 from threading import Event
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.timer import Timer
 from textual.widgets import Button, Static
 
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
-from harness.tui import package_state
-from harness.tui.package_state import FIELDS, PackageResult, PackageSnapshot, PackageState
+from harness.tui.package_state import FIELDS, PackageState, initial_values, result_lines, save_initial_values
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.form import FormScreen
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.checklist import Checklist
-from harness.tui.widgets.form_fields import FormFields
+from harness.tui.widgets.form_fields import FieldRow, FormFields
 
 _MIN_POLL_SECONDS = 2.0
 _POLL_TIME_SHARE = 0.1
 _CLOCK_SECONDS = 0.5
-
-
-class Phase(Enum):
-    """The event that the screen waits for: the initial values, the user, or the zip."""
-
-    OPENING = "opening"
-    EDITING = "editing"
-    PACKAGING = "packaging"
-
-
-class PackageFields(FormFields):
-    """The files that go with the run, and the destination."""
-
-    HELP = (
-        "The team, the description and the destination of the zip. The right arrow completes a path; errors appear "
-        "beside the field. An empty field uses the value shown in grey."
-    )
 
 
 class PackageScreen(FormScreen[None]):
@@ -63,80 +46,73 @@ class PackageScreen(FormScreen[None]):
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
-        self._folder = folder
-        self._state = PackageState(folder.id, {field.key: field.default or "" for field in FIELDS})
-        self._phase = Phase.OPENING
+        self._state = PackageState(folder, initial_values())
         self._message: tuple[str, bool] | None = None
-        self._started_at, self._progress_line = 0.0, ""
-        self._is_closed, self._poll_now = Event(), Event()
+        self._timer: Timer | None = None
+        """The timer of the next check; None during a check."""
+        self._packaging_since: float | None = None
+        self._progress_line = ""
 
     def compose(self) -> ComposeResult:
         yield TopBar()
         with Vertical(id="header"):
-            yield Static(Content(f"Package {sanitize(self._folder.id)}"), id="what")
-            yield Static(Content("reading …"), id="who")
-        yield PackageFields(id="fields", can_focus=False)
+            yield Static(id="what")
+            yield Static(id="who")
+        yield FormFields(id="fields", can_focus=False)
         yield Checklist(id="checklist")
         yield Static(Content(""), id="result")
         yield from self.compose_foot("Package")
 
     def on_mount(self) -> None:
-        self.query_one("#checklist").border_title = "Checklist"
         self.query_one("#result").display = False
-        self._clock = self.set_interval(_CLOCK_SECONDS, self._update_message, pause=True)
-        self._poll()
+        self.set_interval(_CLOCK_SECONDS, self._update_message)
+        self._update()
+        self.call_later(self._show_fields)
+        self._check(self._state)
 
-    def on_unmount(self) -> None:
-        self._is_closed.set()
-        self._poll_now.set()
+    async def _show_fields(self) -> None:
+        await self.query_one(FormFields).show(FIELDS, self._state.values)
+        self.query_one(Checklist).focus()
 
     # The checklist.
 
-    @work(thread=True, exclusive=True, group="poll")
-    def _poll(self) -> None:
-        values = package_state.initial_values()
-        self.call_later(self._show_fields, values)
-        while not self._is_closed.is_set():
-            started = time.monotonic()
-            # The packaging command runs the same checks, and should have the machine to itself.
-            if self._phase is not Phase.PACKAGING:
-                self.call_later(self._apply_snapshot, package_state.read_snapshot(self._folder, values))
-            self._poll_now.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
-            # Before the values are read: an edit after this starts the next poll at once.
-            self._poll_now.clear()
-            values = dict(self._state.values)
+    @work(thread=True, exclusive=True, group="check")
+    def _check(self, state: PackageState) -> None:
+        started = time.monotonic()
+        checked = state.checked()
+        self.call_later(self._apply_check, checked, time.monotonic() - started)
 
-    async def _show_fields(self, values: dict[str, str]) -> None:
-        self._state = self._state.with_values(values)
-        await self.query_one(PackageFields).show(FIELDS, values)
-        self.query_one(Checklist).focus()
-        self._phase = Phase.EDITING
-        self._update()
-
-    def _apply_snapshot(self, snapshot: PackageSnapshot) -> None:
+    def _apply_check(self, checked: PackageState, seconds: float) -> None:
         before = self._state.counts
-        self._state = self._state.with_snapshot(snapshot)
+        self._state = self._state.updated(checked)
         if self._state.counts != before and self._message is not None and self._message[1]:
             # A refusal is about the checks before.
             self._message = None
+        delay = max(_MIN_POLL_SECONDS, seconds / _POLL_TIME_SHARE) if self._state.is_current else 0.0
+        self._timer = self.set_timer(delay, self._check_again)
         self._update()
 
-    @on(FormFields.Edited)
+    def _check_again(self) -> None:
+        """Start the next check now, unless there is one; the packaging checks too, and should have the machine."""
+        if self._timer is not None and self._packaging_since is None:
+            self._timer.stop()
+            self._timer = None
+            self._check(self._state)
+
+    @on(FieldRow.Edited)
     def _apply_edit(self) -> None:
-        self._state = self._state.with_values(self.query_one(PackageFields).values())
-        self._poll_now.set()
+        self._state = replace(self._state, values=self.query_one(FormFields).values())
+        self._check_again()
         self._clear_message()
 
     @on(Checklist.Toggled)
     def _toggle_accepted(self, event: Checklist.Toggled) -> None:
-        if self._phase is not Phase.EDITING:
-            return
-        try:
-            self._state = self._state.with_accepted_toggled(event.name)
-        except HarnessError as error:
-            self.show_message(str(error), is_error=True)
-            return
-        self._clear_message()
+        if self._packaging_since is None:
+            try:
+                self._state = self._state.with_accepted_toggled(event.name)
+                self._clear_message()
+            except HarnessError as error:
+                self.show_message(str(error), is_error=True)
 
     # The zip.
 
@@ -145,13 +121,15 @@ class PackageScreen(FormScreen[None]):
         self._package(force=False)
 
     def _package(self, *, force: bool) -> None:
+        if self._packaging_since is not None:
+            return
         if (blocker := self._state.blocker) is not None:
             self.show_message(blocker, is_error=self._state.is_current)
             if self._state.unmet:
                 self.query_one(Checklist).go_to(self._state.unmet[0])
             return
-        self._cancelled, self._started_at, self._progress_line = Event(), time.monotonic(), ""
-        self._enter(Phase.PACKAGING)
+        self._cancelled, self._packaging_since, self._progress_line = Event(), time.monotonic(), ""
+        self._clear_message()
         self._write(self._state, self._cancelled, force=force)
 
     @work(thread=True, exclusive=True, group="package")
@@ -161,24 +139,23 @@ class PackageScreen(FormScreen[None]):
                 self.call_later(self._ask_to_replace)
                 return
         try:
-            command = state.command_line(force=force)
-            answer = run_command(
-                command, on_progress=partial(self.call_later, self._show_progress), cancelled=cancelled
-            )
-            result = None if answer is None else package_state.parse_result(answer)
+            on_progress = partial(self.call_later, self._show_progress)
+            answer = run_command(state.command_line(force=force), on_progress=on_progress, cancelled=cancelled)
         except HarnessError as error:
             self.call_later(self._show_result, None, "" if cancelled.is_set() else str(error))
             return
-        if result is not None:
-            package_state.save_initial_values(state.values)
-        self.call_later(self._show_result, result)
+        if answer is not None:
+            save_initial_values(state.values)
+        self.call_later(self._show_result, answer)
 
     def _ask_to_replace(self) -> None:
         def answered(is_confirmed: bool | None) -> None:
             if is_confirmed:
                 self._package(force=True)
 
-        self._enter(Phase.EDITING)
+        self._packaging_since = None
+        self._check_again()
+        self._update()
         question = f"{self._state.destination} already exists. Replace it?"
         self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
 
@@ -186,41 +163,30 @@ class PackageScreen(FormScreen[None]):
         self._progress_line = line
         self._update_message()
 
-    def _show_result(self, result: PackageResult | None, error: str = "") -> None:
-        self._enter(Phase.EDITING)
-        self._poll_now.set()
-        if result is None:
-            self.show_message(error or "cancelled.", is_error=bool(error))
-            return
-        self.show_message(f"packaged in {format_duration(time.monotonic() - self._started_at)}.")
-        first, *others = result.lines
-        lines = [
-            Content.styled(f"✓ {sanitize(first)}", "bold $text-success"),
-            *(Content(f"  {sanitize(one)}") for one in others),
-        ]
-        self.query_one("#result", Static).update(Content("\n").join(lines))
-        self.query_one("#result").display = True
+    def _show_result(self, answer: dict[str, Any] | None, error: str = "") -> None:
+        seconds = time.monotonic() - (self._packaging_since or 0.0)
+        self._packaging_since = None
+        self._check_again()
+        self._message = (f"packaged in {format_duration(seconds)}.", False)
+        if answer is None:
+            self._message = (error or "cancelled.", bool(error))
+        else:
+            zip_, *facts = map(sanitize, result_lines(answer))
+            lines = [Content.styled(f"✓ {zip_}", "bold $text-success"), *(Content(f"  {fact}") for fact in facts)]
+            self.query_one("#result", Static).update(Content("\n").join(lines))
+            self.query_one("#result").display = True
+        self._update()
 
     def action_cancel(self) -> None:
-        if self._phase is Phase.PACKAGING:
+        if self._packaging_since is None:
+            self.close()
+        else:
             self._cancelled.set()
             self._update_message()
-        else:
-            self.dismiss(None)
 
     def command_lines(self) -> list[list[str]]:
         """Return the arguments of `harness` that package the run."""
         return [self._state.command_line()]
-
-    def _enter(self, phase: Phase) -> None:
-        self._phase, self._message = phase, None
-        if phase is Phase.PACKAGING:
-            self._clock.resume()
-            self.query_one("#result").display = False
-        else:
-            self._clock.pause()
-        self.query_one(PackageFields).disabled = phase is Phase.PACKAGING
-        self._update()
 
     def _clear_message(self) -> None:
         """Remove the message and the result, which are about earlier values."""
@@ -229,36 +195,28 @@ class PackageScreen(FormScreen[None]):
         self._update()
 
     def show_message(self, text: str, *, is_error: bool = False) -> None:
-        """Show `text` beside the button until the values change."""
+        """Show `text` after the button until the values change."""
         self._message = text, is_error
         self._update_message()
 
     def _update(self) -> None:
-        state = self._state
+        state, is_packaging = self._state, self._packaging_since is not None
         with self.app.batch_update():
-            if state.snapshot is not None:
-                self._show_run(state.snapshot)
-                checklist = self.query_one(Checklist)
-                checklist.show(state)
-                checklist.border_title = Content(f"Checklist · {state.counts}")
+            what, who = state.header()
+            self.query_one("#what", Static).update(Content(f"Package · {sanitize(what)}"))
+            self.query_one("#who", Static).update(Content(sanitize(who)))
+            self.query_one("#who", Static).set_class(state.fault is not None, "-error")
+            checklist = self.query_one(Checklist)
+            checklist.show(state)
+            checklist.border_title = Content(f"Checklist · {state.counts}")
             self.show_command()
-            is_ready = self._phase is Phase.EDITING and state.blocker is None
-            self.query_one("#submit", Button).disabled = not is_ready
+            self.query_one(FormFields).disabled = is_packaging
+            self.query_one("#submit", Button).disabled = is_packaging or state.blocker is not None
             self._update_message()
-
-    def _show_run(self, snapshot: PackageSnapshot) -> None:
-        who = self.query_one("#who", Static)
-        who.set_class(snapshot.fault is not None, "-error")
-        if snapshot.summary is not None:
-            first, second = package_state.run_header(snapshot.summary)
-            self.query_one("#what", Static).update(Content(f"Package · {sanitize(first)}"))
-            who.update(Content(sanitize(second)))
-        if snapshot.fault is not None:
-            who.update(Content(sanitize(snapshot.fault)))
 
     def _update_message(self) -> None:
         text, is_error = self._message or (self._state.status, False)
-        if self._phase is Phase.PACKAGING:
+        if self._packaging_since is not None:
             progress = "cancelling …" if self._cancelled.is_set() else self._progress_line or "packaging …"
-            text, is_error = f"{format_duration(time.monotonic() - self._started_at)}  {progress}", False
+            text, is_error = f"{format_duration(time.monotonic() - self._packaging_since)}  {progress}", False
         super().show_message(text, is_error=is_error)
