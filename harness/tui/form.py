@@ -56,15 +56,9 @@ _KINDS = {
     "boolean": FieldKind.SWITCH,
     "string": FieldKind.TEXT,
 }
-_PYDANTIC_TYPES = {
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "string": "str",
-    "array": "list",
-    "object": "dict",
-}
-_PYDANTIC_RULES = {
+_TYPES = {"integer": "int", "number": "float", "boolean": "bool", "string": "str", "array": "list", "object": "dict"}
+"""pydantic's name of each type of a JSON schema."""
+_RULES = {
     "minimum": "ge",
     "exclusiveMinimum": "gt",
     "maximum": "le",
@@ -189,8 +183,8 @@ def broken_rule(text: str, rules: _Schema) -> str | None:
 
     pydantic checks the attack's parameters too. Unlike `re`, it needs a bounded time for every pattern.
     """
-    type_ = _PYDANTIC_TYPES.get(str(rules.get("type")), "any")
-    schema: Any = {"type": type_} | {_PYDANTIC_RULES[name]: rules[name] for name in _PYDANTIC_RULES if name in rules}
+    type_ = _TYPES.get(str(rules.get("type")), "any")
+    schema: Any = {"type": type_} | {_RULES[name]: rules[name] for name in _RULES if name in rules}
     if type_ == "float":
         schema["allow_inf_nan"] = False
     value: Any = text
@@ -339,6 +333,11 @@ def text_option(description: str, default: str = "", *, empty_means: str = "", f
     return option | {"empty_means": empty_means, "format": format}
 
 
+def switch_option(description: str) -> dict[str, Any]:
+    """Return the schema of a flag."""
+    return {"type": "boolean", "default": False, "description": description}
+
+
 def _count(description: str, least: int, **more: Any) -> dict[str, Any]:
     return {"type": "integer", "minimum": least, "description": description, **more}
 
@@ -346,11 +345,7 @@ def _count(description: str, least: int, **more: Any) -> dict[str, Any]:
 _OPTIONS: dict[str, dict[str, Any]] = {
     "seed": _count("Seed of all random draws.", 0, default=0),
     "device": text_option("auto, cpu, cuda or cuda:N.", "auto"),
-    "dtype": {
-        "enum": ["auto", "float32", "float16", "bfloat16"],
-        "default": "auto",
-        "description": "Precision.",
-    },
+    "dtype": {"enum": ["auto", "float32", "float16", "bfloat16"], "default": "auto", "description": "Precision."},
 }
 """The options that runs and audits share."""
 _AUDIT_OPTIONS = {
@@ -358,11 +353,7 @@ _AUDIT_OPTIONS = {
     "budget": text_option("Wall-clock limit such as 24h or 90m.", "24h"),
     **_OPTIONS,
     "threads": _count("CPU threads.", 1, empty_means="all usable cores"),
-    "share-device": {
-        "type": "boolean",
-        "default": False,
-        "description": "Start without waiting for a free device.",
-    },
+    "share-device": switch_option("Start without waiting for a free device."),
 }
 """The options that all audits share."""
 
@@ -388,9 +379,8 @@ def _field(parameter: Parameter, default: str | None, rules: _Schema, *, is_opti
     if kind is FieldKind.SWITCH and (is_optional or default not in ("true", "false")):
         choices = ("true", "false")
     if choices:
-        choices = tuple(dict.fromkeys((*choices, *(("none",) if is_optional else ()))))
-        if default and default not in choices:
-            choices = (default, *choices)
+        known = [*choices, *(["none"] if is_optional else [])]
+        choices = tuple(dict.fromkeys(known if not default or default in known else [default, *known]))
         kind = FieldKind.CHOICE if len(choices) <= _MAX_CHOICES else FieldKind.JSON
     shows_values = kind in (FieldKind.CHOICE, FieldKind.SWITCH)
     return Field(

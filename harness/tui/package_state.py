@@ -15,7 +15,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
 from harness.submit.manifest import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
-from harness.tui.form import NEW_PATH, Form, changed_values, option_fields, text_option
+from harness.tui.form import NEW_PATH, Form, changed_values, option_fields, switch_option, text_option
 from harness.tui.form_history import load_values, save_values
 
 _TEAM, _DESCRIPTION, _OUT = "--team", "--description", "--out"
@@ -35,11 +35,7 @@ _OPTIONS = {
         empty_means=f"{SUBMISSIONS}/",
         format=NEW_PATH,
     ),
-    "redact": {
-        "type": "boolean",
-        "default": False,
-        "description": "Replace suffixes in the description with their length and hash.",
-    },
+    "redact": switch_option("Replace suffixes in the description with their length and hash."),
 }
 FIELDS = tuple(option_fields({"properties": _OPTIONS}))
 # The name of an attack never contains a space.

@@ -175,13 +175,12 @@ class CompareScreen(Screen[None]):
             title += f" · {left_out} not over or without guesses: left out of the tests"
         self.query_one("#header", Static).update(Content(sanitize(title)))
         is_dark = self.app.current_theme.dark
-        for name, table in (
-            ("score", forest_table(compared, is_dark=is_dark)),
-            ("difference", difference_table(compared, is_dark=is_dark)),
-            ("example", example_table(compared, self._answers, is_dark=is_dark)),
-            ("setting", setting_table(compared, is_dark=is_dark)),
-        ):
-            columns, rows = table
+        for name, (columns, rows) in {
+            "score": forest_table(compared, is_dark=is_dark),
+            "difference": difference_table(compared, is_dark=is_dark),
+            "example": example_table(compared, self._answers),
+            "setting": setting_table(compared),
+        }.items():
             view = self.query_one(f"#{name}-table", ListTable)
             view.show(columns, rows)
             view.styles.min_height = min(len(rows) + 1, 8)

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from harness.audits.registry import AUDITS
 from harness.cli.resolving import settings_in
 from harness.core.attack import Params
+from harness.core.rounds import load_round
 from harness.plugins.discovery import AttackFile
 from harness.plugins.schema import AttackSchema
-from harness.core.rounds import load_round
 from harness.tui.form import MAX_PARAMETERS, Field, FieldKind, Form, audit_form, form_for, round_description
 
 
