@@ -7,12 +7,11 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.analysis.comparison import ComparedRun, Comparison
+from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
 from harness.analysis.decoded_text import text_of_run
 from harness.analysis.parts import Contrast, Part, contrast
 from harness.core.arrays import Bools, Ints
 from harness.core.examples import load_answers
-from harness.core.scoring import Score
 from harness.core.text import NO_VALUE, format_interval, format_p_value, format_score, shorten, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
@@ -44,11 +43,10 @@ class Compared:
     pairs: Mapping[tuple[int, int], Contrast]
 
     @property
-    def scores(self) -> list[Score]:
-        """The score of each run on the part."""
-        if not self.is_unreachable:
-            return [run.whole.score for run in self.comparison.runs]
-        return [run.unreachable.score for run in self.comparison.runs if run.unreachable is not None]
+    def trajectories(self) -> list[Trajectory]:
+        """The score of each run on the part, and its recall over time."""
+        trajectories = [run.unreachable if self.is_unreachable else run.whole for run in self.comparison.runs]
+        return [trajectory for trajectory in trajectories if trajectory is not None]
 
     @property
     def solved(self) -> Bools:
@@ -83,7 +81,7 @@ def compared_on(comparison: Comparison, *, unreachable: bool) -> Compared:
 
 def forest_table(compared: Compared, *, is_dark: bool) -> Table:
     """Return one row per run: its marker, name, recall, and the interval as a line on a common scale."""
-    scores = compared.scores
+    scores = [trajectory.score for trajectory in compared.trajectories]
     low = min(score.interval.low for score in scores)
     high = max(*(score.interval.high for score in scores), low + 0.01)
     columns = [
