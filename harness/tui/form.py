@@ -206,18 +206,15 @@ class Form:
     """The fields of a command that starts something, in the order of the screen.
 
     command: such as `run baseline`.
+    name: under which the values are remembered.
     omitted: parameters without a field.
     """
 
     command: tuple[str, ...]
+    name: str
     fields: tuple[Field, ...]
     attacks_folder: Path | None = None
     omitted: int = 0
-
-    @property
-    def name(self) -> str:
-        """The name of the attack, or `audit` and that of the audit; the values are remembered under it."""
-        return " ".join(self.command).removeprefix("run ")
 
     @property
     def defaults(self) -> dict[str, str]:
@@ -285,7 +282,7 @@ def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path |
     (round_,) = option_fields({"properties": {"round": text_option("Round to attack.")}})
     round_ = replace(round_, default=None, empty_means="", type="name or TOML file")
     fields = (round_, *shown, *option_fields({"properties": options}))
-    return Form(("run", attack.name), fields, attacks_folder, len(parameters) - len(shown))
+    return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(shown))
 
 
 def audit_form(audit: str) -> Form:
@@ -293,7 +290,8 @@ def audit_form(audit: str) -> Form:
     entry = AUDITS[audit]
     classes = (entry.subject_type(), entry.audit_type().params_type())
     schemas = [*(options.model_json_schema() for options in classes), {"properties": _AUDIT_OPTIONS}]
-    return Form(("audit", audit), tuple(field for schema in schemas for field in option_fields(schema)))
+    fields = tuple(field for schema in schemas for field in option_fields(schema))
+    return Form(("audit", audit), f"audit {audit}", fields)
 
 
 def option_fields(schema: _Schema) -> Iterator[Field]:

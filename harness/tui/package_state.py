@@ -15,8 +15,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
 from harness.submit.manifest import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
-from harness.tui.form import NEW_PATH, Form, changed_values, option_fields, switch_option, text_option
-from harness.tui.form_history import load_values, save_values
+from harness.tui.form import NEW_PATH, Form, option_fields, switch_option, text_option
+from harness.tui.form_history import load_values
 
 _TEAM, _DESCRIPTION, _OUT = "--team", "--description", "--out"
 _OPTIONS = {
@@ -128,11 +128,10 @@ class PackageState:
         """The zip that would be written."""
         return bundle_path(self._path(_OUT), f"{self.folder.id}.zip")
 
-    def command_line(self, *, force: bool = False) -> list[str]:
-        """Return the arguments of `harness` that package the run; defaults of the command are left out."""
-        accepted = [word for check in self.checks if check.name in self.accepted for word in ("--accept", check.name)]
-        form = Form(("package", self.folder.id), FIELDS)
-        return [*form.command_line(self.values), *accepted, *(["--force"] if force else [])]
+    @property
+    def options(self) -> list[str]:
+        """The options of `harness package` that accept checks."""
+        return [word for check in self.checks if check.name in self.accepted for word in ("--accept", check.name)]
 
     def header(self) -> tuple[str, str]:
         """Return two lines: the attack, the round and the score; the run's id, status and note."""
@@ -149,6 +148,11 @@ class PackageState:
         field = next(field for field in FIELDS if field.key == key)
         value = field.value_of(self.values[key])
         return None if value is None else Path(field.words(value)[-1])
+
+
+def package_form(folder: RunFolder) -> Form:
+    """Return the form of `harness package`."""
+    return Form(("package", folder.id), _HISTORY_KEY, FIELDS)
 
 
 def result_lines(answer: Mapping[str, Any]) -> list[str]:
@@ -170,8 +174,3 @@ def initial_values() -> dict[str, str]:
     files = {_TEAM: default_file(TEAM), _DESCRIPTION: default_file(DESCRIPTION)}
     existing = {key: str(path) for key, path in files.items() if path is not None}
     return values | existing | load_values(_HISTORY_KEY, FIELDS)
-
-
-def save_initial_values(texts: Mapping[str, str]) -> None:
-    """Save the texts that the next Package screen opens with."""
-    save_values(_HISTORY_KEY, changed_values(FIELDS, texts))

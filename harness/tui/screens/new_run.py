@@ -17,7 +17,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.planning import recorded_options
 from harness.tui.form import Form, audit_form, form_for
 from harness.tui.form_history import load_values
-from harness.tui.screens.form import Source, StartScreen
+from harness.tui.screens.form import FormScreen, Source
 
 
 def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None) -> Iterator[Source]:
@@ -39,7 +39,7 @@ def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None)
     yield f"the {'attack' if kind == 'run' else kind}'s defaults", defaults | on_round
 
 
-class NewRunScreen(StartScreen):
+class NewRunScreen(FormScreen):
     """Asks for the values of a run of `attack`, at first those of the run `like` if given."""
 
     def __init__(
@@ -72,7 +72,7 @@ class NewRunScreen(StartScreen):
         return list(value_sources(form, round_name or self._round_name, like=self._like))
 
 
-class NewAuditScreen(StartScreen):
+class NewAuditScreen(FormScreen):
     """Asks for the values of an audit."""
 
     def __init__(self, audit: str, *, round_name: str) -> None:

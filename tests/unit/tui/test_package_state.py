@@ -10,7 +10,7 @@ from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.submit.checklist import Check
 from harness.tui.form_history import save_values
-from harness.tui.package_state import PackageState, initial_values, result_lines, save_initial_values
+from harness.tui.package_state import PackageState, initial_values, package_form, result_lines
 from harness.tui.widgets.form_fields import complete_path
 from tests.unit.tui.recorded import recorded_run
 
@@ -40,7 +40,7 @@ def test_an_unmet_check_blocks_until_it_is_accepted() -> None:
     accepted = current.with_accepted_toggled("partial")
     assert (accepted.sign(LIMITED), accepted.blocker) == ("–", None)
     assert accepted.counts == "1 of 2 met, 1 accepted" and accepted.status == "ready."
-    assert accepted.command_line()[-2:] == ["--accept", "partial"]
+    assert accepted.options == ["--accept", "partial"]
     assert accepted.with_accepted_toggled("partial") == current
 
 
@@ -64,7 +64,6 @@ def test_a_changed_check_must_be_accepted_again() -> None:
 def test_an_edit_blocks_until_the_next_checklist() -> None:
     current = replace(state(MET), values=VALUES | {"--team": "other.toml"})
     assert current.blocker == current.status == "checking …"
-    assert current.command_line() == ["package", "abcd-some", "--team", "other.toml"]
     # A checklist that was begun before the edit.
     assert current.updated(state(MET)).blocker == "checking …"
     assert current.updated(replace(current, checked_values=current.values)).blocker is None
@@ -79,15 +78,16 @@ def test_an_unreadable_run_keeps_its_checklist_and_acceptance(folder: Path) -> N
 
 
 def test_the_command_line_omits_defaults(folder: Path) -> None:
-    assert state(MET).command_line() == ["package", "abcd-some"]
+    form, current = package_form(state().folder), state(MET)
+    assert form.command_line(VALUES) == ["package", "abcd-some"]
     texts = {"--team": " ~/my team.toml ", "--description": "x.md", "--out": "x.zip", "--redact": "true"}
-    typed = replace(state(MET), values=texts)
-    assert typed.command_line(force=True) == [
+    assert form.command_line(texts) == [
         *("package", "abcd-some", "--team", f"{Path.home()}/my team.toml", "--description", "x.md"),
-        *("--out", "x.zip", "--redact", "--force"),
+        *("--out", "x.zip", "--redact"),
     ]
-    assert (state(MET).destination, typed.destination) == (Path("submissions/abcd-some.zip"), Path("x.zip"))
-    assert replace(typed, values=VALUES | {"--out": "~/far"}).destination == Path.home() / "far" / "abcd-some.zip"
+    assert current.destination == Path("submissions/abcd-some.zip")
+    assert replace(current, values=texts).destination == Path("x.zip")
+    assert replace(current, values=VALUES | {"--out": "~/far"}).destination == Path.home() / "far" / "abcd-some.zip"
 
 
 def test_fields_start_with_existing_files_or_the_saved_values(folder: Path) -> None:
@@ -97,7 +97,7 @@ def test_fields_start_with_existing_files_or_the_saved_values(folder: Path) -> N
     (folder / "submissions" / "description.md").touch()
     assert initial_values() == VALUES | {"--team": "team.toml", "--description": "submissions/description.md"}
     (folder / "ours.toml").touch()
-    save_initial_values(VALUES | {"--team": "ours.toml", "--redact": "true"})
+    save_values("harness package", {"--team": "ours.toml", "--redact": "true"})
     expected = VALUES | {"--team": "ours.toml", "--description": "submissions/description.md", "--redact": "true"}
     assert initial_values() == expected
     (folder / "ours.toml").unlink()
