@@ -16,7 +16,7 @@ from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
 from harness.submit.manifest import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
 from harness.tui.form import NEW_PATH, Form, option_fields, switch_option, text_option
-from harness.tui.form_history import load_values
+from harness.tui.saved_state import load_values
 
 _TEAM, _DESCRIPTION, _OUT = "--team", "--description", "--out"
 _OPTIONS = {

@@ -14,12 +14,12 @@ from textual.widgets import Input
 
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp, log_file, show
+from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.dialogs import RoundDialog
 from harness.tui.screens.keys import KeysScreen, entries_of
 from harness.tui.screens.main import TABS, MainScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.snapshot import load_round_choice, save_round_choice
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import Machine
 from tests.tiers import long_values

@@ -13,8 +13,8 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import shipped_rounds
 from harness.core.text import NO_VALUE, sanitize
 from harness.tui.columns import Cell, Column, Row
-from harness.tui.form_history import recent_rounds
 from harness.tui.overview import Overview
+from harness.tui.saved_state import recent_rounds
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup

@@ -18,7 +18,7 @@ from harness.submit.verdict import produced_path, verdict_path
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
 from harness.tui.run_list import interval_bar, scale_title
-from harness.tui.snapshot import load_round_choice
+from harness.tui.saved_state import load_round_choice
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup

@@ -20,7 +20,7 @@ from harness.core.text import sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.tui.columns import Column, Row
 from harness.tui.form import round_description
-from harness.tui.form_history import recent_rounds
+from harness.tui.saved_state import recent_rounds
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
 

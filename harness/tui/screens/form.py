@@ -23,8 +23,8 @@ from textual.widgets import Button, Input, Static
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.tui.form import Form, changed_values
-from harness.tui.form_history import save_values
 from harness.tui.run_list import HEADING
+from harness.tui.saved_state import save_values
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.form_fields import FieldRow, FormFields
@@ -268,7 +268,6 @@ class FormScreen(Screen[str | None]):
         answers: list[dict[str, Any]] = []
         try:
             commands = form.command_lines(values, group=self._group)
-            save_values(form.name, changed_values(form.fields, values))
             for number, command in enumerate(commands, 1):
                 place = f"{number} of {len(commands)}: " if len(commands) > 1 else ""
                 on_progress = partial(self.call_later, self.show_progress, place)
@@ -276,6 +275,7 @@ class FormScreen(Screen[str | None]):
                 answer = run_command([*command, *options], on_progress=on_progress, cancelled=cancelled)
                 if answer is not None:
                     answers.append(answer)
+                    save_values(form.name, changed_values(form.fields, values))
                 if answer is None or cancelled.is_set():
                     break
         except HarnessError as error:

@@ -16,7 +16,7 @@ from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RunFolder
 from harness.runs.planning import recorded_options
 from harness.tui.form import Form, audit_form, form_for
-from harness.tui.form_history import load_values
+from harness.tui.saved_state import load_values
 from harness.tui.screens.form import FormScreen, Source
 
 

@@ -9,8 +9,8 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.submit.checklist import Check
-from harness.tui.form_history import save_values
 from harness.tui.package_state import PackageState, initial_values, package_form, result_lines
+from harness.tui.saved_state import save_values
 from harness.tui.widgets.form_fields import complete_path
 from tests.unit.tui.recorded import recorded_run
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core import paths
 from harness.tui.form import Field, FieldKind
-from harness.tui.form_history import load_values, save_values
+from harness.tui.saved_state import load_values, save_values
 
 FIELDS = (
     Field("trials", FieldKind.NUMBER, "100", rules={"type": "integer", "minimum": 1}),
