@@ -143,7 +143,7 @@ def _round_row(name: str, state: dict[str, Any]) -> Row:
         missing = [file for file in files if file["state"] != "present"]
         words = ("complete", "good") if state["is_complete"] else (f"{len(missing)} of {len(files)} missing", "warning")
         lacks_answers = any("answer_file" in file["fields"] and file["state"] == "missing" for file in files)
-        answers = "blind" if state["is_blind"] else "missing" if lacks_answers else "known"
+        answers = "missing" if lacks_answers else "blind" if state["is_blind"] else "known"
     cells: list[Cell] = [
         [(name, "bold")],
         NO_VALUE if examples is None else f"{examples:,}",

@@ -38,6 +38,8 @@ class Dialog(ModalScreen[ResultT]):
     }
     Dialog #problem { display: none; color: $text-error; height: auto; }
     """
+    HELP = "Enter confirms; Escape cancels."
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back", tooltip="Cancel")]
 
     def show_problem(self, text: str) -> None:
         """Show in `#problem` why the input cannot be used; nothing for an empty text."""
@@ -86,11 +88,6 @@ class ConfirmDialog(Dialog[bool]):
 class NameDialog(Dialog[str | None]):
     """Asks for a line of text; the result is None if the user cancels."""
 
-    HELP = "Enter confirms; Escape cancels."
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Back", tooltip="Cancel"),
-    ]
-
     def __init__(
         self, label: str, text: str, *, problem: Callable[[str], str | None] | None = None, may_be_empty: bool = False
     ) -> None:
@@ -119,12 +116,8 @@ class ChoiceDialog(Dialog[str | None]):
     """Asks for one of several things, each with a description; the result is its key, or None."""
 
     DEFAULT_CSS = """
-    ChoiceDialog > Vertical { width: 80; }
+    ChoiceDialog > Vertical { width: 80; max-height: 90%; }
     """
-    HELP = "Enter chooses; Escape cancels."
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Back", tooltip="Cancel"),
-    ]
 
     def __init__(self, title: str, choices: Mapping[str, str]) -> None:
         super().__init__()
@@ -138,86 +131,83 @@ class ChoiceDialog(Dialog[str | None]):
         box = self.query_one(Vertical)
         box.border_title, box.border_subtitle = self._title, "⏎ choose · esc close"
         table = self.query_one(ListTable)
-        table.styles.height = len(self._choices) + 1
-        rows = [Row(key, [[(key, "bold")], words]) for key, words in self._choices.items()]
-        table.show((Column("", least=8), Column("", fills=True, least=10)), rows)
+        table.styles.height = min(len(self._choices) + 1, 8)
+        self.show(self._choices)
+
+    def show(self, choices: Mapping[str, str]) -> None:
+        """List these choices."""
+        rows = [Row(key, [[(self.label(key), "bold")], [(words, "dim")]]) for key, words in choices.items()]
+        self.query_one(ListTable).show((Column("", least=12), Column("", fills=True, least=10)), rows)
 
     @on(ListTable.Opened)
-    def _choose(self, event: ListTable.Opened) -> None:
-        self.dismiss(event.key)
+    def _choose_listed(self, event: ListTable.Opened) -> None:
+        self.choose(event.key)
+
+    def label(self, key: str) -> str:
+        """Return the text of a key."""
+        return key
+
+    def choose(self, key: str) -> None:
+        """Close the dialog with the key."""
+        self.dismiss(key)
 
 
-class RoundDialog(Dialog[str | None]):
+class RoundDialog(ChoiceDialog):
     """Asks for a round: one of a list that the typed text filters, or a file.
 
     The result is a name or path that can be loaded, "" for all rounds, or None if the user cancels.
     """
 
-    DEFAULT_CSS = """
-    RoundDialog > Vertical { width: 76; max-height: 90%; }
-    RoundDialog ListTable { height: 8; }
-    """
     HELP = "The lists show this round, and the form of a new run opens with it."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Back", tooltip="Keep the current round"),
         Binding("up", "move(-1)", "Up", show=False, priority=True),
         Binding("down", "move(1)", "Down", show=False, priority=True),
     ]
 
     def __init__(self, current: str | None) -> None:
-        super().__init__()
         self._current = current or ""
         known = ["", *shipped_rounds(), *recent_rounds(), self._current]
-        self._known = {name: _round_facts(name) for name in dict.fromkeys(known)}
+        super().__init__("Round", {name: _round_facts(name) for name in dict.fromkeys(known)})
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Input(placeholder="search, or type the path of a .toml file", id="round", compact=True)
-            table = ListTable(id="known", opens=True)
+            table = ListTable(id="choices", opens=True)
             table.can_focus = False
             yield table
             yield Static("", id="problem")
 
     def on_mount(self) -> None:
-        box = self.query_one(Vertical)
-        box.border_title, box.border_subtitle = "Round", "⏎ choose · esc close"
-        self._show("")
-        self.query_one(ListTable).move_to(self._current)
+        self.call_later(self.query_one(ListTable).move_to, self._current)
 
     @on(Input.Changed)
     def _filter(self, event: Input.Changed) -> None:
-        self._show(event.value.strip())
-
-    def _show(self, text: str) -> None:
         self.show_problem("")
-        words = text.casefold()
-        rows = [
-            Row(name, [[(name or "all rounds", "bold")], [(facts, "dim")]])
-            for name, facts in self._known.items()
-            if words in f"{name or 'all rounds'} {facts}".casefold()
-        ]
-        self.query_one(ListTable).show((Column("round", least=12), Column("", least=12, fills=True)), rows)
+        words = event.value.strip().casefold()
+        matches = (key for key, facts in self._choices.items() if words in f"{self.label(key)} {facts}".casefold())
+        self.show({key: self._choices[key] for key in matches})
+
+    def label(self, key: str) -> str:
+        """Return the name of a round, or what no name means."""
+        return key or "all rounds"
 
     def action_move(self, rows: int) -> None:
         self.query_one(ListTable).action_move(rows)
 
-    @on(ListTable.Opened)
-    def _choose_listed(self, event: ListTable.Opened) -> None:
-        self._choose(event.key)
-
     @on(Input.Submitted)
     def _choose_typed(self, event: Input.Submitted) -> None:
         key = self.query_one(ListTable).key_under_cursor
-        self._choose(event.value.strip() if key is None else key)
+        self.choose(event.value.strip() if key is None else key)
 
-    def _choose(self, name: str) -> None:
+    def choose(self, key: str) -> None:
+        """Close the dialog with a round that can be loaded."""
         try:
-            if name:
-                load_round(name)
+            if key:
+                load_round(key)
         except (HarnessError, OSError) as error:
             self.show_problem(str(error))
         else:
-            self.dismiss(name)
+            self.dismiss(key)
 
 
 def _round_facts(name: str) -> str:

@@ -163,6 +163,7 @@ def test_a_round_has_a_description() -> None:
         ("Invalid value for --set: [/ high is below low.", {}),
         ("Invalid value for --set: unknown parameter 'x': see harness attacks show some.", {}),
         ("Invalid value for --threads: too many.", {}),
+        ("--seed: must be at least 0.", {"--seed": "must be at least 0"}),
         ("no such directory: /no/such.", {}),
     ],
 )
