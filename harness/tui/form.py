@@ -193,7 +193,7 @@ def broken_rule(text: str, rules: _Schema) -> str | None:
             value = json.loads(text)
     try:
         validator = SchemaValidator(schema)
-        validator.validate_python(value) if is_json else validator.validate_strings(text)
+        validator.validate_python(value) if is_json else validator.validate_strings(value)
     except ValidationError as error:
         return fault_message(error.errors(include_url=False)[0])
     except SchemaError:  # the rules come from untrusted code
@@ -231,7 +231,7 @@ class Form:
 
     def command_lines(self, texts: Mapping[str, str], *, group: str) -> list[list[str]]:
         """Return the arguments for each combination of the alternatives; several runs are in the group `group`."""
-        texts = self.defaults | texts
+        texts = {**self.defaults, **texts}
         choices = {field.key: field.alternatives(texts[field.key]) for field in self.fields}
         if math.prod(map(len, choices.values())) > MAX_RUNS:
             raise HarnessError(f"more than {MAX_RUNS} runs. Give fewer values.")

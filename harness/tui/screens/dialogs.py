@@ -73,8 +73,8 @@ class ConfirmDialog(Dialog[bool]):
             box.border_title = "Delete" if self._deletes else None
             yield Static(Content(self._question))
             with Horizontal():
-                label, variant = ("Delete (y)", "error") if self._deletes else ("Yes (y)", "primary")
-                yield Button(label, variant=variant, id="yes")
+                label = "Delete (y)" if self._deletes else "Yes (y)"
+                yield Button(label, variant="error" if self._deletes else "primary", id="yes")
                 yield Button("No (n)", id="no")
 
     def on_mount(self) -> None:

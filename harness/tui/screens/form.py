@@ -61,7 +61,7 @@ class FormScreen(Screen[str | None]):
     """
 
     AUTO_FOCUS = None
-    CSS_PATH = "form.tcss"
+    CSS_PATH = ["form.tcss"]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high"), (36, "-tall")]  # noqa: RUF012
     # Chords, because letters are typed into fields. Terminals use ctrl+s and ctrl+q for flow control, and an editor
