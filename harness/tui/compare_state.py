@@ -39,13 +39,13 @@ class Compared:
 
     comparison: Comparison
     part: Part
-    is_unreachable: bool
+    is_not_in_train: bool
     pairs: Mapping[tuple[int, int], Contrast]
 
     @property
     def trajectories(self) -> list[Trajectory]:
         """The score of each run on the part, and its recall over time."""
-        trajectories = [run.unreachable if self.is_unreachable else run.whole for run in self.comparison.runs]
+        trajectories = [run.not_in_train if self.is_not_in_train else run.whole for run in self.comparison.runs]
         return [trajectory for trajectory in trajectories if trajectory is not None]
 
     @property
@@ -64,12 +64,12 @@ def is_tested(run: ComparedRun) -> bool:
     return run.status.is_over and run.guesses > 0
 
 
-def compared_on(comparison: Comparison, *, unreachable: bool) -> Compared:
-    """Return the comparison on the whole round, or on its unreachable examples if there are any.
+def compared_on(comparison: Comparison, *, not_in_train: bool) -> Compared:
+    """Return the comparison on the whole round, or on its examples that are not in the training set, if there are any.
 
     The paired differences leave out runs that are not over or have no guesses.
     """
-    part = comparison.unreachable if unreachable else None
+    part = comparison.not_in_train if not_in_train else None
     examples = comparison.whole if part is None else part
     tested = [number for number, run in enumerate(comparison.runs) if is_tested(run)]
     pairs = {
@@ -133,15 +133,15 @@ def example_table(compared: Compared, answers: Sequence[str]) -> Table:
     counts = solved.sum(axis=0)
     differ: Ints = np.flatnonzero((counts > 0) & (counts < len(solved)))
     order = differ[np.lexsort((solved[0, differ], np.abs(counts[differ] - len(solved) / 2)))]
-    unreachable = None if compared.is_unreachable else compared.comparison.unreachable
-    unreachable_ids = set() if unreachable is None else set(unreachable.ids.tolist())
+    not_in_train = None if compared.is_not_in_train else compared.comparison.not_in_train
+    not_in_train_ids = set() if not_in_train is None else set(not_in_train.ids.tolist())
     columns = [Column("example", is_right=True), *map(Column, compared.names)]
     columns += [Column("answer" if answers else "", fills=True)]
     rows = []
     for position in order.tolist():
         id_ = int(compared.part.ids[position])
         marks: list[Cell] = [[("✓", "good") if is_solved else ("✗", "bad")] for is_solved in solved[:, position]]
-        note = "unreachable  " if id_ in unreachable_ids else ""
+        note = "not in training set  " if id_ in not_in_train_ids else ""
         answer = answers[id_] if id_ < len(answers) else ""
         rows.append(Row(str(id_), [[(str(id_), "bold")], *marks, [(note, "dim"), (answer, "")]]))
     return columns, rows

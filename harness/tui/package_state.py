@@ -39,7 +39,7 @@ _OPTIONS = {
 }
 FIELDS = tuple(option_fields({"properties": _OPTIONS}))
 # The name of an attack never contains a space.
-_HISTORY_KEY = "harness package"
+_HISTORY_KEY = "harness bundle create"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class PackageState:
 
     @property
     def options(self) -> list[str]:
-        """The options of `harness package` that accept checks."""
+        """The options of `harness bundle create` that accept checks."""
         return [word for check in self.checks if check.name in self.accepted for word in ("--accept", check.name)]
 
     def header(self) -> tuple[str, str]:
@@ -151,12 +151,12 @@ class PackageState:
 
 
 def package_form(folder: RunFolder) -> Form:
-    """Return the form of `harness package`."""
-    return Form(("package", folder.id), _HISTORY_KEY, FIELDS)
+    """Return the form of `harness bundle create`."""
+    return Form(("bundle", "create", folder.id), _HISTORY_KEY, FIELDS)
 
 
 def result_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return what `harness package --json` says: the zip, its SHA-256, its contents, and each accepted check."""
+    """Return what `harness bundle create --json` says: the zip, its SHA-256, its contents, and each accepted check."""
     marks = answer["marks"]
     contents = (
         pluralize(answer["files"], "file"),

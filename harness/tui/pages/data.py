@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
 from harness.core.errors import HarnessError
-from harness.core.rounds import shipped_rounds
+from harness.core.rounds import built_in_rounds
 from harness.core.text import NO_VALUE, sanitize
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
@@ -82,10 +82,10 @@ class DataPage(Vertical):
 
     @work(thread=True, exclusive=True, group="check")
     def _check(self, rounds: list[str]) -> None:
-        """Check the shipped rounds at once, and then each of the rounds that are files."""
+        """Check the built-in rounds at once, and then each of the rounds that are files."""
         states: dict[str, dict[str, Any]] = {}
-        for names in ([], *([name] for name in rounds if name not in shipped_rounds())):
-            label = "".join(names) or "shipped rounds"
+        for names in ([], *([name] for name in rounds if name not in built_in_rounds())):
+            label = "".join(names) or "built-in rounds"
             try:
                 answer = run_command(["data", "status", *names], on_progress=lambda line: None) or {}
                 states |= {label: answer} if names else {state["round"]: state for state in answer.get("rounds", ())}

@@ -20,7 +20,7 @@ from textual.widgets import Input, Label, Select, Static, Switch
 
 from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
-from harness.core.rounds import Round, load_round, shipped_rounds
+from harness.core.rounds import Round, built_in_rounds, load_round
 from harness.core.text import sanitize, shorten
 from harness.core.times import format_duration
 from harness.tui.form import FROM_ROUND, Field, FieldKind, round_description
@@ -126,7 +126,7 @@ class FieldRow(Vertical):
                 compact=True,
                 classes="control",
             )
-        suggesters = {FieldKind.ROUND: SuggestFromList(shipped_rounds()), FieldKind.PATH: PathSuggester()}
+        suggesters = {FieldKind.ROUND: SuggestFromList(built_in_rounds()), FieldKind.PATH: PathSuggester()}
         return Input(
             _shown(self.text),
             placeholder=sanitize(shorten(self.field.placeholder)),

@@ -79,10 +79,10 @@ def test_an_unreadable_run_keeps_its_checklist_and_acceptance(folder: Path) -> N
 
 def test_the_command_line_omits_defaults(folder: Path) -> None:
     form, current = package_form(state().folder), state(MET)
-    assert form.command_line(VALUES) == ["package", "abcd-some"]
+    assert form.command_line(VALUES) == ["bundle", "create", "abcd-some"]
     texts = {"--team": " ~/my team.toml ", "--description": "x.md", "--out": "x.zip", "--redact": "true"}
     assert form.command_line(texts) == [
-        *("package", "abcd-some", "--team", f"{Path.home()}/my team.toml", "--description", "x.md"),
+        *("bundle", "create", "abcd-some", "--team", f"{Path.home()}/my team.toml", "--description", "x.md"),
         *("--out", "x.zip", "--redact"),
     ]
     assert current.destination == Path("submissions/abcd-some.zip")
@@ -97,7 +97,7 @@ def test_fields_start_with_existing_files_or_the_saved_values(folder: Path) -> N
     (folder / "submissions" / "description.md").touch()
     assert initial_values() == VALUES | {"--team": "team.toml", "--description": "submissions/description.md"}
     (folder / "ours.toml").touch()
-    save_values("harness package", {"--team": "ours.toml", "--redact": "true"})
+    save_values("harness bundle create", {"--team": "ours.toml", "--redact": "true"})
     expected = VALUES | {"--team": "ours.toml", "--description": "submissions/description.md", "--redact": "true"}
     assert initial_values() == expected
     (folder / "ours.toml").unlink()
@@ -105,7 +105,7 @@ def test_fields_start_with_existing_files_or_the_saved_values(folder: Path) -> N
 
 
 def test_saved_files_that_are_gone_are_not_used(folder: Path) -> None:
-    save_values("harness package", {"--team": "gone.toml", "--out": "new/deeper"})
+    save_values("harness bundle create", {"--team": "gone.toml", "--out": "new/deeper"})
     assert initial_values() == VALUES | {"--out": "new/deeper"}
 
 
