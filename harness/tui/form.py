@@ -279,8 +279,7 @@ def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path |
     }
     if not attack.uses_target:
         options = {name: options[name] for name in ("budget", "seed", "limit")}
-    (round_,) = option_fields({"properties": {"round": text_option("Round to attack.")}})
-    round_ = replace(round_, default=None, empty_means="", type="name or TOML file")
+    round_ = Field("round", FieldKind.ROUND, None, "name or TOML file", description="Round to attack.", is_option=True)
     fields = (round_, *shown, *option_fields({"properties": options}))
     return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(shown))
 
