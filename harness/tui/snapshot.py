@@ -7,7 +7,7 @@ from enum import StrEnum
 from harness.analysis.parts import CurveBand
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.live_score import Figures
-from harness.runs.audit_record import AuditFigure
+from harness.runs.audit_reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
 
