@@ -32,9 +32,9 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
+from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.main import MainScreen
-from harness.tui.snapshot import load_round_choice, save_round_choice
 from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.run_actions import RunActions
 

@@ -22,6 +22,7 @@ from harness.runs.folder import RunFolder
 from harness.tui import overview
 from harness.tui.pages import leaderboard, tuning
 from harness.tui.pages.tuning import SettingView, TuningView
+from harness.tui.saved_state import save_round_choice
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import ConfirmDialog
@@ -29,7 +30,6 @@ from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.snapshot import save_round_choice
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
 from tests.tui.piloting import on_page, play_app, play_screen, rows_of, table_of, title_of, until
