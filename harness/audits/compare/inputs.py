@@ -178,7 +178,7 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[Stored]]]) -> S
         notes.append(f"Left out {pluralize(int((~known).sum()), 'sequence')} that some audit could not measure.")
         stored = [replace(one, logprobs=one.logprobs[:, known]) for one in stored]
     rows = np.array(chosen, np.int64)[known]
-    shared = replace(pairs, prefixes=pairs.prefixes[rows], suffixes=pairs.suffixes[rows], documents=(), notes=notes)
+    shared = replace(pairs, prefixes=pairs.prefixes[rows], suffixes=pairs.suffixes[rows], notes=notes)
     return Sequences(shared, np.zeros(len(rows), bool), np.full(len(rows), -1, np.int64), rows, stored)
 
 
