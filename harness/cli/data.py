@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from typer import Argument, Option
 
 from harness.cli.completion import round_names
 from harness.cli.options import Json, RoundArgument
@@ -28,10 +29,7 @@ DataSetArgument = Annotated[str, typer.Argument(metavar="DATA_SET", help="satml,
 @app.command("fetch")
 def fetch_data(
     data_set: DataSetArgument,
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="DIR|URL", help="Directory or base URL of the files."),
-    ] = None,
+    source: str | None = Option(None, "--from", metavar="DIR|URL", help="Directory or base URL of the files."),
     json: Json = False,
 ) -> None:
     """Fetch the public files of a data set.
@@ -87,15 +85,13 @@ def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path
 
 @app.command("status")
 def show_status(
-    round_: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROUND",
-            help="Name of a built-in round, or a TOML file.  [default: all built-in rounds]",
-            autocompletion=round_names,
-            show_default=False,
-        ),
-    ] = None,
+    round_: str | None = Argument(
+        None,
+        metavar="ROUND",
+        help="Name of a built-in round, or a TOML file.  [default: all built-in rounds]",
+        autocompletion=round_names,
+        show_default=False,
+    ),
     json: Json = False,
 ) -> None:
     """Check the files of a round, or of all built-in rounds.

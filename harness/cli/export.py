@@ -5,9 +5,10 @@ import tempfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO
 
 import typer
+from typer import Argument, Option
 
 from harness.analysis.sweep_results import sweep_results
 from harness.cli.audit_findings import audit_header, findings_of, write_findings
@@ -30,19 +31,16 @@ _EXPERIMENT = "harness"
 
 def export(
     run: Run,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="A .csv, .parquet or .jsonl file; - for stdout."),
-    ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Write every guess with its score.")] = False,
-    mlflow: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Log the run or audit to this MLflow server or database instead."),
-    ] = None,
-    experiment: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"With --mlflow: name of the experiment.  [default: {_EXPERIMENT}]"),
-    ] = None,
+    out: Path | None = Option(
+        None, "--out", "-o", metavar="FILE", help="A .csv, .parquet or .jsonl file; - for stdout."
+    ),
+    all_: bool = Option(False, "--all", help="Write every guess with its score."),
+    mlflow: str | None = Option(
+        None, metavar="URI", help="Log the run or audit to this MLflow server or database instead."
+    ),
+    experiment: str | None = Option(
+        None, metavar="NAME", help=f"With --mlflow: name of the experiment.  [default: {_EXPERIMENT}]"
+    ),
     redact: Redact = False,
     force: Force = False,
     json: Json = False,
@@ -143,24 +141,20 @@ def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
 
 
 def report(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN|SWEEP|AUDIT",
-            help=f"{RUN_HELP} Several runs, or one sweep or audit.",
-            autocompletion=record_names,
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="PATH",
-            help="The .html file to write; for an audit, a directory.  [default: report.html, or report]",
-        ),
-    ] = None,
+    names: list[str] = Argument(
+        ...,
+        metavar="RUN|SWEEP|AUDIT",
+        help=f"{RUN_HELP} Several runs, or one sweep or audit.",
+        autocompletion=record_names,
+        show_default=False,
+    ),
+    out: Path | None = Option(
+        None,
+        "--out",
+        "-o",
+        metavar="PATH",
+        help="The .html file to write; for an audit, a directory.  [default: report.html, or report]",
+    ),
     redact: Redact = False,
     force: Force = False,
     json: Json = False,

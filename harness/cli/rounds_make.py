@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Argument, Option
 
 import harness
 from harness.cli.options import (
@@ -35,41 +36,43 @@ if TYPE_CHECKING:
     from harness.engine.resolving import ResolvedTarget
 
 _SECONDS_BETWEEN_LINES = 5.0
-_examples = partial(typer.Option, rich_help_panel="Examples")
-_corpus = partial(typer.Option, rich_help_panel="Corpus")
 
 
 def make_round(
-    corpus: Annotated[
-        Path, typer.Argument(metavar="CORPUS", help="File or directory: texts, records, Parquet, Arrow, token ids.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the round.")],
-    target: Annotated[str, typer.Option("--target", metavar="MODEL", help="Model to attack: hub id or directory.")],
     reading: TextOptions,
-    tokenizer: Annotated[
-        Path | None,
-        _corpus("--tokenizer", metavar="FILE", help="The target's tokenizer.json.  [default: in its directory]"),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the round.  [default: that of the directory]")] = None,
-    split: Annotated[str | None, _corpus(help="Split of an Arrow data set.")] = None,
-    end_of_text: Annotated[
-        str, _corpus("--end-of-text", metavar="TOKEN", help="Token that ends a document.")
-    ] = "<|endoftext|>",
-    prefix_tokens: Annotated[int, _examples(min=1, max=4096, help="Tokens of a prefix.")] = 50,
-    suffix_tokens: Annotated[int, _examples(min=1, max=4096, help="Tokens of a suffix.")] = 50,
-    train: Annotated[int, _examples(min=0, help="Training examples.")] = 15_000,
-    val: Annotated[int, _examples(min=0, help="Validation examples.")] = 1_000,
-    test: Annotated[int, _examples(min=0, help="Test examples.")] = 1_000,
-    copies: Annotated[str, _examples(metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.")] = "1",
-    extractable: Annotated[
-        bool, _examples("--extractable", help="Only examples that the target completes from up to 450 tokens.")
-    ] = False,
+    corpus: Path = Argument(..., metavar="CORPUS", help="File or directory: texts, records, Parquet, Arrow or tokens."),
+    out: Path = Option(..., "--out", "-o", metavar="DIR", help="Directory for the round."),
+    target: str = Option(..., "--target", metavar="MODEL", help="Model to attack: hub id or directory."),
+    tokenizer: Path | None = Option(
+        None,
+        "--tokenizer",
+        metavar="FILE",
+        help="The target's tokenizer.json.  [default: in its directory]",
+        rich_help_panel="Corpus",
+    ),
+    name: str | None = Option(None, help="Name of the round.  [default: that of the directory]"),
+    split: str | None = Option(None, help="Split of an Arrow data set.", rich_help_panel="Corpus"),
+    end_of_text: str = Option(
+        "<|endoftext|>", "--end-of-text", metavar="TOKEN", help="Token that ends a document.", rich_help_panel="Corpus"
+    ),
+    prefix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a prefix.", rich_help_panel="Examples"),
+    suffix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a suffix.", rich_help_panel="Examples"),
+    train: int = Option(15_000, min=0, help="Training examples.", rich_help_panel="Examples"),
+    val: int = Option(1_000, min=0, help="Validation examples.", rich_help_panel="Examples"),
+    test: int = Option(1_000, min=0, help="Test examples.", rich_help_panel="Examples"),
+    copies: str = Option(
+        "1", metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.", rich_help_panel="Examples"
+    ),
+    extractable: bool = Option(
+        False,
+        "--extractable",
+        help="Only examples that the target completes from up to 450 tokens.",
+        rich_help_panel="Examples",
+    ),
     device: Device = "auto",
     threads: Threads = None,
-    answers_out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory for the test answers.  [default: --out]")
-    ] = None,
-    budget: Annotated[str, typer.Option(metavar="DURATION", help="Wall clock of a run, such as 24h or 90m.")] = "24h",
+    answers_out: Path | None = Option(None, metavar="DIR", help="Directory for the test answers.  [default: --out]"),
+    budget: str = Option("24h", metavar="DURATION", help="Wall clock of a run, such as 24h or 90m."),
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import typer
+from typer import Option
 
 from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
@@ -51,26 +52,19 @@ def run(
     compute: DeviceOptions,
     devices: Devices = None,
     shard_target: ShardTarget = False,
-    shards: Annotated[
-        int | None,
-        typer.Option(min=1, max=1000, help="Number of workers on the Ray cluster of --ray.", rich_help_panel="Cluster"),
-    ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Ray cluster for --shards: HOST:PORT, or `auto`.", rich_help_panel="Cluster"
-        ),
-    ] = None,
+    shards: int | None = Option(
+        None, min=1, max=1000, help="Number of workers on the Ray cluster of --ray.", rich_help_panel="Cluster"
+    ),
+    ray: str | None = Option(
+        None, metavar="ADDRESS", help="Ray cluster for --shards: HOST:PORT, or `auto`.", rich_help_panel="Cluster"
+    ),
     share_device: ShareDevice = False,
     group: Group = None,
-    like: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Use this run's settings as defaults.", autocompletion=run_names),
-    ] = None,
-    preset: Annotated[
-        bool, typer.Option("--preset", help="Use the round's preset for the attack; --set takes precedence.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and start nothing.")] = False,
+    like: str | None = Option(
+        None, metavar="RUN", help="Use this run's settings as defaults.", autocompletion=run_names
+    ),
+    preset: bool = Option(False, "--preset", help="Use the round's preset for the attack; --set takes precedence."),
+    dry_run: bool = Option(False, "--dry-run", help="Check everything and start nothing."),
     detach: Detach = False,
     json: Json = False,
 ) -> None:

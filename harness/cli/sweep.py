@@ -3,9 +3,10 @@
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Argument, Option
 
 from harness.cli.many_runs import (
     RayAddress,
@@ -45,11 +46,11 @@ _SHOWN_ACTIVE = 4
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Sweep file (TOML).", show_default=False)],
+    file: Path = Argument(..., metavar="FILE", help="Sweep file (TOML)."),
     ray: RayAddress = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every run and start nothing.")] = False,
+    dry_run: bool = Option(False, "--dry-run", help="Check every run and start nothing."),
     attacks: Attacks = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of hub targets.")] = None,
+    revision: str | None = Option(None, help="Revision of hub targets."),
     *,
     compute: DeviceOptions,
     json: Json = False,

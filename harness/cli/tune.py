@@ -5,9 +5,10 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Option
 
 from harness.cli.many_runs import (
     RayOfTuning,
@@ -51,15 +52,13 @@ _FOLDS = ("fold0of5", "fold1of5")
 def tune(
     attack: AttackName,
     round_: Round = None,
-    runs: Annotated[int, typer.Option(min=1, help="Number of runs in total; the first use the defaults.")] = 20,
-    fold: Annotated[
-        list[str] | None,
-        typer.Option(help="Fold of the training examples; repeatable.  [default: fold0of5 and fold1of5]"),
-    ] = None,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUES", help="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."),
-    ] = None,
+    runs: int = Option(20, min=1, help="Number of runs in total; the first use the defaults."),
+    fold: list[str] | None = Option(
+        None, help="Fold of the training examples; repeatable.  [default: fold0of5 and fold1of5]"
+    ),
+    vary: list[str] | None = Option(
+        None, metavar="NAME=VALUES", help="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."
+    ),
     *,
     options: RunOptions,
     limit: Limit = None,

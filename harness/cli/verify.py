@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from harness.cli.options import Json, VerifyOptions, budget_seconds, make_directory, round_option, write_output
 from harness.cli.output import StatusLine, print_json, sanitize, say
@@ -31,30 +32,24 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def verify(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The zip of a team.", show_default=False)],
-    prefixes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Prefixes: a .npy, .npz or .csv file.", show_default=False),
-    ] = None,
-    answers: Annotated[
-        Path | None, typer.Option(metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False)
-    ] = None,
+    bundle: Path = Argument(..., metavar="BUNDLE", help="The zip of a team."),
+    prefixes: Path | None = Option(
+        None, metavar="FILE", help="Prefixes: a .npy, .npz or .csv file.", show_default=False
+    ),
+    answers: Path | None = Option(
+        None, metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False
+    ),
     round_: Annotated[str | None, round_option("Round whose prefixes, answers and rules are used.")] = None,
     *,
     options: VerifyOptions,
-    frozen: Annotated[
-        Path | None, typer.Option(metavar="CODE.zip", help="Compare the code with this earlier bundle.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="Device: auto, cpu, cuda or cuda:N.  [default: the bundle's]")
-    ] = None,
-    work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Directory of the verdict.  [default: that of BUNDLE]"),
-    ] = None,
+    frozen: Path | None = Option(None, metavar="CODE.zip", help="Compare the code with this earlier bundle."),
+    device: str | None = Option(None, help="Device: auto, cpu, cuda or cuda:N.  [default: the bundle's]"),
+    work: Path | None = Option(
+        None, metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False
+    ),
+    out: Path | None = Option(
+        None, "--out", "-o", metavar="DIR", help="Directory of the verdict.  [default: that of BUNDLE]"
+    ),
     json: Json = False,
 ) -> None:
     """Run a bundle's code again and compare the results.
