@@ -92,7 +92,7 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
 
 def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, json: bool) -> None:
     from harness.submit.audit_export import write_audit
-    from harness.submit.mlflow_export import log_to_mlflow, measured_figures, require_mlflow
+    from harness.submit.mlflow_export import log_to_mlflow, require_mlflow
     from harness.submit.report import report_page
     from harness.submit.run_facts import run_facts
 
@@ -106,7 +106,8 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
         if isinstance(folder.spec(), AuditSpec):
             findings = findings_of(folder, redact=redact)
             write_audit(artifacts / "audit", findings, audit_header(folder))
-            figures = {**findings.figures, **measured_figures(findings.measures)}
+            key_figures = () if findings.conclusion is None else findings.conclusion.key_figures
+            figures = findings.figures | {figure.name: figure.number for figure in key_figures}
         else:
             facts = run_facts(folder)
             (artifacts / "report.html").write_text(report_page([folder], redact=redact), encoding="utf-8")

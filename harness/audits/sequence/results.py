@@ -296,6 +296,7 @@ def _key_figures(dataset: Dataset, results: Results, test: _Test) -> list[KeyFig
             f"{name}: {title}",
             format_score(rate.share.value),
             f"{format_interval(rate.share.low, rate.share.high)} of {rate.judged:,}",
+            rate.share.value,
         )
         for name, rate in (
             ("corpus", test.contrast.tested_corpus),
@@ -304,8 +305,10 @@ def _key_figures(dataset: Dataset, results: Results, test: _Test) -> list[KeyFig
     ]
     is_corpus = ~dataset.is_control & results.own.is_compared
     longest = int(results.own.run_words[is_corpus].max(initial=0))
+    p_value = format_p_value(test.p).removeprefix("p ").removeprefix("= ")
+    completions = f"in {int(is_corpus.sum()):,} completions"
     return [
         *figures,
-        KeyFigure("p-value", format_p_value(test.p).removeprefix("p ").removeprefix("= "), "one-sided, corrected"),
-        KeyFigure("longest verbatim run", pluralize(longest, "word"), f"in {int(is_corpus.sum()):,} completions"),
+        KeyFigure("p-value", p_value, "one-sided, corrected", test.p),
+        KeyFigure("longest verbatim run", pluralize(longest, "word"), completions, longest),
     ]
