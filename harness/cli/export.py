@@ -166,10 +166,10 @@ def report(
     file. Of an audit, tables and figures are written too, into a directory.
     """
     records = [find_record(name) for name in names]
-    audits = [one for one in records if isinstance(one, RunFolder) and isinstance(one.spec(), AuditSpec)]
-    if len(records) > 1 and (audits or not all(isinstance(one, RunFolder) for one in records)):
+    audits = [item for item in records if isinstance(item, RunFolder) and isinstance(item.spec(), AuditSpec)]
+    if len(records) > 1 and (audits or not all(isinstance(item, RunFolder) for item in records)):
         raise UsageError("a page is about several runs, or about one sweep or audit. Name them one by one.")
-    (record, *_), folders = records, [one for one in records if isinstance(one, RunFolder)]
+    (record, *_), folders = records, [item for item in records if isinstance(item, RunFolder)]
     if audits:
         out = Path("report") if out is None else out
         if force:
@@ -182,7 +182,7 @@ def report(
         check_output_file(out, force=force)
         write_output(out, _page(record, folders, redact=redact))
     if json:
-        print_json({"path": str(out.absolute()), "records": [one.id for one in records]})
+        print_json({"path": str(out.absolute()), "records": [item.id for item in records]})
     else:
         print(sanitize(str(out)))
 

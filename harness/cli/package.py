@@ -71,7 +71,7 @@ def package_run(
         raise HarnessError("a bundle needs a team and a description. Name them with --team and --description.")
     destination = _destination(out, f"{folder.id}.zip", force=force)
     say(f"packaging {folder.id} …")
-    unmet = [one for one in checks if not one.is_met]
+    unmet = [item for item in checks if not item.is_met]
     bundle = submission_bundle(folder, team=team, description=description, unmet=unmet, redact=redact)
     _write(bundle, destination, json=json)
 

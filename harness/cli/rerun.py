@@ -90,8 +90,8 @@ def rerun(
     finally:
         # The outcome is written however the run ended; the exit code says how.
         if run_status(folder).is_over:
-            beside = write_rerun_results(folder, out)
-            say(f"{out} · {beside}")
+            scores_file = write_rerun_results(folder, out)
+            say(f"{out} · {scores_file}")
     if not json:
         print(out)
 

@@ -136,12 +136,12 @@ def _require_free(corpus: Path, out: Path, answers: Path | None, name: str, *, f
     for option, folder in (("--out", out), ("--answers-out", answers)):
         if folder is not None and corpus.is_dir() and folder.resolve().is_relative_to(corpus.resolve()):
             raise HarnessError(f"{option} {folder} is inside the corpus. Choose another directory.")
-    found = existing_files(out, name, answers)
-    if is_interrupted(out) and out / CARD not in found:
+    checked = existing_files(out, name, answers)
+    if is_interrupted(out) and out / CARD not in checked:
         # An earlier command wrote those in the directory, and did not end.
-        found = [path for path in found if path.parent != out]
-    if found and not force:
-        raise HarnessError(f"{found[0]} exists already. Use --force to replace it, or another directory.")
+        checked = [path for path in checked if path.parent != out]
+    if checked and not force:
+        raise HarnessError(f"{checked[0]} exists already. Use --force to replace it, or another directory.")
 
 
 def _make(
@@ -257,13 +257,13 @@ def _print_card(card: dict[str, Any], out: Path) -> None:
     print(f"{sanitize(card['name'])}: {card['corpus_documents']:,} documents, {card['corpus_tokens']:,} tokens")
     print(align_columns([(f"  {name}", f"{count:,}") for name, count in card["counts"].items()]))
     rows = []
-    for split, found in card["splits"].items():
-        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in found["copies"].items())
-        rows.append((f"  {split}", f"{found['examples']:,} examples", f"{found['clusters']:,} clusters", copies))
+    for split, checked in card["splits"].items():
+        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in checked["copies"].items())
+        rows.append((f"  {split}", f"{checked['examples']:,} examples", f"{checked['clusters']:,} clusters", copies))
     print(align_columns(rows))
-    for split, found in card["splits"].items():
-        if found["examples"] < found["wanted"]:
-            say(f"{split}: found {found['examples']:,} of {found['wanted']:,} requested examples.")
+    for split, checked in card["splits"].items():
+        if checked["examples"] < checked["wanted"]:
+            say(f"{split}: found {checked['examples']:,} of {checked['wanted']:,} requested examples.")
     for note in card["notes"]:
         say(sanitize(note))
     rules = next(name for name in card["files"] if name.endswith(".toml"))
@@ -283,13 +283,13 @@ def _strata(copies: str) -> tuple[int, ...]:
 
 def _round_name(name: str | None, out: Path) -> str:
     """Return the name of the round. Raises UsageError if the rules of a round do not allow it."""
-    found = out.resolve().name if name is None else name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", found):
+    checked = out.resolve().name if name is None else name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", checked):
         raise UsageError(
-            f"--name {sanitize(found)}: expected a letter or digit, then at most 49 letters, digits, dots, dashes or "
+            f"--name {sanitize(checked)}: expected a letter or digit, then at most 49 letters, digits, dots, dashes or "
             "underscores."
         )
-    return found
+    return checked
 
 
 def _tokenizer_of(target: "ResolvedTarget | None") -> Path:

@@ -111,12 +111,12 @@ def rm(
     """
     if not runs and not now:
         raise typer.BadParameter("name a run, or use --now.", param_hint="RUN")
-    found = [find_record(name, also_damaged=True) for name in runs or ()]
-    parents = {one.id: one for one in found if not isinstance(one, RunFolder)}
-    folders = {one: None for one in found if isinstance(one, RunFolder)}
+    chosen_records = [find_record(name, also_damaged=True) for name in runs or ()]
+    parents = {record.id: record for record in chosen_records if not isinstance(record, RunFolder)}
+    folders = {record: None for record in chosen_records if isinstance(record, RunFolder)}
     folders |= {folder: None for parent in parents.values() for folder in runs_under(parent)}
     before = [] if runs else trash.deleted_records()
-    ids = [*(folder.id for folder in folders), *parents, *dict.fromkeys(one.id for one in before)]
+    ids = [*(folder.id for folder in folders), *parents, *dict.fromkeys(record.id for record in before)]
     if is_terminal() and not yes and ids:
         typer.confirm(_question(ids, is_final=now), abort=True, err=True)
     if not force:
@@ -132,8 +132,8 @@ def rm(
         _end([delete_run(folder, deleted_at)], is_final=now, json=json)
     for parent in parents.values():
         _end(delete_parent(parent, deleted_at), is_final=now, json=json)
-    for one in before:
-        _end([one], is_final=True, json=json)
+    for record in before:
+        _end([record], is_final=True, json=json)
     if json:
         print_json({"removed": ids})
 
@@ -156,8 +156,8 @@ def _is_working(folder: RunFolder) -> bool:
 def _end(deleted: list[Deleted], *, is_final: bool, json: bool) -> None:
     """Free the disk if `is_final`, and print the id."""
     if is_final:
-        for one in deleted:
-            trash.free(one)
+        for record in deleted:
+            trash.free(record)
     if deleted and not json:
         print(sanitize(deleted[0].id), flush=True)
 

@@ -210,17 +210,17 @@ def _run_until(
                     say(f"every setting was tried after {len(tried)} runs.")
                 return
             for ended in executor.wait():
-                one = pending.pop(ended.run)
+                trial = pending.pop(ended.run)
                 done = len(tried) - len(pending)
                 if ended.failure:
                     # It counts as tried, because there is no record of it.
-                    failed.append(one)
+                    failed.append(trial)
                     say(f"{done} of {runs}: {ended.run} failed: {sanitize(ended.failure)}")
                     continue
                 left = format_duration((time.monotonic() - began_at) / (done - first) * (runs - done))
-                settings = sanitize(" ".join(settings_of(space, one.spec.params)))
+                settings = sanitize(" ".join(settings_of(space, trial.spec.params)))
                 recall = format_score(next(run.recall for run in runs_of(tuning.id) if run.folder.id == ended.run))
-                line = f"{done} of {runs}: {settings} · {one.fold} · recall {recall} · {ended.run}"
+                line = f"{done} of {runs}: {settings} · {trial.fold} · recall {recall} · {ended.run}"
                 say(line + (f" · about {left} left" if done < runs else ""))
                 if failure := failure_of(ended.run):
                     say(failure)

@@ -79,13 +79,13 @@ class _WithCommonOptions:
     params: list[Any]
 
     def get_params(self, ctx: Any) -> list[Any]:
-        own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        return [*self.params, *_COMMON_OPTIONS, *own[len(self.params) :]]
+        inherited: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        return [*self.params, *_COMMON_OPTIONS, *inherited[len(self.params) :]]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         arguments = [parameter for parameter in self.params if parameter.param_type_name == "argument"]
-        names = [one.metavar + ("..." if one.nargs == -1 else "") for one in arguments]
-        pieces = [name if one.required else f"[{name}]" for name, one in zip(names, arguments, strict=True)]
+        names = [argument.metavar + ("..." if argument.nargs == -1 else "") for argument in arguments]
+        pieces = [name if argument.required else f"[{name}]" for name, argument in zip(names, arguments, strict=True)]
         return ["[OPTIONS]", *pieces, *(["COMMAND", "[ARGS]..."] if hasattr(self, "commands") else [])]
 
     def help_sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:

@@ -77,9 +77,9 @@ def verify(
     if is_static:
         with _work_folder(work) as place:
             verdict = Verification(bundle, work=place, frozen=frozen).compare_code()
-        beside = bundle if out is None else out / bundle.name
+        base = bundle if out is None else out / bundle.name
         # A verdict of running the code may exist; it is not replaced, because nothing ran.
-        _write(verdict, beside.with_name(f"{bundle.stem}.frozen.json"))
+        _write(verdict, base.with_name(f"{bundle.stem}.frozen.json"))
     else:
         prepare(options)
         verdict = verified(
@@ -111,7 +111,7 @@ def verified(
     out: Path | None = None,
 ) -> Verdict:
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
-    given = OrganizerInputs(
+    inputs = OrganizerInputs(
         find_target=lambda named: _found_target(named, options.target, round_),
         find_reference=lambda named: _found_model("reference", named, options.reference),
         round=round_,
@@ -120,7 +120,7 @@ def verified(
         budget=None if options.budget is None else budget_seconds(options.budget),
     )
     install = InstallOptions(options.own_environment, options.wheels, options.allow_network_install)
-    beside = bundle if out is None else out / bundle.name
+    base = bundle if out is None else out / bundle.name
     began = time.monotonic()
     with _work_folder(work) as place, StatusLine(seconds=10) as line:
 
@@ -128,11 +128,11 @@ def verified(
             line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
 
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.run(given, RunSettings(install, device, options.unsafe, on_step))
+        verdict = verification.run(inputs, RunSettings(install, device, options.unsafe, on_step))
         if verification.produced is not None:
             # A bundle of code alone has no submission: this one was read under the rules, and is ranked.
-            write_output(produced_path(beside), verification.produced.read_bytes())
-    _write(verdict, verdict_path(beside))
+            write_output(produced_path(base), verification.produced.read_bytes())
+    _write(verdict, verdict_path(base))
     return verdict
 
 
@@ -151,21 +151,21 @@ def _found_target(named: TargetIdentity, asked: str | None, round_: Round | None
     A bundle cannot choose a path on this machine or make it download: its target is built-in or in the hub cache.
     """
     if asked is None and round_ is not None:
-        found = resolve_target(round_.target, round_.revision)
-        return LocalTarget(found.path, found.weights_sha256)
+        model = resolve_target(round_.target, round_.revision)
+        return LocalTarget(model.path, model.weights_sha256)
     return _found_model("target", named, asked)
 
 
 def _found_model(role: str, named: TargetIdentity, asked: str | None) -> LocalTarget:
     """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
-        found = resolve_target(asked)
+        model = resolve_target(asked)
     elif named.is_folder or not (named.id in BUILT_IN_TARGETS or _HUB_ID.fullmatch(named.id)):
-        what = MODEL_NAMES[role]
-        raise HarnessError(f"the bundle's {what} is the directory {sanitize(named.id)}. Name it with --{role}.")
+        noun = MODEL_NAMES[role]
+        raise HarnessError(f"the bundle's {noun} is the directory {sanitize(named.id)}. Name it with --{role}.")
     else:
-        found = resolve_target(named.id, named.commit or named.revision, offline=True)
-    return LocalTarget(found.path, found.weights_sha256)
+        model = resolve_target(named.id, named.commit or named.revision, offline=True)
+    return LocalTarget(model.path, model.weights_sha256)
 
 
 def _write(verdict: Verdict, path: Path) -> None:
