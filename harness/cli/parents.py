@@ -9,8 +9,8 @@ from harness.cli.output import align_columns, print_json, sanitize, say, shorten
 from harness.core.text import format_score
 from harness.plugins.parameters import space_of
 from harness.plugins.schema import fetch_schema
-from harness.runs.tuning import Setting, Tuning, best_of, runs_of, settings_tried
 from harness.sweeps.record import Sweep
+from harness.sweeps.tuning import Setting, Tuning, best_of, runs_of, settings_tried
 
 _MAX_CELL = 60
 

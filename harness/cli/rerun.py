@@ -25,7 +25,7 @@ from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_re
 
 def rerun(
     code: Path = Argument(..., metavar="CODE", help="Directory code/ of a bundle."),
-    prefixes: Path = Argument(..., metavar="PREFIXES", help="Prefixes: a .npy, .npz or .csv file."),
+    prefixes: Path = Argument(..., metavar="PREFIXES", help="Prefixes: a .npy or .npz file."),
     out: Path = Option(
         Path("submission.csv"), "--out", "-o", metavar="CSV", help="The submission to write.", show_default=True
     ),

@@ -23,8 +23,9 @@ from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
 from harness.engine.resolving import resolve_target
 from harness.submit.bundle_checks import LocalTarget
+from harness.submit.code_folder import CodeTarget
 from harness.submit.environment import InstallOptions
-from harness.submit.manifest import MODEL_NAMES, TargetIdentity
+from harness.submit.manifest import MODEL_NAMES
 from harness.submit.verdict import Verdict, produced_path, verdict_path
 from harness.submit.verification import OrganizerInputs, RunSettings, Verification
 
@@ -33,9 +34,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 def verify(
     bundle: Path = Argument(..., metavar="BUNDLE", help="The zip of a team."),
-    prefixes: Path | None = Option(
-        None, metavar="FILE", help="Prefixes: a .npy, .npz or .csv file.", show_default=False
-    ),
+    prefixes: Path | None = Option(None, metavar="FILE", help="Prefixes: a .npy or .npz file.", show_default=False),
     answers: Path | None = Option(
         None, metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False
     ),
@@ -112,8 +111,10 @@ def verified(
 ) -> Verdict:
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
     inputs = OrganizerInputs(
-        find_target=lambda named: _found_target(named, options.target, round_),
-        find_reference=lambda named: _found_model("reference", named, options.reference),
+        find_model={
+            "target": lambda named: _found_target(named, options.target, round_),
+            "reference": lambda named: _found_model("reference", named, options.reference),
+        },
         round=round_,
         prefixes=prefixes,
         answers=answers,
@@ -145,7 +146,7 @@ def _work_folder(asked: Path | None) -> contextlib.AbstractContextManager[Path]:
     return contextlib.nullcontext(asked.resolve())
 
 
-def _found_target(named: TargetIdentity, asked: str | None, round_: Round | None) -> LocalTarget:
+def _found_target(named: CodeTarget, asked: str | None, round_: Round | None) -> LocalTarget:
     """Return the verifier's copy of the target: that of --target, else the round's, else the one that the bundle names.
 
     A bundle cannot choose a path on this machine or make it download: its target is built-in or in the hub cache.
@@ -156,7 +157,7 @@ def _found_target(named: TargetIdentity, asked: str | None, round_: Round | None
     return _found_model("target", named, asked)
 
 
-def _found_model(role: str, named: TargetIdentity, asked: str | None) -> LocalTarget:
+def _found_model(role: str, named: CodeTarget, asked: str | None) -> LocalTarget:
     """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
         model = resolve_target(asked)

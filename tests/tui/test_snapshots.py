@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +185,7 @@ def test_the_page_of_attacks(tmp_path: Path, matches_snapshot: Matcher) -> None:
 
 def _attack(path: Path) -> AttackFile:
     found = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
-    return replace(found, path=path, origin="./attacks")
+    return found.model_copy(update={"path": path, "origin": "./attacks"})
 
 
 def test_the_page_of_audits(matches_snapshot: Matcher) -> None:

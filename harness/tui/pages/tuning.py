@@ -19,7 +19,7 @@ from harness.core.text import format_score
 from harness.core.times import day_and_time
 from harness.plugins.parameters import Span, space_of
 from harness.plugins.schema import fetch_schema
-from harness.runs.tuning import TUNINGS, Tried, Tuning, importances, is_pruned, runs_of, settings_tried
+from harness.sweeps.tuning import TUNINGS, Tried, Tuning, importances, is_pruned, runs_of, settings_tried
 from harness.tui.columns import Column, Row
 from harness.tui.overview import Overview
 from harness.tui.plot import CountAxis, Line, Plot, axis_up_to

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
-from harness.runs.job_record import job_record
 
 if TYPE_CHECKING:
     from harness.tui.screens.audit import AuditScreen
@@ -17,8 +16,8 @@ def screen_for(folder: RunFolder) -> "RunScreen | AuditScreen":
     from harness.tui.screens.audit import AuditScreen
     from harness.tui.screens.run import RunScreen
 
-    screens: dict[str, type[RunScreen | AuditScreen]] = {"guesses": RunScreen, "figures": AuditScreen}
+    screens: dict[str, type[RunScreen | AuditScreen]] = {"attack": RunScreen, "audit": AuditScreen}
     try:
-        return screens[job_record(folder.spec()).screen](folder)
+        return screens[folder.spec().kind](folder)
     except HarnessError:
         return RunScreen(folder)
