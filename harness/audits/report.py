@@ -206,4 +206,4 @@ def key_figure(row: MeasureRow, details: str | None = None, *, name: str = "") -
     """Return a measured row as a key figure. Its details are its interval by default."""
     unit = row.measure.unit
     shown = unit.format_interval(row.estimate) if details is None else details
-    return KeyFigure(name or row.measure.label(row.at), unit.format(row.estimate.value), shown)
+    return KeyFigure(name or row.measure.label(row.at), unit.format(row.estimate.value), shown, row.estimate.value)

@@ -33,8 +33,8 @@ def print_attack(attack: AttackFile, *, json: bool) -> None:
 
 def attack_row(attack: AttackFile) -> tuple[str, str, str]:
     """Return name, origin, and summary or error of an attack."""
-    what = attack.summary if attack.error is None else f"broken: {attack.error}"
-    return sanitize(attack.shown_name), sanitize(attack.origin), sanitize(what)
+    sentence = attack.summary if attack.error is None else f"broken: {attack.error}"
+    return sanitize(attack.shown_name), sanitize(attack.origin), sanitize(sentence)
 
 
 def attack_as_json(attack: AttackFile) -> dict[str, Any]:

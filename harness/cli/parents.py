@@ -35,7 +35,9 @@ def _sections(results: SweepResults) -> list[str]:
         heading = tables.differences_heading(results)
         note = tables.differences_note(results)
         sections.append(f"{_section(heading, tables.differences_table(results))}\n{note}")
-    sections += [_section(tables.importance_heading(one), tables.importance_table(one)) for one in results.importances]
+    sections += [
+        _section(tables.importance_heading(shares), tables.importance_table(shares)) for shares in results.importances
+    ]
     return sections
 
 
