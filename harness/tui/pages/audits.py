@@ -6,7 +6,7 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -49,33 +49,18 @@ _RETRY_SECONDS = 10.0
 _EMPTY = "no audits yet. n starts one"
 
 
-class AuditPanels(PanelGroup):
-    """The list, and the figures below or beside it."""
+class AuditsPage(PanelGroup, RunActions):
+    """All audits, and the answer and the figures of one."""
 
+    HELP = "All audits on this machine. Enter opens one."
     DEFAULT_CSS = """
-    AuditPanels {
+    AuditsPage {
         &.-all > Horizontal { height: 1fr; }
         #answer-text { height: auto; padding: 0 1; }
         #figures-text { height: auto; padding: 1 1 0 1; }
     }
     """
-
     IS_NUMBERED = False
-
-    def compose_panels(self) -> ComposeResult:
-        with Horizontal():
-            yield Panel(ListTable(id="audits", sorts=True, opens=True), id="audit-list", label="Audits")
-            yield Panel(
-                VerticalScroll(Static("", id="answer-text"), Static("", id="figures-text")),
-                id="audit-figures",
-                label="Figures",
-            )
-
-
-class AuditsPage(Vertical, RunActions):
-    """All audits."""
-
-    HELP = "All audits on this machine. Enter opens one."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_audit", "New audit", tooltip="Choose an audit and open its form"),
         *(one for one in RUN_BINDINGS if isinstance(one, Binding) and one.action in _ACTIONS),
@@ -88,8 +73,11 @@ class AuditsPage(Vertical, RunActions):
         self._answers: dict[tuple[str, Status, int], Content] = {}
         self._failures: dict[str, tuple[str, float]] = {}
 
-    def compose(self) -> ComposeResult:
-        yield AuditPanels(id="audit-panels")
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(ListTable(id="audits", sorts=True, opens=True), id="audit-list", label="Audits")
+            figures = VerticalScroll(Static("", id="answer-text"), Static("", id="figures-text"))
+            yield Panel(figures, id="audit-figures", label="Figures")
 
     @property
     def table(self) -> ListTable:

@@ -72,11 +72,12 @@ class FirstRun(Static, can_focus=True):
         self.post_message(self.Started())
 
 
-class RunPanels(PanelGroup):
-    """The list and the preview, beside each other where there is room."""
+class RunsPage(PanelGroup, RunActions):
+    """All runs of attacks, and a preview of one."""
 
+    HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
     DEFAULT_CSS = """
-    RunPanels {
+    RunsPage {
         &.-all > Horizontal { height: 1fr; }
         &.-all #list { width: 7fr; }
         &.-all #preview { width: 4fr; }
@@ -86,25 +87,7 @@ class RunPanels(PanelGroup):
         #filter { height: 1; }
     }
     """
-
     IS_NUMBERED = False
-
-    def compose_panels(self) -> ComposeResult:
-        with Horizontal():
-            yield Panel(
-                Input(placeholder=_FILTER, id="filter", compact=True),
-                Vertical(FirstRun(), id="first-run-place"),
-                ListTable(id="runs", opens=True),
-                id="list",
-                label="Runs",
-            )
-            yield Panel(PlotView(id="preview-plot"), Static("", id="facts"), id="preview", label="Preview")
-
-
-class RunsPage(Vertical, RunActions):
-    """All runs of attacks."""
-
-    HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Choose an attack and start a run"),
         Binding("space", "mark", "Mark", tooltip="Mark the run to compare or delete it, or unmark it"),
@@ -128,8 +111,12 @@ class RunsPage(Vertical, RunActions):
         self._wanted: str | None = None
         """The run that the cursor goes to once it is listed."""
 
-    def compose(self) -> ComposeResult:
-        yield RunPanels(id="run-panels")
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            field = Input(placeholder=_FILTER, id="filter", compact=True)
+            first_run = Vertical(FirstRun(), id="first-run-place")
+            yield Panel(field, first_run, ListTable(id="runs", opens=True), id="list", label="Runs")
+            yield Panel(PlotView(id="preview-plot"), Static("", id="facts"), id="preview", label="Preview")
 
     def on_mount(self) -> None:
         self.query_one("#filter").display = False

@@ -4,12 +4,11 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -115,19 +114,24 @@ _BAR_CELLS = 20
 _EMPTY = "no tunings yet. `harness tune ATTACK` starts one"
 
 
-class TuningPanels(PanelGroup):
+class TuningPage(PanelGroup):
     """The tunings, the importance of the parameters and the progress at the left, the settings at the right."""
 
+    HELP = "All tunings on this machine, and the settings that each has tried, best first."
     DEFAULT_CSS = """
-    TuningPanels {
+    TuningPage {
         &.-all > Horizontal { height: 1fr; }
         &.-all #importance { height: auto; max-height: 30%; }
         &.-all #importance.-empty { height: 1; }
         #importance-text { height: auto; padding: 0 1; }
     }
     """
-
     IS_NUMBERED = False
+
+    def __init__(self) -> None:
+        super().__init__(id="tuning-page")
+        self._views: dict[str, TuningView] = {}
+        self._parents: object = None
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
@@ -137,21 +141,6 @@ class TuningPanels(PanelGroup):
                 yield Panel(importance, id="importance", label="Importance", title="Importance of parameters (fANOVA)")
                 yield Panel(PlotView(id="best-plot"), id="best", label="Best so far")
             yield Panel(ListTable(id="settings", sorts=True), id="setting-list", label="Settings")
-
-
-class TuningPage(Vertical):
-    """All tunings."""
-
-    HELP = "All tunings on this machine, and the settings that each has tried, best first."
-    BINDINGS: ClassVar[list[BindingType]] = []
-
-    def __init__(self) -> None:
-        super().__init__(id="tuning-page")
-        self._views: dict[str, TuningView] = {}
-        self._parents: object = None
-
-    def compose(self) -> ComposeResult:
-        yield TuningPanels(id="tuning-panels")
 
     def on_mount(self) -> None:
         self.query_one("#tuning-list", Panel).show_empty("reading …")
