@@ -228,7 +228,7 @@ class RunsPage(PanelGroup, RunActions):
             x = ClockAxis("time", 0.0, max(1.0, summary.elapsed_s, float(preview.spent[-1])))
             plot.show(Plot(x, y, [Line(preview.spent, preview.values)]))
         else:
-            plot.show_text("no curve yet")
+            plot.show("no curve yet")
         facts = [(fact.label, fact.text) for fact in facts_about(summary, PREVIEW)]
         self.query_one("#facts", Static).update(labelled(facts))
 

@@ -21,7 +21,7 @@ from harness.plugins.schema import fetch_schema
 from harness.runs.tuning import TUNINGS, Tried, Tuning, importances, is_pruned, runs_of, settings_tried
 from harness.tui.columns import Column, Row
 from harness.tui.overview import Overview
-from harness.tui.plot import CountAxis, Line, Plot, axis_up_to
+from harness.tui.plot import Axis, Line, Plot, axis_up_to
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
@@ -229,10 +229,10 @@ class TuningPage(PanelGroup):
         tried = sorted((one.number, one.recall) for one in view.settings if one.recall is not None)
         plot = self.query_one("#best-plot", PlotView)
         if not tried:
-            plot.show_text("No setting is complete yet.")
+            plot.show("No setting is complete yet.")
             return
         numbers, recalls = np.array(tried, np.float64).T
         best = np.maximum.accumulate(recalls)
         lines = [Line(numbers, recalls, None, "each setting", is_step=False), Line(numbers, best, 0, "best so far")]
-        x = CountAxis("setting", 1.0, max(2.0, float(numbers[-1])))
+        x = Axis("setting", 1.0, max(2.0, float(numbers[-1])), least_step=1.0)
         plot.show(Plot(x, axis_up_to("Recall", [recalls], least=0.05), lines))

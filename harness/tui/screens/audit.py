@@ -184,7 +184,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         history = None if name is None else self._histories.get(name)
         panel, view = self.query_one("#plot", Panel), self.query_one("#figure-plot", PlotView)
         if name is None or history is None:
-            view.show_text("No figure yet.")
+            view.show("No figure yet.")
             return
         panel.set_title(f"{shorten(name, _MAX_TITLE)} vs. time")
         has_bounds = bool(np.isfinite(history.low).any() and np.isfinite(history.high).any())
@@ -192,7 +192,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         values = [history.value, *([history.low, history.high] if has_bounds else [])]
         finite = np.concatenate([one[np.isfinite(one)] for one in values])
         if not len(finite):
-            view.show_text("No number yet.")
+            view.show("No number yet.")
             return
         y: Axis = axis_up_to("value", [finite], least=1e-9, low=min(0.0, float(finite.min())))
         x = ClockAxis("time", 0.0, max(1.0, float(history.spent[-1])))

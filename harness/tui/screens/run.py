@@ -126,11 +126,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         panel, view = self.query_one("#plot", Panel), self.query_one("#plot-view", PlotView)
         number = list(RunPlot).index(self._plot) + 1
         panel.set_title(f"{self._plot.value} · {number} of {len(RunPlot)}, [ ]")
-        plot = plot_of(self._plot, snapshot, self._reference)
-        if isinstance(plot, str):
-            view.show_text(plot)
-        else:
-            view.show(plot)
+        view.show(plot_of(self._plot, snapshot, self._reference))
 
     def action_plot(self, step: int) -> None:
         self._plot = self._plot.next(step)
