@@ -14,10 +14,8 @@ from harness.cli.typer_classes import sweep_names
 from harness.core.errors import HarnessError, UsageError
 from harness.core.text import format_score
 from harness.core.times import date_and_time
-from harness.plugins.parameters import space_of
-from harness.plugins.schema import fetch_schema
 from harness.runs.folder import all_run_folders
-from harness.runs.tuning import TUNINGS, Setting, Tuning, best_of, runs_of, settings_tried
+from harness.runs.tuning import TUNINGS, Setting, Tuning, best_of, runs_of, searched_space, settings_tried
 from harness.sweeps.record import SWEEPS, Sweep, progress_of, sweep_named
 
 _MAX_CELL = 60
@@ -114,11 +112,8 @@ def print_tuning(tuning: Tuning, *, json: bool) -> None:
 
     The searched parameters are those of the attack as it ran: each run has a copy of its source.
     """
-    runs, space = runs_of(tuning.id), {}
-    if runs:
-        first = runs[0]
-        schema = fetch_schema(first.folder.code / first.spec.attack.file, digest=first.spec.attack.sha256)
-        space = space_of(schema.schema, tuning.settings, tuning.vary)
+    runs = runs_of(tuning.id)
+    space = searched_space(tuning, runs)
     tried = settings_tried(space, runs)
     best = best_of(tried)
     if json:

@@ -17,8 +17,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.columns import Cell, Column, Drawn, Row, Span
-from harness.tui.glyphs import GLYPHS, spark
+from harness.tui.columns import GLYPHS, Cell, Column, Drawn, Row, Span, spark
 
 HEADING = "group "
 """The beginning of the key of a heading."""

@@ -21,18 +21,16 @@ from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.audit_page import verdict
-from harness.tui.columns import Column, Row
-from harness.tui.glyphs import GLYPHS
+from harness.tui.columns import GLYPHS, Column, Row
 from harness.tui.overview import Overview
 from harness.tui.run_list import STATUS_CELLS, run_name, status_cell
-from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.dialogs import ChoiceDialog
 from harness.tui.screens.new_run import NewAuditScreen
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
+from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions, screen_for
 
 _COLUMNS = (
     Column("audit", least=8),

@@ -23,13 +23,12 @@ from harness.runs.summary import RunSummary
 from harness.tui.overview import Overview
 from harness.tui.plot import ClockAxis, Line, Plot, axis_up_to
 from harness.tui.run_list import HEADING, NEWEST_FIRST, PREVIEW, ListState, Preview, best_other, list_rows, read_preview
-from harness.tui.screens.by_job import screen_for
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot_view import PlotView
-from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
+from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions, screen_for
 
 _FILTER = "words, or status:running round:demo attack:base tag:best group:name"
 _PREVIEW_SECONDS = 0.15

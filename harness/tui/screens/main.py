@@ -22,8 +22,8 @@ from harness.runs.folder import RunFolder
 from harness.tui.overview import Overview
 from harness.tui.pages.runs import RunsPage
 from harness.tui.run_list import HEADING
-from harness.tui.screens.by_job import screen_for
 from harness.tui.widgets.bars import KeyFooter, TopBar
+from harness.tui.widgets.run_actions import screen_for
 
 if TYPE_CHECKING:
     from harness.tui.pages.attacks import AttacksPage
@@ -91,11 +91,6 @@ class MainScreen(Screen[None]):
     def _page(self) -> "Page":
         page: Page = self.query_one("#pages").query_one(f"#{TABS[self._tab - 1].lower()}-page")  # type: ignore[assignment]
         return page
-
-    def offers(self, run_id: str) -> bool:
-        """Return True if Enter opens this run: the page of the runs is shown, and the cursor is on it."""
-        table = self.query_one(RunsPage).table
-        return self.focused is table and table.key_under_cursor == run_id
 
     async def action_tab(self, number: int) -> None:
         """Show the page of a tab, counted from 1."""

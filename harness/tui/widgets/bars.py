@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from harness.core.text import sanitize, shorten
 from harness.runs.status import Status
-from harness.tui.glyphs import spark
+from harness.tui.columns import spark
 from harness.tui.overview import Overview
 
 

@@ -1,9 +1,10 @@
-"""The actions on a run from the list and from its own screen, with the same keys."""
+"""The actions on a run from the list and from its own screen, with the same keys, and which screen that is."""
 
 import os
 import webbrowser
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -14,11 +15,16 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize, shorten
 from harness.runs.folder import RunFolder, add_tags, check_tag, remove_tags, tags_of
+from harness.runs.job_record import job_record
 from harness.runs.launch import stop_run
 from harness.runs.queue import Move, move_in_queue
 from harness.runs.status import Status
 from harness.runs.trash import restorable, restore
 from harness.tui.subprocesses import run_command
+
+if TYPE_CHECKING:
+    from harness.tui.screens.audit import AuditScreen
+    from harness.tui.screens.run import RunScreen
 
 _MAX_LISTED = 8
 RUN_BINDINGS: list[BindingType] = [
@@ -35,6 +41,19 @@ RUN_BINDINGS: list[BindingType] = [
     Binding("u", "restore", "Restore", show=False, tooltip="Restore what was deleted last, within a day"),
     Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the id of the run"),
 ]
+
+
+def screen_for(folder: RunFolder) -> "RunScreen | AuditScreen":
+    """Return the screen of the run, as its kind of job names it; a run that cannot be read gets a RunScreen."""
+    # Imported here to keep the first paint fast.
+    from harness.tui.screens.audit import AuditScreen
+    from harness.tui.screens.run import RunScreen
+
+    screens: dict[str, type[RunScreen | AuditScreen]] = {"guesses": RunScreen, "figures": AuditScreen}
+    try:
+        return screens[job_record(folder.spec()).screen](folder)
+    except HarnessError:
+        return RunScreen(folder)
 
 
 def _on_run(action: Callable[["RunActions", RunFolder], None]) -> Callable[["RunActions"], None]:
