@@ -71,7 +71,42 @@ class FirstRun(Static, can_focus=True):
         self.post_message(self.Started())
 
 
-class RunsPage(PanelGroup, RunActions):
+class RunListPage(PanelGroup, RunActions):
+    """A page with a table of runs, and details of the run under its cursor."""
+
+    IS_NUMBERED = False
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._runs: dict[str, RunSummary] = {}
+
+    @property
+    def table(self) -> ListTable:
+        """The table of runs, the first of the page."""
+        return self.query(ListTable).first()
+
+    @property
+    def run_under_cursor(self) -> RunSummary | None:
+        """The run under the cursor; None if it cannot be read, or if there is none."""
+        return self._runs.get(self.table.key_under_cursor or "")
+
+    def focus_main(self) -> None:
+        """Focus the table."""
+        self.screen.set_focus(self.table)
+
+    def run_under_action(self) -> RunFolder | None:
+        key = self.table.key_under_cursor
+        return None if key is None or key.startswith(HEADING) else RunFolder(runs_home() / key)
+
+    def status_under_action(self) -> Status | None:
+        return None if self.run_under_cursor is None else self.run_under_cursor.status
+
+    def open_run(self, id_: str) -> None:
+        """Open the screen of a run."""
+        self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
+
+
+class RunsPage(RunListPage):
     """All runs of attacks, and a preview of one."""
 
     HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
@@ -86,7 +121,6 @@ class RunsPage(PanelGroup, RunActions):
         #filter { height: 1; }
     }
     """
-    IS_NUMBERED = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Choose an attack and start a run"),
         Binding("space", "mark", "Mark", tooltip="Mark the run to compare or delete it, or unmark it"),
@@ -104,7 +138,6 @@ class RunsPage(PanelGroup, RunActions):
     def __init__(self) -> None:
         super().__init__(id="runs-page")
         self._overview: Overview | None = None
-        self._runs: dict[str, RunSummary] = {}
         self._state = ListState()
         self._previewed: RunSummary | None = None
         self._wanted: str | None = None
@@ -119,11 +152,6 @@ class RunsPage(PanelGroup, RunActions):
 
     def on_mount(self) -> None:
         self.query_one("#filter").display = False
-
-    @property
-    def table(self) -> ListTable:
-        """The table of runs."""
-        return self.query_one("#runs", ListTable)
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show the runs of the round, or of all rounds."""
@@ -184,7 +212,7 @@ class RunsPage(PanelGroup, RunActions):
 
     @on(ListTable.Highlighted, "#runs")
     def _preview(self) -> None:
-        summary = self._runs.get(self.table.key_under_cursor or "")
+        summary = self.run_under_cursor
         if summary is None:
             self._previewed = None
             self.query_one("#preview", Panel).show_empty("no run under the cursor")
@@ -290,23 +318,15 @@ class RunsPage(PanelGroup, RunActions):
         if event.key.startswith(HEADING):
             self.action_mark()
         else:
-            self.app.push_screen(screen_for(RunFolder(runs_home() / event.key)))
+            self.open_run(event.key)
 
     # The runs.
-
-    def run_under_action(self) -> RunFolder | None:
-        key = self.table.key_under_cursor
-        return None if key is None or key.startswith(HEADING) else RunFolder(runs_home() / key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide what needs a run while there is none."""
         if action in _NEED_A_RUN and not self._runs:
             return False
         return super().check_action(action, parameters)
-
-    def status_under_action(self) -> Status | None:
-        run = self._runs.get(self.table.key_under_cursor or "")
-        return None if run is None else run.status
 
     def runs_to_delete(self) -> list[RunFolder]:
         """Return the run under the cursor, and if it is marked all marked runs."""
@@ -367,4 +387,4 @@ class RunsPage(PanelGroup, RunActions):
     def _open_started(self, id_: str) -> None:
         self.select(id_)
         if self.screen.is_current:
-            self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
+            self.open_run(id_)
