@@ -213,6 +213,12 @@ GLYPHS = {
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
+def bar(share: float, cells: int) -> tuple[str, str]:
+    """Return the filled and the empty part of a bar; `share` is in [0, 1], or is cut to it."""
+    filled = round(min(1.0, max(0.0, share)) * cells)
+    return "━" * filled, "─" * (cells - filled)
+
+
 def spark(values: tuple[float, ...], highest: float = 100.0) -> str:
     """Return a line of block characters, one per value."""
     return "".join(_BLOCKS[min(7, max(0, int(value / highest * 8)))] for value in values)

@@ -59,7 +59,7 @@ class AuditsPage(RunListPage):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_audit", "New audit", tooltip="Choose an audit and open its form"),
-        *(one for one in RUN_BINDINGS if isinstance(one, Binding) and one.action in _ACTIONS),
+        *(binding for binding in RUN_BINDINGS if isinstance(binding, Binding) and binding.action in _ACTIONS),
     ]
 
     def __init__(self) -> None:
@@ -104,12 +104,12 @@ class AuditsPage(RunListPage):
         if worker.cancelled_event.wait(_ANSWER_SECONDS):
             return
         try:
-            found = run_command(["audit", "show", run.id], on_progress=lambda line: None)
+            findings = run_command(["audit", "show", run.id], on_progress=lambda line: None)
         except HarnessError as error:
             self._failures[run.id] = (sanitize(str(error)), time.monotonic() + _RETRY_SECONDS)
             self.call_later(self.set_timer, 1.1 * _RETRY_SECONDS, self._show_figures)
         else:
-            self._answers[run.id, run.status, run.guesses] = verdict(found or {})
+            self._answers[run.id, run.status, run.guesses] = verdict(findings or {})
         if not worker.is_cancelled:
             self.call_later(self._show_figures)
 

@@ -349,8 +349,8 @@ class RunsPage(RunListPage):
         chosen = marked if len(marked) > 1 else marked | {self.table.key_under_cursor or ""}
         # Newest first, so that a positive difference is an improvement.
         ids = [id_ for id_ in self._runs if id_ in chosen]
-        if len(ids) == 1 and (other := best_other(self._runs[ids[0]], self._runs.values())) is not None:
-            ids.append(other.id)
+        if len(ids) == 1 and (best := best_other(self._runs[ids[0]], self._runs.values())) is not None:
+            ids.append(best.id)
         if not ids:
             self.notify("Put the cursor on a run, or mark runs with Space.")
             return

@@ -111,7 +111,7 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
 
 def entries_of(screen: Screen[object]) -> list[KeyEntry]:
     """Return each enabled action of the screen once, those of the focused widget first."""
-    found: dict[tuple[DOMNode, str], KeyEntry] = {}
+    entries: dict[tuple[DOMNode, str], KeyEntry] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
         if active.enabled and binding.tooltip:
@@ -120,9 +120,9 @@ def entries_of(screen: Screen[object]) -> list[KeyEntry]:
                 group = "Pages"
             key = screen.app.get_key_display(binding)
             entry = KeyEntry(group, binding.description, str(binding.tooltip), key, binding.action, active.node)
-            found.setdefault((active.node, binding.action), entry)
+            entries.setdefault((active.node, binding.action), entry)
     order = ("This screen", "Pages", "Everywhere")
-    return sorted(found.values(), key=lambda entry: order.index(entry.group))
+    return sorted(entries.values(), key=lambda entry: order.index(entry.group))
 
 
 def _help_of(screen: Screen[object]) -> str:

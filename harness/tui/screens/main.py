@@ -152,7 +152,7 @@ class MainScreen(Screen[None]):
             self.notify(sanitize(str(error)), severity="error", markup=False)
             return
         attacks = () if self._overview is None else self._overview.attacks
-        attack = next((one for one in attacks if one.name == name and one.error is None), None)
+        attack = next((attack for attack in attacks if attack.name == name and attack.error is None), None)
         if attack is None:
             self.notify(sanitize(f"The attack {name} is not there any more."), severity="error", markup=False)
         else:
