@@ -29,6 +29,6 @@ class Enumerate(Attack[EnumerateParams]):
         params = self.params
         policy = Policy(top_k=params.top_k or None, temperature=params.temperature)
         for batch in context.batches():
-            found = context.target.search(batch.prefixes, params.width, policy, least=params.least or None)
-            score = found.token_logprobs.sum(axis=1) if params.rank_by == "model" else found.policy_logprob
-            yield Guesses(batch.ids[found.row], found.suffixes, score)
+            likely = context.target.search(batch.prefixes, params.width, policy, least=params.least or None)
+            score = likely.token_logprobs.sum(axis=1) if params.rank_by == "model" else likely.policy_logprob
+            yield Guesses(batch.ids[likely.row], likely.suffixes, score)

@@ -34,8 +34,8 @@ class MultiPrefix(Attack[MultiPrefixParams]):
             yield Guesses(batch.ids[row], suffixes, score)
 
     def _search(self, context: Context, prefixes: Tokens, view: PrefixView) -> tuple[Tokens, Tokens]:
-        found = context.target.viewed([view]).search(prefixes, self.params.width)
-        return found.row, found.suffixes
+        likely = context.target.viewed([view]).search(prefixes, self.params.width)
+        return likely.row, likely.suffixes
 
 
 def views_of(lengths: str, prefix_length: int) -> list[PrefixView]:

@@ -60,20 +60,20 @@ class TwoStep(Attack[TwoStepParams]):
         if train is not None:
             context.announce("train", over=train)
         for batch in context.batches():
-            found = find_candidates(context.target, batch.ids, batch.prefixes, self.params.width)
-            context.keep(f"attacked {batch.ids[0]}", found.as_array())
+            candidates = find_candidates(context.target, batch.ids, batch.prefixes, self.params.width)
+            context.keep(f"attacked {batch.ids[0]}", candidates.as_array())
             # Until the classifier is trained, the likelihood orders the candidates.
-            yield Guesses(found.ids, found.suffixes, found.likelihood)
+            yield Guesses(candidates.ids, candidates.suffixes, candidates.likelihood)
         for batch in context.batches(stage="train", over=train, in_order=False) if train is not None else ():
-            found = find_candidates(context.target, batch.ids, batch.prefixes, self.params.width)
-            context.keep(f"trained {batch.ids[0]}", found.as_array())
+            candidates = find_candidates(context.target, batch.ids, batch.prefixes, self.params.width)
+            context.keep(f"trained {batch.ids[0]}", candidates.as_array())
         classifier = None if train is None else self.classifier(context, train)
         if classifier is None:
             return
-        for found in kept_candidates(context, "attacked", len(context.ids)):
+        for candidates in kept_candidates(context, "attacked", len(context.ids)):
             # Trees give many candidates equal odds. The likelihood orders those.
-            probability = classifier.probabilities(found.features)
-            yield Guesses(found.ids, found.suffixes, probability + TIE * found.likelihood)
+            probability = classifier.probabilities(candidates.features)
+            yield Guesses(candidates.ids, candidates.suffixes, probability + TIE * candidates.likelihood)
 
     def training(self, context: Context) -> Training | None:
         """Return the training examples, None if the round has none."""
@@ -105,7 +105,10 @@ class TwoStep(Attack[TwoStepParams]):
 class Candidates:
     """Candidates of some examples.
 
-    ids: [rows]. suffixes: [rows, length]. likelihood: [rows]. features: [rows, features].
+    ids: [rows].
+    suffixes: [rows, length].
+    likelihood: [rows].
+    features: [rows, features].
     """
 
     ids: Ints
@@ -127,10 +130,10 @@ class Candidates:
 
 def find_candidates(target: "Target", ids: Ints, prefixes: Tokens, width: int) -> Candidates:
     """Return the likeliest suffixes of the examples `ids` [n] with `prefixes` [n, prefix length], with features."""
-    found = target.search(prefixes, width)
-    own = target.score(prefixes[:, :1], prefixes[:, 1:]).token_logprobs
-    features = candidate_features(prefixes, own, found.row, found.suffixes, found.token_logprobs)
-    return Candidates(ids[found.row], found.suffixes, found.token_logprobs.sum(axis=1), features)
+    likely = target.search(prefixes, width)
+    prefix_logprobs = target.score(prefixes[:, :1], prefixes[:, 1:]).token_logprobs
+    features = candidate_features(prefixes, prefix_logprobs, likely.row, likely.suffixes, likely.token_logprobs)
+    return Candidates(ids[likely.row], likely.suffixes, likely.token_logprobs.sum(axis=1), features)
 
 
 def kept_candidates(context: Context, name: str, examples: int) -> Iterator[Candidates]:
@@ -140,12 +143,16 @@ def kept_candidates(context: Context, name: str, examples: int) -> Iterator[Cand
             yield Candidates.of_array(table)
 
 
-def candidate_features(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logprobs: Floats) -> Floats:
+def candidate_features(
+    prefixes: Tokens, prefix_logprobs: Floats, row: Ints, suffixes: Tokens, logprobs: Floats
+) -> Floats:
     """Return the features of each candidate, [rows, features].
 
-    prefixes: [n, prefix length]. own: [n, prefix length - 1], the log-probabilities of their tokens, which are high if
-    the target memorized the example. row: [rows], the prefix of each candidate. suffixes and logprobs: [rows, length],
-    ordered by prefix and likelihood.
+    prefixes: [n, prefix length].
+    prefix_logprobs: [n, prefix length - 1], the log-probabilities of their tokens, which are high if the target
+    memorized the example.
+    row: [rows], the prefix of each candidate.
+    suffixes and logprobs: [rows, length], ordered by prefix and likelihood.
     """
     total = logprobs.sum(axis=1)
     hardest = np.sort(logprobs, axis=1)[:, :3]
@@ -160,10 +167,10 @@ def candidate_features(prefixes: Tokens, own: Floats, row: Ints, suffixes: Token
         place,
         *compare_with_others(row, total, place),
         # The likelihood of the prefix: whole, in halves, median, spread and minimum.
-        *(part.mean(axis=1)[row] for part in (own, *np.array_split(own, 2, axis=1))),
-        np.median(own, axis=1)[row],
-        own.std(axis=1)[row],
-        own.min(axis=1)[row],
+        *(part.mean(axis=1)[row] for part in (prefix_logprobs, *np.array_split(prefix_logprobs, 2, axis=1))),
+        np.median(prefix_logprobs, axis=1)[row],
+        prefix_logprobs.std(axis=1)[row],
+        prefix_logprobs.min(axis=1)[row],
         # The complexity of the text: repetitive text is likely without being memorized.
         compressed_bytes(suffixes),
         compressed_bytes(np.concatenate([prefixes[row], suffixes], axis=1)),
@@ -199,8 +206,8 @@ class Classifier:
 
         odds = np.empty(len(fold))
         for number in np.unique(fold):
-            mine = fold == number
-            odds[mine] = train_trees(features[~mine], is_right[~mine]).decision_function(features[mine])
+            held_out = fold == number
+            odds[held_out] = train_trees(features[~held_out], is_right[~held_out]).decision_function(features[held_out])
         self._calibration = LogisticRegression().fit(odds[:, None], is_right)
         self._trees = train_trees(features, is_right)
 

@@ -134,7 +134,7 @@ def _print_status(status: RoundStatus) -> None:
         if rows.lacking:
             print(f"  joined {rows.split} rows: md5 not checked without {', '.join(rows.lacking)}")
         elif rows.checksum == "wrong":
-            print(f"  joined {rows.split} rows: md5 wrong: expected {rows.expected}, found {sanitize(rows.found)}")
+            print(f"  joined {rows.split} rows: md5 wrong: expected {rows.expected}, found {sanitize(rows.actual)}")
         else:
             print(f"  joined {rows.split} rows: md5 {rows.checksum} ({rows.expected})")
     for command in status.commands:

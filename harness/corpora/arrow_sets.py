@@ -80,8 +80,8 @@ def _split_folder(folder: Path, split: str | None) -> Path:
     if split is None and len(known) == 1:
         return folder / known[0]
     if split is None or split not in known:
-        found = "has several splits" if split is None else f"has no split {shorten(split)!r}"
-        raise HarnessError(f"{folder} {found}. Choose one with --split: {_listed(known)}.")
+        fault = "has several splits" if split is None else f"has no split {shorten(split)!r}"
+        raise HarnessError(f"{folder} {fault}. Choose one with --split: {_listed(known)}.")
     return folder / split
 
 

@@ -201,12 +201,12 @@ def _text_pieces(file: Path, name: str, reading: _Reading) -> Iterator[str]:
                 text, invalid = _INVALID.subn("\ufffd", piece)
                 replaced += invalid
                 yield text
-            found: str | tuple[str, ...] = stream.newlines or ()
-        if set((found,) if isinstance(found, str) else found) - {"\n"}:
+            line_ends: str | tuple[str, ...] = stream.newlines or ()
+        if set((line_ends,) if isinstance(line_ends, str) else line_ends) - {"\n"}:
             notes.add_line_ends(name, are_kept=reading.keeps_line_ends)
         if replaced:
-            what = pluralize(replaced, "byte")
-            notes.add("files in another encoding", f"{name}: {what} that are not UTF-8 became U+FFFD.")
+            extent = pluralize(replaced, "byte")
+            notes.add("files in another encoding", f"{name}: {extent} that are not UTF-8 became U+FFFD.")
     except UnicodeError:
         notes.add("files in another encoding", f"Skipped the rest of {name}: not UTF-8 text (nor UTF-16 with a BOM).")
     except OSError as error:
@@ -278,8 +278,8 @@ def _json_texts(record: Any, where: str, fields: Sequence[str], notes: Notes) ->
     texts = [record.get(field) for field in fields]
     absent = next((field for field, text in zip(fields, texts, strict=True) if not isinstance(text, str)), None)
     if absent is not None:
-        found = "the field does not hold text" if absent in record else f"it has {pluralize(len(record), 'field')}"
-        notes.add("lines without the field", f"Skipped {where}: no text in the field {absent!r} ({found}).")
+        content = "the field does not hold text" if absent in record else f"it has {pluralize(len(record), 'field')}"
+        notes.add("lines without the field", f"Skipped {where}: no text in the field {absent!r} ({content}).")
         return None
     return [without_surrogates(str(text)) for text in texts]
 
@@ -301,8 +301,8 @@ def _table_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -
                 elif row:
                     notes.add("rows that are too short", f"Skipped {name}, line {line}: the row is too short.")
     except (csv.Error, UnicodeError) as error:
-        what = "not UTF-8 text" if isinstance(error, UnicodeError) else "not valid CSV"
-        notes.add("damaged tables", f"Skipped the rest of {name} after line {line}: {what}.")
+        fault = "not UTF-8 text" if isinstance(error, UnicodeError) else "not valid CSV"
+        notes.add("damaged tables", f"Skipped the rest of {name} after line {line}: {fault}.")
     except OSError as error:
         _note_unreadable(name, error, notes)
 

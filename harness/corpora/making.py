@@ -25,10 +25,11 @@ _SHORTEST_COPY = 8  # tokens
 class Filters:
     """Limits for suffixes.
 
-    max_token_share: the largest share that one token may have. min_entropy_share: of the distribution of the tokens of
-    a suffix, relative to that of different tokens, which is 5.6 bits for 50. copied_share: the part of a suffix that
-    may not occur earlier in the sequence. It has at least 8 tokens, because shorter parts recur by chance, or is the
-    whole suffix.
+    max_token_share: the largest share that one token may have.
+    min_entropy_share: of the distribution of the tokens of a suffix, relative to that of different tokens, which is 5.6
+    bits for 50.
+    copied_share: the part of a suffix that may not occur earlier in the sequence. It has at least 8 tokens, because
+    shorter parts recur by chance, or is the whole suffix.
     """
 
     max_token_share: float = 0.5
@@ -96,7 +97,8 @@ def copies_itself(tokens: Tokens, prefix_length: int, length: int) -> Bools:
 def without_overlaps(positions: Ints, length: int) -> Ints:
     """Return the numbers of the sequences that overlap no earlier one in the stream, in their order.
 
-    positions: [sequences], where each begins. length: the number of tokens of each.
+    positions: [sequences], where each begins.
+    length: the number of tokens of each.
     """
     taken: dict[int, int] = {}
     kept = []
@@ -104,7 +106,7 @@ def without_overlaps(positions: Ints, length: int) -> Ints:
         place = position // length
         # Two sequences in one block overlap. Those in neighboring blocks may.
         near = (taken.get(place + step) for step in (-1, 0, 1))
-        if all(other is None or abs(other - position) >= length for other in near):
+        if all(neighbour is None or abs(neighbour - position) >= length for neighbour in near):
             taken[place] = position
             kept.append(number)
     return np.array(kept, np.int64)
@@ -122,8 +124,9 @@ def stratum_of(copies: Ints, strata: Sequence[int]) -> Ints:
 class Assignment:
     """The sequences of each split.
 
-    splits: their numbers, by name. clusters: [sequences], of all sequences. lacking: the strata of which a split has
-    too few.
+    splits: their numbers, by name.
+    clusters: [sequences], of all sequences.
+    lacking: the strata of which a split has too few.
     """
 
     splits: Mapping[str, Ints]
@@ -134,9 +137,10 @@ class Assignment:
 def assign_splits(tokens: Tokens, stratum: Ints, strata: int, sizes: Mapping[str, int], window: int) -> Assignment:
     """Assign sequences to splits, so that those that share `window` tokens are in one split.
 
-    tokens: [sequences, tokens]. stratum: [sequences], of `strata`; each split has the same number of sequences from
-    each stratum, and one more from the first strata if the number is not divisible. sizes: the wanted number by name.
-    An unused cluster goes to the split that lacks the largest part of its size.
+    tokens: [sequences, tokens].
+    stratum: [sequences], of `strata`; each split has the same number of sequences from each stratum, and one more from
+    the first strata if the number is not divisible.
+    sizes: the wanted number by name. An unused cluster goes to the split that lacks the largest part of its size.
     """
     clusters = cluster_ids([tokens], window)
     room = {name: [(size + strata - 1 - layer) // strata for layer in range(strata)] for name, size in sizes.items()}
@@ -164,8 +168,8 @@ _MOST_TOKENS = 200_000_000
 class Rules:
     """The rules by which examples are drawn.
 
-    sizes: the wanted number of examples by split, at least 1. strata: the minimum copies of each stratum, ascending;
-    each split has equally many examples of each.
+    sizes: the wanted number of examples by split, at least 1.
+    strata: the minimum copies of each stratum, ascending; each split has equally many examples of each.
     """
 
     sizes: Mapping[str, int]
@@ -190,8 +194,9 @@ class Rules:
 class Examples:
     """The examples of a round.
 
-    splits: the sequences of each split. clusters: their clusters, [sequences] by split. counts: how many prefixes were
-    drawn and what removed them, in the order of the steps.
+    splits: the sequences of each split.
+    clusters: their clusters, [sequences] by split.
+    counts: how many prefixes were drawn and what removed them, in the order of the steps.
     """
 
     splits: Mapping[str, Sequences]
@@ -211,8 +216,8 @@ def draw_examples(
 ) -> Examples:
     """Return the examples of all splits. There are fewer than wanted if the whole corpus does not have more.
 
-    on_progress: called with the number of the pass over the corpus, from 1, and the tokens read in it. find_contexts:
-    only sequences that a model completes are examples.
+    on_progress: called with the number of the pass over the corpus, from 1, and the tokens read in it.
+    find_contexts: only sequences that a model completes are examples.
     """
     size = max(1, len(stream.tokens))
     most = _MOST_TOKENS / rules.length / size
@@ -237,8 +242,8 @@ def draw_examples(
         if high == 1 or not lacking:
             counts["not used"] += len(drawn.copies) - sum(map(len, assigned.splits.values()))
             return Examples(
-                {name: drawn.select(which) for name, which in assigned.splits.items()},
-                {name: assigned.clusters[which] for name, which in assigned.splits.items()},
+                {name: drawn.select(rows) for name, rows in assigned.splits.items()},
+                {name: assigned.clusters[rows] for name, rows in assigned.splits.items()},
                 dict(counts),
             )
         low, share, number = high, min(most, _GROWTH * share), number + 1

@@ -52,8 +52,8 @@ def open_tokens(file: Path, vocabulary: int) -> Tokens:
         raise HarnessError(f"cannot read {file}: {error.strerror}.") from None
     array = mapped_array(file)
     if array.ndim not in (1, 2) or not np.issubdtype(array.dtype, np.integer):
-        found = shorten(f"{array.dtype} {list(array.shape)}")
-        raise HarnessError(f"{file}: expected integers of shape [tokens] or [documents, tokens], found {found}.")
+        shape = shorten(f"{array.dtype} {list(array.shape)}")
+        raise HarnessError(f"{file}: expected integers of shape [tokens] or [documents, tokens], found {shape}.")
     return array  # type: ignore[return-value]
 
 
@@ -98,9 +98,11 @@ _FORMAT = 1
 class Corpus:
     """A corpus on disk, and how it is read.
 
-    tokenizer: a tokenizer.json. text_field: the field or column of records with the text. split: the split of an Arrow
-    data set. end_of_text: the token that ends documents, in token files and inside texts. keeps_line_ends: do not turn
-    CR LF and CR into LF.
+    tokenizer: a tokenizer.json.
+    text_field: the field or column of records with the text.
+    split: the split of an Arrow data set.
+    end_of_text: the token that ends documents, in token files and inside texts.
+    keeps_line_ends: do not turn CR LF and CR into LF.
     """
 
     path: Path
@@ -115,8 +117,9 @@ class Corpus:
 class OpenedCorpus:
     """The tokens of a corpus.
 
-    folder: the directory of the token stream, where other intermediate results may be kept. vocabulary: the number of
-    ids of the tokenizer, whose file has the SHA-256 `tokenizer_sha256`. notes: what was skipped.
+    folder: the directory of the token stream, where other intermediate results may be kept.
+    vocabulary: the number of ids of the tokenizer, whose file has the SHA-256 `tokenizer_sha256`.
+    notes: what was skipped.
     """
 
     folder: Path
@@ -148,9 +151,9 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
     sha256 = hashlib.sha256(corpus.tokenizer.read_bytes()).hexdigest()
     key = _key(corpus, files, sha256)
     work = folder / f"{_WORK}{key}"
-    for other in folder.glob(f"{_WORK}*"):
-        if other != work:
-            remove_tree(other)
+    for directory in folder.glob(f"{_WORK}*"):
+        if directory != work:
+            remove_tree(directory)
 
     def pieces(state: StreamState) -> Iterator[Piece]:
         notes = Notes()
@@ -227,6 +230,6 @@ def _name(file: Path, corpus: Path) -> str:
 
 def _key(corpus: Corpus, files: list[Path], tokenizer_sha256: str) -> str:
     """Return a hash of everything that a token stream depends on. Files count by path, size and time."""
-    stats = [(str(file), (found := file.stat()).st_size, found.st_mtime_ns) for file in files]
+    stats = [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
     described = {**asdict(corpus), "tokenizer": tokenizer_sha256, "files": stats, "format": _FORMAT}
     return hashlib.sha256(json.dumps(described, default=str).encode()).hexdigest()[:16]

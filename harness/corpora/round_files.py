@@ -26,10 +26,15 @@ _COLUMNS = ("split", "row", "document", "token", "copies", "context", "cluster")
 class Origin:
     """The source of a round, for its data card.
 
-    name: of the round. corpus: the name of its file or directory. target: the id of the model. vocabulary: the number
-    of ids of the tokenizer. budget: the wall clock of a run. contexts: the numbers of tokens from which the target was
-    to complete an example, and target_sha256 the hash of its weights; empty if that was not asked. notes: what was
-    skipped. harness_version: of this package.
+    name: of the round.
+    corpus: the name of its file or directory.
+    target: the id of the model.
+    vocabulary: the number of ids of the tokenizer.
+    budget: the wall clock of a run.
+    contexts: the numbers of tokens from which the target was to complete an example, and target_sha256 the hash of its
+    weights; empty if that was not asked.
+    notes: what was skipped.
+    harness_version: of this package.
     """
 
     name: str
@@ -166,11 +171,11 @@ def _card(
 
 def _distribution(copies: list[int], strata: tuple[int, ...]) -> dict[str, int]:
     """Return the number of examples of each stratum, by its name such as `2-9` or `10+`."""
-    found = {}
+    files = {}
     for least, end in zip(strata, [*strata[1:], math.inf], strict=True):
         name = f"{least}+" if end == math.inf else f"{least}" if end == least + 1 else f"{least}-{end - 1}"
-        found[name] = sum(least <= count < end for count in copies)
-    return found
+        files[name] = sum(least <= count < end for count in copies)
+    return files
 
 
 def _condition(card: Mapping[str, Any]) -> list[str]:

@@ -25,9 +25,10 @@ _LARGEST = (1 << 64) - 1
 class Sequences:
     """Distinct sequences, in random order.
 
-    tokens: [sequences, prefix and suffix]. positions: [sequences], the first occurrence in the stream. copies:
-    [sequences], the number of occurrences in the corpus. contexts: [sequences], the tokens from which a model completes
-    the suffix, 0 if that is unknown.
+    tokens: [sequences, prefix and suffix].
+    positions: [sequences], the first occurrence in the stream.
+    copies: [sequences], the number of occurrences in the corpus.
+    contexts: [sequences], the tokens from which a model completes the suffix, 0 if that is unknown.
     """
 
     tokens: Tokens
@@ -35,9 +36,9 @@ class Sequences:
     copies: Ints
     contexts: Ints
 
-    def select(self, which: Bools | Ints) -> "Sequences":
+    def select(self, rows: Bools | Ints) -> "Sequences":
         """Return some of the sequences: a mask, or their numbers."""
-        return Sequences(self.tokens[which], self.positions[which], self.copies[which], self.contexts[which])
+        return Sequences(self.tokens[rows], self.positions[rows], self.copies[rows], self.contexts[rows])
 
     @classmethod
     def joined(cls, parts: Iterable["Sequences"]) -> "Sequences":
@@ -50,7 +51,8 @@ class Sequences:
 class Prefixes:
     """Distinct prefixes that were drawn, in random order.
 
-    positions: [prefixes], the first occurrence in the stream. copies: [prefixes], the number of occurrences.
+    positions: [prefixes], the first occurrence in the stream.
+    copies: [prefixes], the number of occurrences.
     is_ambiguous: [prefixes], whether there are several continuations.
     """
 
@@ -71,7 +73,8 @@ def draw_prefixes(
     """Draw the prefixes whose hash is in a part of all hashes, and compare all their continuations.
 
     between: the part, such as (0, 0.1) for a tenth of the distinct prefixes and (0.1, 0.3) for two other tenths. Memory
-    is proportional to the number of their occurrences. on_progress: called with the number of tokens that were read.
+    is proportional to the number of their occurrences.
+    on_progress: called with the number of tokens that were read.
     """
     positions, keys = _occurrences(stream, prefix_length, between, seed, on_progress)
     # Occurrences of a prefix become neighbors, the first one in front.
@@ -93,7 +96,7 @@ def _occurrences(
 ) -> tuple[Ints, Hashes]:
     """Return where the drawn prefixes begin, in the order of the stream, and their keys, [occurrences] each."""
     low, high = (int(share * _LARGEST) for share in between)
-    found: list[Ints] = [np.empty(0, np.int64)]
+    places: list[Ints] = [np.empty(0, np.int64)]
     found_keys: list[Hashes] = [np.empty(0, np.uint64)]
     for begin in range(0, len(stream.tokens) - length + 1, _HASHED_AT_ONCE):
         part = np.asarray(stream.tokens[begin : begin + _HASHED_AT_ONCE + length - 1])
@@ -103,10 +106,10 @@ def _occurrences(
             is_drawn &= keys > np.uint64(low)
         separators = np.concatenate([[0], np.cumsum(part == stream.separator)])
         chosen = np.flatnonzero(is_drawn & (separators[length:] == separators[:-length]))
-        found.append(begin + chosen)
+        places.append(begin + chosen)
         found_keys.append(keys[chosen])
         on_progress(min(begin + _HASHED_AT_ONCE, len(stream.tokens)))
-    return np.concatenate(found), np.concatenate(found_keys)
+    return np.concatenate(places), np.concatenate(found_keys)
 
 
 def _scrambled(hashes: Hashes, seed: int) -> Hashes:
@@ -124,10 +127,10 @@ def _compare_neighbors(
     suffix_differs, prefix_differs = np.zeros(len(positions), np.bool_), np.zeros(len(positions), np.bool_)
     compared, length = np.flatnonzero(~begins), prefix_length + suffix_length
     for block in blocks(len(compared), length):
-        which = compared[block]
-        differs = stream.rows(positions[which], length) != stream.rows(positions[which - 1], length)
-        prefix_differs[which] = differs[:, :prefix_length].any(axis=1)
-        suffix_differs[which] = differs[:, prefix_length:].any(axis=1) & ~prefix_differs[which]
+        matching = compared[block]
+        differs = stream.rows(positions[matching], length) != stream.rows(positions[matching - 1], length)
+        prefix_differs[matching] = differs[:, :prefix_length].any(axis=1)
+        suffix_differs[matching] = differs[:, prefix_length:].any(axis=1) & ~prefix_differs[matching]
     return suffix_differs, prefix_differs
 
 
@@ -168,22 +171,22 @@ class ContextFinder:
         unknown = np.flatnonzero([position not in self._known for position in sequences.positions.tolist()])
         for first in range(0, len(unknown), _AT_ONCE):
             part = sequences.select(unknown[first : first + _AT_ONCE])
-            self._known |= dict(zip(part.positions.tolist(), self._found(part).tolist(), strict=True))
+            self._known |= dict(zip(part.positions.tolist(), self._find(part).tolist(), strict=True))
             with atomic_file(self._file) as file:
                 np.save(file, np.array(list(self._known.items()), np.int64), allow_pickle=False)
             on_progress(first + len(part.positions), len(unknown))
         return np.array([self._known[position] for position in sequences.positions.tolist()], np.int64)
 
-    def _found(self, sequences: Sequences) -> Ints:
-        found = np.zeros(len(sequences.positions), np.int64)
+    def _find(self, sequences: Sequences) -> Ints:
+        counts = np.zeros(len(sequences.positions), np.int64)
         suffixes = sequences.tokens[:, self._prefix_length :]
         for length in self.contexts:
             starts = sequences.positions + self._prefix_length - length
-            open_ = np.flatnonzero((found == 0) & (starts >= 0))
+            open_ = np.flatnonzero((counts == 0) & (starts >= 0))
             contexts = self._stream.rows(starts[open_], length)
             is_inside = (contexts != self._stream.separator).all(axis=1)
             open_, contexts = open_[is_inside], contexts[is_inside]
             if len(open_):
                 is_right = (self._complete(contexts) == suffixes[open_]).all(axis=1)
-                found[open_[is_right]] = length
-        return found
+                counts[open_[is_right]] = length
+        return counts

@@ -33,8 +33,8 @@ _TOKENS, _PIECES, _NAMES, _STATE = "tokens.bin", "pieces.bin", "names.txt", "sta
 class Piece:
     """Consecutive tokens of a document.
 
-    is_new: whether the document begins here; otherwise the piece continues that of the piece before. size: what was
-    read for it, in characters of text or bytes of a token file.
+    is_new: whether the document begins here; otherwise the piece continues that of the piece before.
+    size: what was read for it, in characters of text or bytes of a token file.
     """
 
     document: str
@@ -64,9 +64,10 @@ class StreamState:
 class TokenStream:
     """The tokens of a corpus.
 
-    tokens: [tokens] memory-mapped, of a type that also holds the separator. It ends with a separator. starts: [pieces],
-    where each piece begins in `tokens`. offsets: [pieces], the place of its first token in its document. documents:
-    their number.
+    tokens: [tokens] memory-mapped, of a type that also holds the separator. It ends with a separator.
+    starts: [pieces], where each piece begins in `tokens`.
+    offsets: [pieces], the place of its first token in its document.
+    documents: their number.
     """
 
     tokens: Tokens
@@ -88,9 +89,9 @@ class TokenStream:
     def rows(self, positions: Ints, length: int) -> Tokens:
         """Return `length` tokens from each position, [positions, length]. After the document come separators."""
         places = np.minimum(positions[:, None] + np.arange(length), len(self.tokens) - 1)
-        found: Tokens = self.tokens[places]
-        found[np.logical_or.accumulate(found == self.separator, axis=1)] = self.separator
-        return found
+        sequences: Tokens = self.tokens[places]
+        sequences[np.logical_or.accumulate(sequences == self.separator, axis=1)] = self.separator
+        return sequences
 
     def pointers(self, positions: Ints) -> list[tuple[str, int]]:
         """Return the name of the document at each position, and the place of that token in the document."""
@@ -120,9 +121,10 @@ def build_stream(
 ) -> TokenStream:
     """Write the pieces of a corpus to `folder` and return the stream. What an interrupted call wrote is kept.
 
-    pieces: returns the pieces that follow those of a state. end_of_text: the token that ends a document inside a text,
-    which becomes a separator. on_progress: called with the size of what was read so far. Raises HarnessError if a token
-    is not in the vocabulary, OSError if the files cannot be written.
+    pieces: returns the pieces that follow those of a state.
+    end_of_text: the token that ends a document inside a text, which becomes a separator.
+    on_progress: called with the size of what was read so far.
+    Raises HarnessError if a token is not in the vocabulary, OSError if the files cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / _STATE

@@ -51,7 +51,7 @@ class JoinedRows:
     split: str
     checksum: Checksum
     expected: str
-    found: str = ""
+    actual: str = ""
     lacking: tuple[str, ...] = ()
 
 
@@ -138,10 +138,10 @@ def _compare_with_official(split: Split, paths: list[Path]) -> JoinedRows:
     if lacking := tuple(path.name for path in paths if not path.exists()):
         return JoinedRows(split.name, Checksum.UNCHECKED, split.md5, lacking=lacking)
     try:
-        found = joined_md5(paths)
+        actual = joined_md5(paths)
     except HarnessError as error:
-        return JoinedRows(split.name, Checksum.WRONG, split.md5, found=str(error))
-    return JoinedRows(split.name, Checksum.RIGHT if found == split.md5 else Checksum.WRONG, split.md5, found)
+        return JoinedRows(split.name, Checksum.WRONG, split.md5, actual=str(error))
+    return JoinedRows(split.name, Checksum.RIGHT if actual == split.md5 else Checksum.WRONG, split.md5, actual)
 
 
 def joined_md5(paths: list[Path]) -> str:

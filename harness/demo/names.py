@@ -24,13 +24,13 @@ def name_pairs(tokenizer_file: Path, *, prefix_length: int = 50, tokens: int = 4
     for text in json.loads(CORPUS.read_text()):
         encoding = tokenizer.encode(text)
         ends = {end: place for place, (_, end) in enumerate(encoding.offsets)}
-        found = []
+        names = []
         for match in NAME.finditer(text):
             last = ends.get(match.end(), -1)
             first = last - tokens + 1
             if first < prefix_length or text[encoding.offsets[first][0] : match.end()].strip() != match[0]:
                 continue
-            found.append((encoding.ids[first - prefix_length : first], encoding.ids[first : last + 1]))
-        if found:
-            pairs.append(rng.choice(found))
+            names.append((encoding.ids[first - prefix_length : first], encoding.ids[first : last + 1]))
+        if names:
+            pairs.append(rng.choice(names))
     return pairs

@@ -25,8 +25,9 @@ MakeProduct = Callable[..., Product]
 def own_decoder(model: PreTrainedModel, pieces: Sequence[Piece] = (), *, is_packed: bool) -> Decoder | None:
     """Return the engine's decoder with the weights of `model`, None for an architecture that it does not know.
 
-    pieces: those of a model that is split over devices. is_packed: as in `Product`. Raises ValueError for a variant of
-    a known architecture that is not supported.
+    pieces: those of a model that is split over devices.
+    is_packed: as in `Product`.
+    Raises ValueError for a variant of a known architecture that is not supported.
     """
     read = _READERS.get(model.config.model_type)
     if read is None:
@@ -39,7 +40,7 @@ def _gpt_neo(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.h:
         attention, mlp = block.attn.attention, block.mlp
-        own = Attention(
+        block_attention = Attention(
             _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.out_proj),
             heads=attention.num_heads,
@@ -48,7 +49,7 @@ def _gpt_neo(model: Any, make: MakeProduct) -> Parts:
             window=attention.config.window_size if attention.attention_type == "local" else None,
         )
         up = _linear(make, mlp.c_fc, activation=attention.config.activation_function)
-        blocks.append(Block(own, Mlp(up, _linear(make, mlp.c_proj)), block.ln_1, block.ln_2))
+        blocks.append(Block(block_attention, Mlp(up, _linear(make, mlp.c_proj)), block.ln_1, block.ln_2))
     return Parts(model.wte, blocks, model.ln_f, position_embeddings=model.wpe.weight)
 
 
@@ -56,7 +57,7 @@ def _gpt2(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.h:
         attention, mlp = block.attn, block.mlp
-        own = Attention(
+        block_attention = Attention(
             _transposed(make, attention.c_attn),
             _transposed(make, attention.c_proj),
             heads=attention.num_heads,
@@ -64,7 +65,7 @@ def _gpt2(model: Any, make: MakeProduct) -> Parts:
             scale=attention.scaling,
         )
         up = _transposed(make, mlp.c_fc, activation=model.config.activation_function)
-        blocks.append(Block(own, Mlp(up, _transposed(make, mlp.c_proj)), block.ln_1, block.ln_2))
+        blocks.append(Block(block_attention, Mlp(up, _transposed(make, mlp.c_proj)), block.ln_1, block.ln_2))
     return Parts(model.wte, blocks, model.ln_f, position_embeddings=model.wpe.weight)
 
 
@@ -75,7 +76,7 @@ def _opt(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.layers:
         attention = block.self_attn
-        own = Attention(
+        block_attention = Attention(
             _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.out_proj),
             heads=attention.num_heads,
@@ -84,7 +85,7 @@ def _opt(model: Any, make: MakeProduct) -> Parts:
         )
         up = _linear(make, block.fc1, activation=config.activation_function)
         norms = (block.self_attn_layer_norm, block.final_layer_norm)
-        blocks.append(Block(own, Mlp(up, _linear(make, block.fc2)), *norms))
+        blocks.append(Block(block_attention, Mlp(up, _linear(make, block.fc2)), *norms))
     positions = model.embed_positions.weight[model.embed_positions.offset :]
     return Parts(model.embed_tokens, blocks, model.final_layer_norm, position_embeddings=positions)
 
@@ -93,7 +94,7 @@ def _gpt_j(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.h:
         attention, mlp = block.attn, block.mlp
-        own = Attention(
+        block_attention = Attention(
             _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.out_proj),
             heads=attention.num_attention_heads,
@@ -101,8 +102,8 @@ def _gpt_j(model: Any, make: MakeProduct) -> Parts:
             scale=attention.head_dim**-0.5,
         )
         up = _linear(make, mlp.fc_in, activation=model.config.activation_function)
-        own_mlp = Mlp(up, _linear(make, mlp.fc_out))
-        blocks.append(Block(own, own_mlp, block.ln_1, block.ln_1, is_parallel=True))
+        block_mlp = Mlp(up, _linear(make, mlp.fc_out))
+        blocks.append(Block(block_attention, block_mlp, block.ln_1, block.ln_1, is_parallel=True))
 
     def rotary(positions: Tensor) -> tuple[Tensor, Tensor]:
         sines, cosines = model.h[0].attn.embed_positions[positions].to(model.dtype).chunk(2, dim=-1)
@@ -116,7 +117,7 @@ def _gpt_neox(model: Any, make: MakeProduct) -> Parts:
     config, rotary, blocks = model.config, _rotary(model), []
     for layer in model.layers:
         attention, mlp = layer.attention, layer.mlp
-        own = Attention(
+        block_attention = Attention(
             _linear(make, attention.query_key_value),
             _linear(make, attention.dense),
             heads=config.num_attention_heads,
@@ -126,8 +127,8 @@ def _gpt_neox(model: Any, make: MakeProduct) -> Parts:
         )
         up = _linear(make, mlp.dense_h_to_4h, activation=config.hidden_act)
         norms = (layer.input_layernorm, layer.post_attention_layernorm)
-        own_mlp = Mlp(up, _linear(make, mlp.dense_4h_to_h))
-        blocks.append(Block(own, own_mlp, *norms, is_parallel=layer.use_parallel_residual))
+        block_mlp = Mlp(up, _linear(make, mlp.dense_4h_to_h))
+        blocks.append(Block(block_attention, block_mlp, *norms, is_parallel=layer.use_parallel_residual))
     return Parts(model.embed_in, blocks, model.final_layer_norm, rotary=rotary)
 
 
@@ -139,7 +140,7 @@ def _llama(model: Any, make: MakeProduct) -> Parts:
         width = attention.head_dim
         # Mistral has one window for all layers, Qwen one for some.
         of_all = config.sliding_window if config.model_type == "mistral" else None
-        own = Attention(
+        block_attention = Attention(
             _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.o_proj),
             heads=config.num_attention_heads,
@@ -151,12 +152,16 @@ def _llama(model: Any, make: MakeProduct) -> Parts:
             window=getattr(attention, "sliding_window", of_all),
         )
         gate = _linear(make, mlp.gate_proj, activation=config.hidden_act)
-        own_mlp = Mlp(_linear(make, mlp.up_proj), _linear(make, mlp.down_proj), gate=gate)
+        block_mlp = Mlp(_linear(make, mlp.up_proj), _linear(make, mlp.down_proj), gate=gate)
         after, last = layer.post_attention_layernorm, getattr(layer, "post_feedforward_layernorm", None)
         if last is None:
-            blocks.append(Block(own, own_mlp, _norm(layer.input_layernorm), _norm(after)))
+            blocks.append(Block(block_attention, block_mlp, _norm(layer.input_layernorm), _norm(after)))
         else:
-            blocks.append(Block(own, own_mlp, None, None, attention_post_norm=_norm(after), mlp_post_norm=_norm(last)))
+            blocks.append(
+                Block(
+                    block_attention, block_mlp, None, None, attention_post_norm=_norm(after), mlp_post_norm=_norm(last)
+                )
+            )
     return Parts(model.embed_tokens, blocks, _norm(model.norm), rotary=rotary)
 
 

@@ -17,8 +17,10 @@ from harness.engine.shaping import logsumexp
 class Placement:
     """The branches of one step, row by row: where each comes from. All tensors are int64 on the model's device.
 
-    parents: [rows], the row that each branch had at the step before. owner: [rows], the prefix of each. moved: [moves],
-    the rows whose branch was in another row before. most: the largest number of branches of one prefix.
+    parents: [rows], the row that each branch had at the step before.
+    owner: [rows], the prefix of each.
+    moved: [moves], the rows whose branch was in another row before.
+    most: the largest number of branches of one prefix.
     """
 
     parents: Tensor
@@ -91,7 +93,8 @@ class Predictor(Protocol):
 class Logits:
     """Next-token logits of some rows.
 
-    rows: which rows. scores: [some, vocabulary] float32.
+    rows: which rows.
+    scores: [some, vocabulary] float32.
     """
 
     rows: slice

@@ -134,26 +134,26 @@ def _limits(config: Any, most: int) -> Iterator[int]:
     values = [config.get_text_config(decoder=True).to_dict()]
     while values:
         value = values.pop()
-        items = value.items() if isinstance(value, dict) else [("", each) for each in value]
-        for name, each in items:
-            if isinstance(each, dict | list | tuple):
-                values.append(each)
-            elif isinstance(each, int) and 0 < each <= most:
+        items = value.items() if isinstance(value, dict) else [("", entry) for entry in value]
+        for name, entry in items:
+            if isinstance(entry, dict | list | tuple):
+                values.append(entry)
+            elif isinstance(entry, int) and 0 < entry <= most:
                 if any(word in str(name) for word in _PERIODS):
-                    yield from range(each, most + 1, each)
+                    yield from range(entry, most + 1, entry)
                 elif any(word in str(name) for word in _LIMITS):
-                    yield each
+                    yield entry
 
 
-def agree(found: Tensor, wanted: Tensor, dtype: torch.dtype) -> bool:
+def agree(actual: Tensor, wanted: Tensor, dtype: torch.dtype) -> bool:
     """Return True if two tensors of states or logits, computed in `dtype`, differ by rounding only.
 
     The difference is relative to the range of `wanted`. The largest one counts in float32. In 16 bits it can be 2 % of
     the range by rounding alone, so the root mean square counts, which rounding leaves below 1 %.
     """
-    if found.shape != wanted.shape:
+    if actual.shape != wanted.shape:
         return False
-    difference = (found - wanted).float()
+    difference = (actual - wanted).float()
     bound = max(1e-3, float(wanted.max() - wanted.min()))
     if dtype is torch.float32:
         return bool(difference.abs().max() <= 1e-3 * bound)

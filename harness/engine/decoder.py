@@ -25,11 +25,15 @@ Angles = tuple[Tensor, Tensor] | None
 class Attention:
     """The attention of one block.
 
-    qkv: the product for query, key and value. output: the product of all heads' results. heads: query heads.
-    key_value_heads: several query heads may share one. scale: of the products of queries and
-    keys. is_by_head: query, key and value of one head stand side by side. query_norm, key_norm: of [..., heads, head
-    width], before their rotation. clip: the largest absolute value of query, key and value. window: the number
-    of positions that a position sees, None for all.
+    qkv: the product for query, key and value.
+    output: the product of all heads' results.
+    heads: query heads.
+    key_value_heads: several query heads may share one.
+    scale: of the products of queries and keys.
+    is_by_head: query, key and value of one head stand side by side.
+    query_norm, key_norm: of [..., heads, head width], before their rotation.
+    clip: the largest absolute value of query, key and value.
+    window: the number of positions that a position sees, None for all.
     """
 
     qkv: Product
@@ -48,17 +52,17 @@ class Attention:
 
         states: normalised, [..., width]. The second result is keys and values.
         """
-        found = self.qkv(states)
+        heads = self.qkv(states)
         if self.clip is not None:
-            found = found.clamp(-self.clip, self.clip)
+            heads = heads.clamp(-self.clip, self.clip)
         if self.is_by_head:
-            found = torch.unflatten(found, -1, (self.heads, 3, -1)).transpose(-3, -2).flatten(-3, -2)
+            heads = torch.unflatten(heads, -1, (self.heads, 3, -1)).transpose(-3, -2).flatten(-3, -2)
         else:
-            found = torch.unflatten(found, -1, (self.heads + 2 * self.key_value_heads, -1))
+            heads = torch.unflatten(heads, -1, (self.heads + 2 * self.key_value_heads, -1))
         if angles is None:
-            query, stored = torch.split(found, [self.heads, 2 * self.key_value_heads], dim=-2)
+            query, stored = torch.split(heads, [self.heads, 2 * self.key_value_heads], dim=-2)
             return query, torch.unflatten(stored, -2, (2, -1))
-        rotated, value = torch.split(found, [self.heads + self.key_value_heads, self.key_value_heads], dim=-2)
+        rotated, value = torch.split(heads, [self.heads + self.key_value_heads, self.key_value_heads], dim=-2)
         if self.query_norm is not None and self.key_norm is not None:
             query, key = torch.split(rotated, [self.heads, self.key_value_heads], dim=-2)
             rotated = torch.cat([self.query_norm(query), self.key_norm(key)], dim=-2)
@@ -86,8 +90,8 @@ class Block:
     """One transformer block.
 
     attention_norm, mlp_norm: of the inputs of attention and MLP, None if they take the states as they are.
-    attention_post_norm, mlp_post_norm: of their results, None if these are added as they are. is_parallel: the MLP
-    reads the block's input.
+    attention_post_norm, mlp_post_norm: of their results, None if these are added as they are.
+    is_parallel: the MLP reads the block's input.
     """
 
     attention: Attention
@@ -116,9 +120,11 @@ class Block:
 class Parts:
     """A decoder without its output embedding.
 
-    embed: from token ids [...] to embeddings [..., width]. norm: of the last states. position_embeddings: [positions,
-    width], None if there are none. rotary: from positions [positions] to cosines and signed sines, None without rotary
-    embedding. is_interleaved: neighbouring columns rotate together.
+    embed: from token ids [...] to embeddings [..., width].
+    norm: of the last states.
+    position_embeddings: [positions, width], None if there are none.
+    rotary: from positions [positions] to cosines and signed sines, None without rotary embedding.
+    is_interleaved: neighbouring columns rotate together.
     """
 
     embed: Function
@@ -133,8 +139,9 @@ class Parts:
 class Slots:
     """The rows of each prefix side by side, as attention over the keys of a prefix needs them.
 
-    rows: [prefixes, most], the row at each place; places without a row have any row. place: [rows], where each row is
-    among those of its prefix. owner: [rows], its prefix.
+    rows: [prefixes, most], the row at each place; places without a row have any row.
+    place: [rows], where each row is among those of its prefix.
+    owner: [rows], its prefix.
     """
 
     rows: Tensor
@@ -161,8 +168,11 @@ class SharedBranches:
     """Branches of prefixes, one token longer after each step.
 
     prefix: the keys and values of the prefixes, for each block [2, prefixes, key/value heads, prefix length, head
-    width]. room: the maximum length of a branch. shift: the position of the first token. is_shared: if False, each
-    prefix has one branch, which contains the prefix, so that attention reads one place instead of two.
+    width].
+    room: the maximum length of a branch.
+    shift: the position of the first token.
+    is_shared: if False, each prefix has one branch, which contains the prefix, so that attention reads one place
+    instead of two.
     """
 
     def __init__(self, decoder: "Decoder", prefix: list[Tensor], room: int, shift: int, *, is_shared: bool) -> None:
@@ -174,20 +184,20 @@ class SharedBranches:
         self._grown = 0 if is_shared else length
         room = room if is_shared else length + room
         # Those of each piece of the decoder: [blocks, 2, rows, key/value heads, positions, head width]
-        self._own: list[Tensor] = []
+        self._pairs: list[Tensor] = []
         for piece in decoder.pieces:
-            own = prefix[piece.first].new_empty(len(piece), 2, prefixes, heads, room, width)
-            self._own.append(own)
+            pairs = prefix[piece.first].new_empty(len(piece), 2, prefixes, heads, room, width)
+            self._pairs.append(pairs)
             if not is_shared:
-                for of_block, whole in zip(own, prefix[piece.numbers], strict=True):
+                for of_block, whole in zip(pairs, prefix[piece.numbers], strict=True):
                     of_block[..., :length, :] = whole
 
     def advance(self, tokens: Tensor, placement: Placement) -> Tensor:
         """Append `tokens` [rows] to the branches in their new rows and return their states, [rows, width]."""
         self.select(placement)
         slots = None if self._prefix is None else Slots.of(placement, self._prefix[0].shape[1])
-        own = [own[:, :, : len(placement), :, : self._grown + 1] for own in self._own]
-        states = self._decoder.step(tokens, self._shift + self._prefix_length + self._grown, own, self._prefix, slots)
+        pairs = [pairs[:, :, : len(placement), :, : self._grown + 1] for pairs in self._pairs]
+        states = self._decoder.step(tokens, self._shift + self._prefix_length + self._grown, pairs, self._prefix, slots)
         self._grown += 1
         return states
 
@@ -196,23 +206,23 @@ class SharedBranches:
         rows = len(placement)
         reserved = self.reserved
         if rows > reserved:
-            for number, own in enumerate(self._own):
+            for number, pairs in enumerate(self._pairs):
                 # Trees grow step by step, so there is room for an eighth more.
-                larger = own.new_empty(*own.shape[:2], rows + rows // 8, *own.shape[3:])
-                larger[:, :, :reserved, :, : self._grown] = own[:, :, :, :, : self._grown]
-                self._own[number] = larger
+                larger = pairs.new_empty(*pairs.shape[:2], rows + rows // 8, *pairs.shape[3:])
+                larger[:, :, :reserved, :, : self._grown] = pairs[:, :, :, :, : self._grown]
+                self._pairs[number] = larger
         if len(placement.moved) and self._grown:
             parents = placement.parents[placement.moved]
-            for own in self._own:
-                to, from_ = placement.moved.to(own.device), parents.to(own.device)
+            for pairs in self._pairs:
+                to, from_ = placement.moved.to(pairs.device), parents.to(pairs.device)
                 # Indexing copies first, so a row may be read and overwritten in one step.
-                for of_block in own[:, :, :, :, : self._grown]:
+                for of_block in pairs[:, :, :, :, : self._grown]:
                     of_block[:, to] = of_block[:, from_]
 
     @property
     def reserved(self) -> int:
         """The number of rows that there is memory for."""
-        return self._own[0].shape[2]
+        return self._pairs[0].shape[2]
 
 
 class Decoder:
@@ -230,8 +240,10 @@ class Decoder:
     ) -> tuple[Tensor, SharedBranches]:
         """Return states [prefixes, length, width] of tokens [prefixes, length], and their branches.
 
-        room: the maximum length of a branch. shift: the position of the first token. prompt: embeddings [tokens, width]
-        before the tokens. is_shared: a prefix will have several branches.
+        room: the maximum length of a branch.
+        shift: the position of the first token.
+        prompt: embeddings [tokens, width] before the tokens.
+        is_shared: a prefix will have several branches.
         """
         stored: list[Tensor] = []
         states = self.states(tokens, shift, prompt, stored)
@@ -254,8 +266,8 @@ class Decoder:
             states, angles = moved((states, angles), piece.device)
             for block in self.parts.blocks[piece.numbers]:
                 attention = block.attention
-                query, own = self._heads_of(block, states, angles)
-                key, value = own = own.permute(2, 0, 3, 1, 4)  # [2, prefixes, key/value heads, length, head width]
+                query, pair = self._heads_of(block, states, angles)
+                key, value = pair = pair.permute(2, 0, 3, 1, 4)  # [2, prefixes, key/value heads, length, head width]
                 mask = _window_mask(attention.window, length, piece.device)
                 is_grouped = attention.heads > attention.key_value_heads
                 mixed = F.scaled_dot_product_attention(
@@ -269,22 +281,23 @@ class Decoder:
                 )
                 states = block.finish(states, mixed.transpose(1, 2))
                 if stored is not None:
-                    stored.append(own.to(self._stored, memory_format=torch.contiguous_format, copy=True))
+                    stored.append(pair.to(self._stored, memory_format=torch.contiguous_format, copy=True))
         return self._normed(states)
 
     def step(
-        self, tokens: Tensor, position: int, own: list[Tensor], prefix: list[Tensor] | None, slots: Slots | None
+        self, tokens: Tensor, position: int, branches: list[Tensor], prefix: list[Tensor] | None, slots: Slots | None
     ) -> Tensor:
         """Return the states of tokens [rows] at `position`, [rows, width], and write their keys and values.
 
-        own: those of the branches, for each piece [blocks, 2, rows, key/value heads, positions, head width]; the last
-        position is written. prefix: those of the prefixes, which come before them, for each block [2, prefixes,
-        key/value heads, length, head width], with `slots`; None if a branch contains its prefix.
+        branches: those of the branches, for each piece [blocks, 2, rows, key/value heads, positions, head width]; the
+        last position is written.
+        prefix: those of the prefixes, which come before them, for each block [2, prefixes, key/value heads, length,
+        head width], with `slots`; None if a branch contains its prefix.
         """
         states, angles = self._placed(self.parts.embed(tokens), position, 1)
         shared = 0 if prefix is None else prefix[0].shape[3]
-        positions = shared + own[0].shape[4]
-        for piece, of_piece in zip(self.pieces, own, strict=True):
+        positions = shared + branches[0].shape[4]
+        for piece, of_piece in zip(self.pieces, branches, strict=True):
             states, angles = moved((states, angles), piece.device)
             slots = None if slots is None else slots.to(piece.device)
             for number, of_block in enumerate(of_piece, piece.first):
@@ -335,11 +348,11 @@ def _window_mask(window: int | None, length: int, device: torch.device) -> Tenso
 def _attend_prefix(query: Tensor, prefix: Tensor, slots: Slots, scale: float) -> tuple[Tensor, Tensor]:
     """Return attention of the rows over their prefixes, in the shape of the query, and its normalisers without width.
 
-    query: [rows, key/value heads, query heads of each, head width]. prefix: keys and values, [2, prefixes, key/value
-    heads, length, head width].
+    query: [rows, key/value heads, query heads of each, head width].
+    prefix: keys and values, [2, prefixes, key/value heads, length, head width].
     """
     keys, values = prefix
-    each = query.shape[2]
+    queries = query.shape[2]
     table = query[slots.rows].transpose(1, 2).flatten(2, 3)  # [prefixes, key/value heads, most * each, head width]
-    found, total = (torch.unflatten(part, 2, (-1, each)) for part in attend(table, keys, values, scale))
-    return found[slots.owner, :, slots.place], total[slots.owner, :, slots.place]
+    mixed, total = (torch.unflatten(part, 2, (-1, queries)) for part in attend(table, keys, values, scale))
+    return mixed[slots.owner, :, slots.place], total[slots.owner, :, slots.place]

@@ -40,7 +40,8 @@ class Product:
     ) -> None:
         """Prepare the product with weight [outputs, inputs] and bias [outputs].
 
-        is_packed: store the weights a second time if this helps. activation: as `transformers` names it, "" for none.
+        is_packed: store the weights a second time if this helps.
+        activation: as `transformers` names it, "" for none.
         Raises ValueError for an activation that is not known here.
         """
         if activation not in _ACTIVATIONS:
@@ -53,19 +54,19 @@ class Product:
 
     def __call__(self, states: Tensor, *, plus: Tensor | None = None, times: Tensor | None = None) -> Tensor:
         """Return the product of states [..., inputs], [..., outputs]. plus, times: another operand in its shape."""
-        other = plus if times is None else times
+        operand = plus if times is None else times
         if self._packed is not None:
             product = torch.ops.mkldnn._linear_pointwise
-            if other is not None:
+            if operand is not None:
                 name = "add" if times is None else "mul"
-                found: Tensor = product.binary(states, other, self._packed, self._bias, name)
+                result: Tensor = product.binary(states, operand, self._packed, self._bias, name)
             else:
-                found = product(states, self._packed, self._bias, self._fused[0], [], self._fused[1])
-            return found
-        found = F.linear(states, self._weight, self._bias)
-        if other is not None:
-            return other + found if times is None else other * found
-        return found if self._activation is None else self._activation(found)
+                result = product(states, self._packed, self._bias, self._fused[0], [], self._fused[1])
+            return result
+        result = F.linear(states, self._weight, self._bias)
+        if operand is not None:
+            return operand + result if times is None else operand * result
+        return result if self._activation is None else self._activation(result)
 
 
 class HeadProduct:
@@ -86,9 +87,9 @@ class HeadProduct:
         if self._padded is None:
             return self.product(states)
         # 16 bits would make one row of seven tie at the cut of top-k 10.
-        found = torch.mm(states.flatten(0, -2), self._padded, out_dtype=torch.float32)[:, : self._vocabulary]
-        found = found if self._bias is None else found + self._bias
-        return found.view(*states.shape[:-1], -1)
+        logits = torch.mm(states.flatten(0, -2), self._padded, out_dtype=torch.float32)[:, : self._vocabulary]
+        logits = logits if self._bias is None else logits + self._bias
+        return logits.view(*states.shape[:-1], -1)
 
 
 def rotate(heads: Tensor, cosines: Tensor, sines: Tensor, *, is_interleaved: bool) -> Tensor:
@@ -104,8 +105,8 @@ def rotate(heads: Tensor, cosines: Tensor, sines: Tensor, *, is_interleaved: boo
         partner = torch.unflatten(turned, -1, (-1, 2)).flip(-1).flatten(-2)
     else:
         partner = turned.roll(columns // 2, dims=-1)
-    found = torch.addcmul(turned * cosines, partner, sines).to(heads.dtype)
-    return found if columns == heads.shape[-1] else torch.cat([found, heads[..., columns:]], dim=-1)
+    rotated = torch.addcmul(turned * cosines, partner, sines).to(heads.dtype)
+    return rotated if columns == heads.shape[-1] else torch.cat([rotated, heads[..., columns:]], dim=-1)
 
 
 def rms_norm(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -127,18 +128,19 @@ def attention_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
 def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Return softmax(scale * query . keys) values, and the logarithm of the softmax's denominator.
 
-    query: [batch, heads, queries, width]. keys, values: [batch, heads, positions, width]. Every query sees every
-    position. Returns [batch, heads, queries, width] in the dtype of the query and [batch, heads, queries] float32.
-    Products of queries and keys are summed in float32 in any dtype, because unscaled products overflow float16.
+    query: [batch, heads, queries, width].
+    keys, values: [batch, heads, positions, width]. Every query sees every position.
+    Returns [batch, heads, queries, width] in the dtype of the query and [batch, heads, queries] float32. Products of
+    queries and keys are summed in float32 in any dtype, because unscaled products overflow float16.
     """
     kernels = torch.ops.aten
     # One query for each set of keys is faster without the fused kernel of the CPU, which works on blocks of queries.
     if query.device.type == "cpu" and query.shape[2] >= 8 and _has_fused_attention():
-        found = kernels._scaled_dot_product_flash_attention_for_cpu(query, keys, values, scale=scale)
-        return found[0], found[1]
+        result = kernels._scaled_dot_product_flash_attention_for_cpu(query, keys, values, scale=scale)
+        return result[0], result[1]
     if query.device.type == "cuda" and _flash_runs_on(query):
-        found = kernels._scaled_dot_product_flash_attention(query, keys, values, scale=scale)
-        return found[0], found[1]
+        result = kernels._scaled_dot_product_flash_attention(query, keys, values, scale=scale)
+        return result[0], result[1]
     # [batch, heads, queries, positions]
     scores = torch.matmul(query.float() if scale == 1 else query.float() * scale, keys.float().transpose(-1, -2))
     most = scores.amax(dim=-1, keepdim=True)
@@ -171,12 +173,12 @@ def _packs(dtype: torch.dtype) -> bool:
     kernels = torch.ops.mkldnn
     try:
         packed = kernels._reorder_linear_weight(weight)
-        found = kernels._linear_pointwise(states, packed, None, "relu", [], "")
+        fused = kernels._linear_pointwise(states, packed, None, "relu", [], "")
         added = kernels._linear_pointwise.binary(states, states, packed, None, "add")
     except (RuntimeError, AttributeError, TypeError, NotImplementedError):
         # They cost only speed.
         return False
-    return torch.equal(found, states.relu()) and torch.equal(added, 2 * states)
+    return torch.equal(fused, states.relu()) and torch.equal(added, 2 * states)
 
 
 @cache

@@ -72,10 +72,11 @@ def measure_suffixes(
 ) -> Floats:
     """Return `measure` of each suffix token given all tokens before it, [figures, rows, length + 1].
 
-    The first position is that of the last prefix token, NaN if no token is before it. measure: maps the logits of n
-    positions, the n tokens that follow, and the tokens before those, [n, any], padded with tokens that also occur
-    there, to [figures, n]. It may be called again for the same positions. needs_more: which rows are still of interest,
-    asked after 8, 16, 32, … suffix tokens; the figures of the tokens that are then left out are 0.
+    The first position is that of the last prefix token, NaN if no token is before it.
+    measure: maps the logits of n positions, the n tokens that follow, and the tokens before those, [n, any], padded
+    with tokens that also occur there, to [figures, n]. It may be called again for the same positions.
+    needs_more: which rows are still of interest, asked after 8, 16, 32, … suffix tokens; the figures of the tokens that
+    are then left out are 0.
     """
     parts = []
     for part in prefix_groups(runner, prefixes[:, view.start :], rows_at_once, further=suffixes.shape[1]):
@@ -131,11 +132,11 @@ def _measure_part(
         column = stop - wanted - (prefix_length - 2)
         for part_of_columns in _steps(column, column + wanted, needs_more):
             alive = np.flatnonzero(is_needed)
-            some = states if len(alive) == rows else states[torch.as_tensor(alive, device=states.device)]
-            some = some[:, part_of_columns.start - column : part_of_columns.stop - column]
+            needed = states if len(alive) == rows else states[torch.as_tensor(alive, device=states.device)]
+            needed = needed[:, part_of_columns.start - column : part_of_columns.stop - column]
             last = stop + 1 - (column + wanted - part_of_columns.stop)
             known = tokens[torch.as_tensor(alive, device=tokens.device), :last]
-            result[:, alive, part_of_columns] = _apply_measure(runner, some, known, measure).cpu().numpy()
+            result[:, alive, part_of_columns] = _apply_measure(runner, needed, known, measure).cpu().numpy()
             if needs_more is not None:
                 is_needed[alive] = needs_more(result[:, alive, 1 : part_of_columns.stop])
                 if not is_needed.any():

@@ -48,7 +48,8 @@ _ADVICE = (
 def require_used_weights(path: Path, kind: str, unused: Collection[str], *, has_language_head: bool = True) -> None:
     """Raise HarnessError unless the tensors of a folder that a model of class `kind` does not use are harmless.
 
-    unused: their names, without those that the architecture itself lists. has_language_head: the model predicts tokens.
+    unused: their names, without those that the architecture itself lists.
+    has_language_head: the model predicts tokens.
     """
     left = sorted(name for name in unused if not _BUFFERS.search(name) and not _OTHER_PARTS.search(name))
     if not has_language_head:
@@ -93,14 +94,16 @@ def load_target(
 ) -> Target:
     """Load the target in the folder `path`, in Hugging Face layout.
 
-    shards: the devices to split it over, instead of `device`, if it does not fit on one. dtype: "auto" is float32 on a
-    CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of this process. rows_at_once:
-    sequences that go through the model together, by default derived from free memory and from prefix_length and
-    suffix_length, those of the round. vocabulary: the ids that it may predict, from 0 on, by default all. warn: gets
-    the sentence that decoding is slow, by default `warnings.warn`. If the tokenizer puts a first token before every
-    text, the target sees it before every prefix that does not begin with it. Raises HarnessError if the folder contains
-    no such model, its weights are not finite, the model does not use some of them, they do not fit into memory, a
-    device does not exist, or the model cannot be split.
+    shards: the devices to split it over, instead of `device`, if it does not fit on one.
+    dtype: "auto" is float32 on a CPU and 16 bits on a GPU, whatever the weights are stored in.
+    threads: CPU threads of this process.
+    rows_at_once: sequences that go through the model together, by default derived from free memory and from
+    prefix_length and suffix_length, those of the round.
+    vocabulary: the ids that it may predict, from 0 on, by default all.
+    warn: gets the sentence that decoding is slow, by default `warnings.warn`. If the tokenizer puts a first token
+    before every text, the target sees it before every prefix that does not begin with it.
+    Raises HarnessError if the folder contains no such model, its weights are not finite, the model does not use some of
+    them, they do not fit into memory, a device does not exist, or the model cannot be split.
     """
     path = Path(path)
     devices = [_torch_device(name) for name in shards or (device,)]
@@ -122,22 +125,22 @@ def load_target(
 
 
 def load_model(
-    path: Path, architecture: Any, what: str, *, device: str, dtype: str, threads: int | None
+    path: Path, architecture: Any, role: str, *, device: str, dtype: str, threads: int | None
 ) -> PreTrainedModel:
     """Load the model in the folder `path` to its device, in evaluation mode and without gradients.
 
-    architecture: the `transformers` class that reads it. what: the kind of model, for errors. The other arguments and
-    the errors are those of `load_target`.
+    architecture: the `transformers` class that reads it.
+    role: the kind of model, for errors. The other arguments and the errors are those of `load_target`.
     """
     where = _torch_device(device)
-    model = _load_on_cpu(path, architecture, what, where, dtype, threads)
+    model = _load_on_cpu(path, architecture, role, where, dtype, threads)
     with _loading_errors(path, str(where)):
         model.to(where)  # type: ignore[arg-type]
     return model
 
 
 def _load_on_cpu(
-    path: Path, architecture: Any, what: str, where: torch.device, dtype: str, threads: int | None
+    path: Path, architecture: Any, role: str, where: torch.device, dtype: str, threads: int | None
 ) -> PreTrainedModel:
     """Load a model into the memory of the host, for the device `where`. The arguments are those of `load_model`."""
     if threads is not None:
@@ -146,7 +149,7 @@ def _load_on_cpu(
     torch.set_float32_matmul_precision("highest")
     if where.type == "cpu":
         keep_freed_memory()
-    model: PreTrainedModel = _read_model(path, _torch_dtype(dtype, path, where), architecture, what)
+    model: PreTrainedModel = _read_model(path, _torch_dtype(dtype, path, where), architecture, role)
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise _damaged_weights_error(path, name, parameter)
@@ -255,7 +258,7 @@ def _stored_dtype(path: Path) -> str:
     return numbers.most_common(1)[0][0] if numbers else "F32"
 
 
-def _read_model(path: Path, dtype: torch.dtype, architecture: Any, what: str) -> PreTrainedModel:
+def _read_model(path: Path, dtype: torch.dtype, architecture: Any, role: str) -> PreTrainedModel:
     weight_files(path)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     loaded: Any
@@ -272,10 +275,10 @@ def _read_model(path: Path, dtype: torch.dtype, architecture: Any, what: str) ->
         if is_out_of_memory(error):
             raise _out_of_memory_error(path, "cpu") from error
         # A broken folder may make the loader raise anything. The user reads one sentence; --debug shows the rest.
-        raise HarnessError(f"the folder cannot be loaded as {what}: {path} ({one_line(error)}).") from error
-    model, found = loaded
-    kind, unused = type(model).__name__, found["unexpected_keys"]
-    if missing := found["missing_keys"]:
+        raise HarnessError(f"the folder cannot be loaded as {role}: {path} ({one_line(error)}).") from error
+    model, report = loaded
+    kind, unused = type(model).__name__, report["unexpected_keys"]
+    if missing := report["missing_keys"]:
         raise missing_weights_error(path, kind, missing, unused)
     require_used_weights(path, kind, unused, has_language_head=model.get_output_embeddings() is not None)
     assert isinstance(model, PreTrainedModel)

@@ -44,8 +44,11 @@ class Room:
 def default_rows_at_once(config: Any, *, positions: int, itemsize: int, shares: Mapping[torch.device, float]) -> int:
     """Return how many sequences have keys and values that fill a good half of the free memory, at least 1.
 
-    config: a Hugging Face configuration. positions: stored for each sequence. itemsize: bytes per number. shares: the
-    part of the blocks that each device has, which stores their keys and values; the tightest device decides.
+    config: a Hugging Face configuration.
+    positions: stored for each sequence.
+    itemsize: bytes per number.
+    shares: the part of the blocks that each device has, which stores their keys and values; the tightest device
+    decides.
     """
     width = getattr(config, "hidden_size", None) or 4096
     states = 16 * width * 4
@@ -112,8 +115,9 @@ def run_within_memory(
 ) -> tuple[Result, int]:
     """Return `call(rows)` and the rows it ran with, which are halved each time memory runs out.
 
-    minimum: the rows below which halving saves nothing. place: the names of the devices. Raises HarnessError with
-    `problem`, a sentence that begins with the purpose of the memory, if that many do not fit.
+    minimum: the rows below which halving saves nothing.
+    place: the names of the devices.
+    Raises HarnessError with `problem`, a sentence that begins with the purpose of the memory, if that many do not fit.
     """
     while True:
         try:

@@ -68,8 +68,9 @@ class ModelRunner:
     ) -> None:
         """Wrap a model. vocabulary: the ids that it may predict, from 0 on, None for all that it has.
 
-        pieces: those of a model that is split over devices. bos_token: the id that it sees before every prefix, None
-        for none. warn: gets the sentence that decoding is slow, by default `warnings.warn`.
+        pieces: those of a model that is split over devices.
+        bos_token: the id that it sees before every prefix, None for none.
+        warn: gets the sentence that decoding is slow, by default `warnings.warn`.
         """
         self.model = model
         self._pieces = pieces
@@ -105,8 +106,9 @@ class ModelRunner:
     ) -> tuple[Tensor, Branches]:
         """Return the states of the last `keep` of tokens [prefixes, length] int64, and branches.
 
-        States are [prefixes, keep, width]. The branches have room for `room` more tokens. view: how the tokens are
-        shown. is_shared: a prefix will have several branches.
+        States are [prefixes, keep, width]. The branches have room for `room` more tokens.
+        view: how the tokens are shown.
+        is_shared: a prefix will have several branches.
         """
         tokens, prompt = self.shown(tokens[:, view.start :], view)
         length = tokens.shape[1] + (0 if prompt is None else len(prompt))
@@ -227,9 +229,10 @@ class ModelRunner:
     ) -> Tensor:
         """Return the states of the last `keep` of `tokens` [rows, new] int64, [rows, keep, width].
 
-        cache: holds the tokens before them and is extended by them. shift: the number of empty positions before
-        everything. prompt: embeddings [tokens, width] before the tokens. uses_decoder: by the engine's decoder if there
-        is one, else by the model's own code.
+        cache: holds the tokens before them and is extended by them.
+        shift: the number of empty positions before everything.
+        prompt: embeddings [tokens, width] before the tokens.
+        uses_decoder: by the engine's decoder if there is one, else by the model's own code.
         """
         if uses_decoder and self.decoder is not None and cache is None:
             return forward_pass(self.decoder.states, tokens, shift, prompt)[:, -keep:]
@@ -259,9 +262,9 @@ class ModelRunner:
 
         The number of rows of a block is a multiple of `multiple`. The next block may overwrite it.
         """
-        some = multiple * max(1, self.logit_bytes // (4 * self.vocabulary * multiple))
-        for first in range(0, len(states), some):
-            scores = self.logits(states[first : first + some])
+        at_once = multiple * max(1, self.logit_bytes // (4 * self.vocabulary * multiple))
+        for first in range(0, len(states), at_once):
+            scores = self.logits(states[first : first + at_once])
             yield Logits(slice(first, first + len(scores)), scores)
 
     def new_cache(self) -> DynamicCache:
@@ -281,8 +284,8 @@ class ModelRunner:
             wanted = wanted[..., :vocabulary]
             self.vocabulary = int(wanted.shape[-1])
             if not bool(torch.isfinite(wanted).all()):
-                what = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
-                raise non_finite_error(f"this {_kind(self.model)} model returns {what}", self.dtype)
+                problem = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
+                raise non_finite_error(f"this {_kind(self.model)} model returns {problem}", self.dtype)
             self._require_causal(whole, wanted)
             self.backbone, self.head = _split(self.model)
             if self.head is not None and not self._is_head_last(tokens):
@@ -309,8 +312,8 @@ class ModelRunner:
         half = wanted.shape[1] // 2
         changed = tokens.clone()
         changed[:, half - wanted.shape[1] :] = 3 - changed[:, half - wanted.shape[1] :]
-        found = forward_pass(self.model, changed, use_cache=False).logits[:, -wanted.shape[1] :].float()
-        if not agree(found[:, :half, : wanted.shape[-1]], wanted[:, :half], self.dtype):
+        logits = forward_pass(self.model, changed, use_cache=False).logits[:, -wanted.shape[1] :].float()
+        if not agree(logits[:, :half, : wanted.shape[-1]], wanted[:, :half], self.dtype):
             raise HarnessError(
                 f"{_kind(self.model)} models cannot be run: the prediction of a token depends on later tokens, as in "
                 "an encoder. Choose a causal language model."
@@ -372,12 +375,12 @@ class ModelRunner:
         """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1."""
         _, branches = self.begin(tokens[:, :3], room=3, keep=1)
         owner = parents = np.array([1, 0, 1])
-        found = []
+        logits = []
         for position in range(3, 6):
             placement = Placement.of(parents, owner, self.device)
-            found.append(self.logits(self.advance(branches, tokens[[1, 0, 1], position], placement)))
+            logits.append(self.logits(self.advance(branches, tokens[[1, 0, 1], position], placement)))
             parents = np.arange(3)
-        return torch.stack(found, dim=1)
+        return torch.stack(logits, dim=1)
 
 
 def _run(inputs: Tensor, module: nn.Module, **use: Any) -> Any:

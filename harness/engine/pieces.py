@@ -72,7 +72,8 @@ def split_model(model: PreTrainedModel, devices: Sequence[torch.device]) -> tupl
 def balanced(sizes: Sequence[int], rest: int, pieces: int) -> tuple[int, ...]:
     """Return how many consecutive blocks each piece has, at least 1, such that the largest piece is the smallest.
 
-    sizes: of the blocks, in bytes. rest: the bytes of everything else, which is in the first piece.
+    sizes: of the blocks, in bytes.
+    rest: the bytes of everything else, which is in the first piece.
     """
 
     @cache
@@ -81,12 +82,12 @@ def balanced(sizes: Sequence[int], rest: int, pieces: int) -> tuple[int, ...]:
         size = 0 if first else rest
         if left == 1:
             return size + sum(sizes[first:]), (len(sizes) - first,)
-        found = []
+        splits = []
         for end in range(first + 1, len(sizes) - left + 2):
             size += sizes[end - 1]
             largest, counts = best(end, left - 1)
-            found.append((max(size, largest), (end - first, *counts)))
-        return min(found)
+            splits.append((max(size, largest), (end - first, *counts)))
+        return min(splits)
 
     return best(0, pieces)[1]
 
@@ -95,7 +96,7 @@ def moved(value: Any, device: torch.device) -> Any:
     """Return a value with its tensors on `device`, also those in tuples. Other values stay as they are."""
     if isinstance(value, Tensor):
         return value.to(device)
-    return tuple(moved(each, device) for each in value) if isinstance(value, tuple) else value
+    return tuple(moved(part, device) for part in value) if isinstance(value, tuple) else value
 
 
 def _move_inputs_to(device: torch.device) -> Any:
@@ -108,18 +109,18 @@ def _move_inputs_to(device: torch.device) -> Any:
 def _blocks_of(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
     """Return the name of the list of blocks within the model, and the list."""
     count = model.config.get_text_config(decoder=True).num_hidden_layers
-    found = [
+    lists = [
         (name, module)
         for name, module in model.named_modules()
         if isinstance(module, nn.ModuleList) and len(module) == count
     ]
     # Lists within a block come after the list of blocks, and their names begin with its name.
-    if not found or any(not name.startswith(found[0][0]) for name, _ in found):
+    if not lists or any(not name.startswith(lists[0][0]) for name, _ in lists):
         raise HarnessError(
             f"{type(model).__name__} models cannot be split over devices: their list of blocks was not found. Use one "
             "device."
         )
-    return found[0]
+    return lists[0]
 
 
 def _bytes_of(module: nn.Module) -> int:

@@ -22,9 +22,12 @@ _TOKENS_PER_SUFFIX = 60
 class PromptPlan:
     """The hyperparameters of a prompt's training.
 
-    tokens: the length of the prompt. schedule: of the learning rate. weight_decay: of AdamW. epochs: passes over the
-    examples. batch: examples per step. patience: the training ends after this many passes without a lower loss on the
-    held-out examples; 0 for never.
+    tokens: the length of the prompt.
+    schedule: of the learning rate.
+    weight_decay: of AdamW.
+    epochs: passes over the examples.
+    batch: examples per step.
+    patience: the training ends after this many passes without a lower loss on the held-out examples; 0 for never.
     """
 
     tokens: int

@@ -126,9 +126,9 @@ class PromptTuning:
         """
         scale = _LARGEST_SCALE if self._target.dtype == torch.float16 else 1.0
         while True:
-            found = torch.autograd.grad(loss * scale, self._prompt, retain_graph=scale > 1)[0] / scale
-            if scale == 1 or bool(torch.isfinite(found).all()):
-                return found
+            gradient = torch.autograd.grad(loss * scale, self._prompt, retain_graph=scale > 1)[0] / scale
+            if scale == 1 or bool(torch.isfinite(gradient).all()):
+                return gradient
             scale /= 16
 
     def restore(self, state: Floats32 | None) -> None:
@@ -186,8 +186,10 @@ def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: To
         # Logits exist for one part at a time and are recomputed for the gradient (Chen et al. 2016).
         losses = torch.cat(
             [
-                checkpoint(_cross_entropy, head, some, of_some, target.vocabulary, use_reentrant=False)
-                for some, of_some in zip(torch.split(states, _HEAD_ROWS), torch.split(wanted, _HEAD_ROWS), strict=True)
+                checkpoint(_cross_entropy, head, part, wanted_part, target.vocabulary, use_reentrant=False)
+                for part, wanted_part in zip(
+                    torch.split(states, _HEAD_ROWS), torch.split(wanted, _HEAD_ROWS), strict=True
+                )
             ]
         )
     return losses.view(len(tokens), length)

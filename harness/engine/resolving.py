@@ -39,9 +39,11 @@ _HASHED_BESIDE_WEIGHTS = ("config.json", "tokenizer.json")
 class ResolvedTarget:
     """A target on this machine.
 
-    id, revision: as requested. commit: the hub commit of the revision, None for folders. path: a folder in Hugging Face
-    layout. weights_sha256: the hash of the weight files that are loaded, config.json and tokenizer.json. bytes: the
-    total size of these files.
+    id, revision: as requested.
+    commit: the hub commit of the revision, None for folders.
+    path: a folder in Hugging Face layout.
+    weights_sha256: the hash of the weight files that are loaded, config.json and tokenizer.json.
+    bytes: the total size of these files.
     """
 
     id: str
@@ -99,9 +101,9 @@ def _tokenizer_sizes(path: Path) -> list[int]:
     """Return the number of tokens of a target's tokenizer, without and with added tokens; empty if it is unknown."""
     with contextlib.suppress(OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         if (path / "tokenizer.json").exists():
-            found = json.loads((path / "tokenizer.json").read_bytes())
-            learned = {entry if isinstance(entry, str) else entry[0] for entry in found["model"]["vocab"]}
-            added = {token["content"] for token in found.get("added_tokens", ())}
+            tokenizer = json.loads((path / "tokenizer.json").read_bytes())
+            learned = {entry if isinstance(entry, str) else entry[0] for entry in tokenizer["model"]["vocab"]}
+            added = {token["content"] for token in tokenizer.get("added_tokens", ())}
         else:
             learned = set(json.loads((path / "vocab.json").read_bytes()))
             file = path / "added_tokens.json"
@@ -143,10 +145,12 @@ def resolve_target(
     """Resolve the target `id_`: a shipped target, a local folder, or a model id on the Hugging Face hub at `revision`.
 
     The shipped targets are `demo`, its smaller sizes `demo-small` and `demo-tiny`, and the reference model
-    `demo-reference`. The hub's cache is searched first. offline: use nothing else, by default the value of
-    HF_HUB_OFFLINE. needs_weights: False if the tokenizer and the configuration are enough; weights are then neither
-    downloaded nor hashed. Raises HarnessError if the target is neither here nor available for download, or if its
-    directory contains something that `files_in` refuses.
+    `demo-reference`. The hub's cache is searched first.
+    offline: use nothing else, by default the value of HF_HUB_OFFLINE.
+    needs_weights: False if the tokenizer and the configuration are enough; weights are then neither downloaded nor
+    hashed.
+    Raises HarnessError if the target is neither here nor available for download, or if its directory contains something
+    that `files_in` refuses.
     """
     commit = None
     shipped = {size.name: size.weights for size in (*DEMO_SIZES, DEMO_REFERENCE)}
@@ -164,8 +168,8 @@ def resolve_target(
     if not weights and not (path / "tokenizer.json").exists():
         raise HarnessError(f"no tokenizer.json in {path}. Name a directory or a hub id that has one.")
     files_in(path)  # refuses links that leave the directory, and what is not a file
-    others = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
-    files = sorted([*weights, *others], key=lambda file: file.name)
+    configuration = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
+    files = sorted([*weights, *configuration], key=lambda file: file.name)
     sha256 = _combined_sha256(files, on_progress or (lambda done, total: None))
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))
 
@@ -188,8 +192,8 @@ def weight_files(path: Path) -> list[Path]:
         return [path / _WEIGHTS]
     if (path / _INDEX).exists():
         return _existing_shards(path)
-    if other := sorted(path.glob("*.safetensors")):
-        raise HarnessError(f"{path} contains {other[0].name}, and neither {_WEIGHTS} nor {_INDEX}. Rename the file.")
+    if misnamed := sorted(path.glob("*.safetensors")):
+        raise HarnessError(f"{path} contains {misnamed[0].name}, and neither {_WEIGHTS} nor {_INDEX}. Rename the file.")
     raise HarnessError(f"no *.safetensors in {path}. Weights in other formats may run code and are not read.")
 
 
@@ -259,8 +263,8 @@ def _hub_folder(id_: str, revision: str, offline: bool | None, *, needs_weights:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     def download(names: list[str], **options: Any) -> Path:
-        found = snapshot_download(id_, revision=revision, allow_patterns=names, ignore_patterns=["*/*"], **options)
-        return Path(found)
+        snapshot = snapshot_download(id_, revision=revision, allow_patterns=names, ignore_patterns=["*/*"], **options)
+        return Path(snapshot)
 
     with contextlib.suppress(LocalEntryNotFoundError, HFValidationError):
         path = download(_TEXT_FILES, local_files_only=True)

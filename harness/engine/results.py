@@ -12,11 +12,13 @@ from harness.engine.tree import Paths
 class Samples:
     """Sampled suffixes: one row for each distinct suffix of each prefix, ordered by prefix and then by suffix.
 
-    row: [rows] int64, the index of the prefix. suffixes: [rows, length] uint16 or uint32. count: [rows] int64, how many
-    trials drew the suffix; the counts of a prefix sum to `trials`. token_logprobs: [rows, length] float64, natural
-    logarithms under the unmodified model (temperature 1, no filter). policy_logprob: [rows] float64, the suffix's
-    log-probability under the sampling policy. last_prefix_logprob: [prefixes] float64, the model's log-probability of
-    the last prefix token given the earlier ones (NaN for prefixes of one token).
+    row: [rows] int64, the index of the prefix.
+    suffixes: [rows, length] uint16 or uint32.
+    count: [rows] int64, how many trials drew the suffix; the counts of a prefix sum to `trials`.
+    token_logprobs: [rows, length] float64, natural logarithms under the unmodified model (temperature 1, no filter).
+    policy_logprob: [rows] float64, the suffix's log-probability under the sampling policy.
+    last_prefix_logprob: [prefixes] float64, the model's log-probability of the last prefix token given the earlier ones
+    (NaN for prefixes of one token).
     """
 
     row: Ints
@@ -51,9 +53,11 @@ class SearchResult:
 class Scores:
     """Scores of given suffixes under the unmodified model.
 
-    token_logprobs: [rows, length] float64, in nats. margin: [rows, length] float64, the log-probability of the most
-    likely token minus that of the second. rank: [rows, length] int64, the number of tokens that are more likely (0 is
-    the most likely token; ties are broken by id). last_prefix_logprob: [rows] float64, as in `Samples`.
+    token_logprobs: [rows, length] float64, in nats.
+    margin: [rows, length] float64, the log-probability of the most likely token minus that of the second.
+    rank: [rows, length] int64, the number of tokens that are more likely (0 is the most likely token; ties are broken
+    by id).
+    last_prefix_logprob: [rows] float64, as in `Samples`.
     """
 
     token_logprobs: Floats
@@ -68,8 +72,8 @@ class Scores:
 def samples_from_paths(paths: Paths, distinct_of_prefix: Ints, repeats: int, vocabulary: int) -> Samples:
     """Return the samples of each requested prefix, from the paths of the distinct prefixes.
 
-    distinct_of_prefix: [prefixes] int64, the distinct prefix that each requested prefix equals. repeats: how many
-    trials each draw stands for.
+    distinct_of_prefix: [prefixes] int64, the distinct prefix that each requested prefix equals.
+    repeats: how many trials each draw stands for.
     """
     owned = np.column_stack([paths.prefix, paths.suffixes])  # [paths, 1 + length]
     rows, path, same = np.unique(owned, axis=0, return_index=True, return_inverse=True)
@@ -109,6 +113,6 @@ def _rows_of_prefixes(owner: Ints, owners: int, requested: Ints) -> tuple[Ints, 
     owner: sorted ids of distinct prefixes, below `owners`.
     """
     starts = np.searchsorted(owner, np.arange(owners + 1))
-    blocks = [np.arange(starts[one], starts[one + 1]) for one in requested]
+    blocks = [np.arange(starts[number], starts[number + 1]) for number in requested]
     row = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
     return row, np.concatenate([np.empty(0, np.int64), *blocks])

@@ -60,13 +60,13 @@ def sample_paths(
     sampling = _Sampling(predictor, policy, prefix_keys(prefixes), seed, draws, length, rows_at_once, on_step)
     turns = split_range(draws, rows_at_once)
     # A shared prefix takes the memory of one more branch of its length.
-    own = prefixes.shape[1] / length if predictor.shares_prefixes else 0.0
+    prefix_rows = prefixes.shape[1] / length if predictor.shares_prefixes else 0.0
     expected: float | None = None
     groups: list[list[Paths]] = []
     borders = [*beginning_borders(predictor, prefixes), len(prefixes)]
     first = 0
     while first < len(prefixes):
-        most = expected_prefixes(rows_at_once, draws=draws, own=own, expected=expected)
+        most = expected_prefixes(rows_at_once, draws=draws, prefix_rows=prefix_rows, expected=expected)
         most = min(most, most_prefixes(predictor, prefixes.shape[1]))
         border = next(border for border in borders if border > first)
         group = slice(first, min(first + (most if len(turns) == 1 else 1), border))
@@ -78,13 +78,14 @@ def sample_paths(
     return concatenate_paths(groups)
 
 
-def expected_prefixes(rows: int, *, draws: int, own: float, expected: float | None = None) -> int:
+def expected_prefixes(rows: int, *, draws: int, prefix_rows: float, expected: float | None = None) -> int:
     """Return how many prefixes are expected to have at most `rows` branches, at least 1.
 
-    own: the memory of a prefix itself, in rows. expected: the branches of a prefix, None if none has been counted.
+    prefix_rows: the memory of a prefix itself, in rows.
+    expected: the branches of a prefix, None if none has been counted.
     """
     branches = max(1.0, _EXPECTED_SHARE * draws) if expected is None else expected
-    return max(1, int(rows / (branches + own)))
+    return max(1, int(rows / (branches + prefix_rows)))
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,10 @@ class _Sampling:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the token that each draw takes after its branch and its log-probabilities under model and policy.
 
-        states: [branches, width]. branch_of, uniform: [draws]. seen: [branches, any]. Returns three tensors [draws].
+        states: [branches, width].
+        branch_of, uniform: [draws].
+        seen: [branches, any].
+        Returns three tensors [draws].
         """
         token = torch.empty_like(branch_of)
         token_logprob = torch.empty(len(token), device=token.device)
@@ -163,12 +167,12 @@ class _Sampling:
             rows = logits.rows
             support = apply_policy(logits.scores, self.policy, None if seen is None else seen[rows])
             # One block holds all draws, so the host need not know where the draws of a block are.
-            here: Tensor | slice = slice(None)
+            block_draws: Tensor | slice = slice(None)
             if len(logits.scores) < len(states):
-                here = ((branch_of >= rows.start) & (branch_of < rows.stop)).nonzero().squeeze(1)
-            branch = branch_of[here] - rows.start
-            taken, policy_logprob[here] = sample_tokens(support, branch, uniform[here])
-            token[here], token_logprob[here] = taken, logits.scores[branch, taken] - logits.total[branch]
+                block_draws = ((branch_of >= rows.start) & (branch_of < rows.stop)).nonzero().squeeze(1)
+            branch = branch_of[block_draws] - rows.start
+            taken, policy_logprob[block_draws] = sample_tokens(support, branch, uniform[block_draws])
+            token[block_draws], token_logprob[block_draws] = taken, logits.scores[branch, taken] - logits.total[branch]
         return token, token_logprob, policy_logprob
 
 
@@ -177,9 +181,11 @@ def place_children(
 ) -> tuple[Placement, Tensor, Tensor]:
     """Merge draws that took the same token after the same branch, and give each child a row.
 
-    branch_of, token: [draws]. owner: [branches]. The first child of a branch keeps its row if possible, because its
-    keys and values then stay where they are. Returns the placement of the children, some draw of each, and the child of
-    each draw, [draws]. Three numbers are read from the device, at once.
+    branch_of, token: [draws].
+    owner: [branches]. The first child of a branch keeps its row if possible, because its keys and values then stay
+    where they are.
+    Returns the placement of the children, some draw of each, and the child of each draw, [draws]. Three numbers are
+    read from the device, at once.
     """
     key, order = (branch_of * vocabulary + token).sort(stable=True)
     draws = torch.arange(len(key), device=key.device)

@@ -37,8 +37,8 @@ _FIRST_CHILDREN = 32
 class Bounds:
     """Limits of the search.
 
-    width: how many partial suffixes of each prefix are kept, None for no limit. least: the log-probability below which
-    none is kept, -inf for no limit.
+    width: how many partial suffixes of each prefix are kept, None for no limit.
+    least: the log-probability below which none is kept, -inf for no limit.
     """
 
     width: int | None
@@ -157,7 +157,8 @@ class _Search:
 class _Children:
     """Branches with one more token.
 
-    parents, tokens: [children] int64. token_logprob: [children] float64, the token's log-probability under the model.
+    parents, tokens: [children] int64.
+    token_logprob: [children] float64, the token's log-probability under the model.
     policy_logprob: [children] float64, the whole branch's log-probability under the policy.
     """
 

@@ -36,8 +36,8 @@ class Support:
     """The tokens that a policy allows at one step, and their renormalised log-probabilities.
 
     ids: [rows, k] int64, by descending probability, ties by id; None if no filter applies, in which case k is the
-    vocabulary size and columns are ids. logprobs: [rows, k] float64 (float32 for a full vocabulary); rows that allow
-    fewer than k tokens end in -inf.
+    vocabulary size and columns are ids.
+    logprobs: [rows, k] float64 (float32 for a full vocabulary); rows that allow fewer than k tokens end in -inf.
     """
 
     ids: Tensor | None
@@ -90,8 +90,8 @@ def top_tokens(logits: Tensor, policy: Policy, count: int, seen: Tensor | None, 
 def sample_tokens(support: Support, row: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Return the tokens that inverse-CDF sampling draws and their log-probabilities, both [draws].
 
-    row: [draws], the row of the support that each draw is from. uniform: [draws] in [0, 1). Each draw takes the first
-    index whose cumulative mass exceeds its uniform number.
+    row: [draws], the row of the support that each draw is from.
+    uniform: [draws] in [0, 1). Each draw takes the first index whose cumulative mass exceeds its uniform number.
     """
     mass = support.logprobs.exp().cumsum(1, dtype=torch.float64)  # [rows, k]
     total = mass[:, -1]
@@ -173,8 +173,8 @@ def most_likely(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the `count` highest of scores [rows, vocabulary] and their ids, ties by id; both [rows, count]."""
     vocabulary = scores.shape[1]
     if count >= vocabulary:
-        found = scores.sort(dim=1, descending=True, stable=True)
-        return found.values, found.indices
+        ordered = scores.sort(dim=1, descending=True, stable=True)
+        return ordered.values, ordered.indices
     inside, ids = scores, torch.arange(vocabulary, device=scores.device).expand_as(scores)
     # With more winners than that, most blocks hold one.
     if 4 * count <= vocabulary // _BLOCK:

@@ -26,9 +26,9 @@ class Speed(NamedTuple):
     dtype: str
     rates: tuple[float, ...]
 
-    def relative_to(self, other: "Speed") -> float:
+    def relative_to(self, reference: "Speed") -> float:
         """Return the median over turns of the rate relative to the other's in the same turn."""
-        return median(own / its for own, its in zip(self.rates, other.rates, strict=True))
+        return median(rate / reference_rate for rate, reference_rate in zip(self.rates, reference.rates, strict=True))
 
 
 def generate_and_score(target: Target, prefixes: Tokens, length: int) -> int:

@@ -56,14 +56,19 @@ class CallProgress(Protocol):
 class Target:
     """The model under attack.
 
-    model: the `transformers` model, for attacks that need more than the methods here. pieces: where its blocks are if
-    it is split over several devices, empty if it is on one. device: where draws and logits are. place: the names of all
-    of its devices. vocabulary: the number of token ids that it predicts. bos_token: the id that it sees before every
-    prefix that does not begin with it, None for none. context_length: the number of tokens that it can attend to, None
-    if unbounded. tokenizer_file: its tokenizer.json, None if there is none. suffix_length: the default length of
-    generated suffixes. rows_at_once: the number of sequences that go through the model together; when memory runs out
-    it is halved for all later calls. progress: receives the progress of its calls, None if nothing does. evaluations:
-    the number of next-token distributions that `sample` and `search` have computed.
+    model: the `transformers` model, for attacks that need more than the methods here.
+    pieces: where its blocks are if it is split over several devices, empty if it is on one.
+    device: where draws and logits are.
+    place: the names of all of its devices.
+    vocabulary: the number of token ids that it predicts.
+    bos_token: the id that it sees before every prefix that does not begin with it, None for none.
+    context_length: the number of tokens that it can attend to, None if unbounded.
+    tokenizer_file: its tokenizer.json, None if there is none.
+    suffix_length: the default length of generated suffixes.
+    rows_at_once: the number of sequences that go through the model together; when memory runs out it is halved for all
+    later calls.
+    progress: receives the progress of its calls, None if nothing does.
+    evaluations: the number of next-token distributions that `sample` and `search` have computed.
     """
 
     def __init__(
@@ -83,8 +88,9 @@ class Target:
 
         vocabulary: the ids that it may predict, from 0 on, by default all that it has; ids above get no probability.
         bos_token: the id that it sees before every prefix that does not begin with it, None for none.
-        prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived. warn: gets
-        the sentence that decoding is slow. Raises HarnessError if the engine cannot run it.
+        prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived.
+        warn: gets the sentence that decoding is slow.
+        Raises HarnessError if the engine cannot run it.
         """
         if rows_at_once is not None and rows_at_once < 1:
             raise HarnessError(f"rows_at_once is {rows_at_once}. It must be at least 1.")
@@ -228,8 +234,8 @@ class Target:
                 on_step=self.report_step,
             )
 
-        found, distinct_of_prefix = self._find_paths(prefixes, length, paths)
-        return samples_from_paths(found, distinct_of_prefix, trials // draws, self.vocabulary)
+        drawn, distinct_of_prefix = self._find_paths(prefixes, length, paths)
+        return samples_from_paths(drawn, distinct_of_prefix, trials // draws, self.vocabulary)
 
     def search(
         self,
@@ -241,10 +247,11 @@ class Target:
     ) -> SearchResult:
         """Find likely distinct suffixes of `length` tokens for each of `prefixes` [prefixes, prefix length].
 
-        width: the beam width, which is also the maximum number of suffixes per prefix. least: a probability under
-        `policy`; partial suffixes below it are dropped. With `least` alone the result holds every suffix of at least
-        that probability, and those that miss it by a rounding error. The default Policy() is the model's own
-        distribution. Raises HarnessError as `sample` does, and if neither bound is given.
+        width: the beam width, which is also the maximum number of suffixes per prefix.
+        least: a probability under `policy`; partial suffixes below it are dropped. With `least` alone the result holds
+        every suffix of at least that probability, and those that miss it by a rounding error. The default Policy() is
+        the model's own distribution.
+        Raises HarnessError as `sample` does, and if neither bound is given.
         """
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
@@ -269,8 +276,8 @@ class Target:
             )
 
         purpose = "the suffixes of one prefix" if width is None else f"a search of width {width} for one prefix"
-        found, distinct_of_prefix = self._find_paths(prefixes, length, paths, minimum=width or 1, purpose=purpose)
-        return search_result_from_paths(found, distinct_of_prefix, self.vocabulary)
+        likely, distinct_of_prefix = self._find_paths(prefixes, length, paths, minimum=width or 1, purpose=purpose)
+        return search_result_from_paths(likely, distinct_of_prefix, self.vocabulary)
 
     def walk(
         self, prefixes: Tokens, follow: Callable[[Walk], Tokens], *, branches: int = 1, length: int | None = None
@@ -278,9 +285,9 @@ class Target:
         """Return the suffix that `follow` chooses for each of `prefixes` [prefixes, prefix length], [prefixes, length].
 
         follow: a function from a walk over some of the prefixes to their suffixes, [some, length]. Its result must
-        depend on the walk alone, because it may be called again with fewer prefixes. branches: the maximum number of
-        branches that it keeps for each prefix. Raises HarnessError as `sample` does, and for a target with views, whose
-        hidden states are not one state.
+        depend on the walk alone, because it may be called again with fewer prefixes.
+        branches: the maximum number of branches that it keeps for each prefix.
+        Raises HarnessError as `sample` does, and for a target with views, whose hidden states are not one state.
         """
         if self.predictor is not self.runner:
             raise HarnessError("walk() does not support a target with views.")
@@ -293,14 +300,16 @@ class Target:
             walks = (Walk(self.runner, prefixes[group], branches=branches, length=length) for group in groups)
             return np.concatenate([np.empty((0, length), np.int64), *(follow(walk) for walk in walks)])
 
-        found = self.run_within_memory(followed, minimum=branches, purpose=f"the {branches} branches of one prefix")
-        return found.astype(token_dtype(self.vocabulary))
+        suffixes = self.run_within_memory(followed, minimum=branches, purpose=f"the {branches} branches of one prefix")
+        return suffixes.astype(token_dtype(self.vocabulary))
 
     def score(self, prefixes: Tokens, suffixes: Tokens, view: PrefixView = _WHOLE_PREFIX) -> Scores:
         """Return log-probabilities, margins and ranks of suffixes after prefixes.
 
-        prefixes: [rows, any]. suffixes: [rows, length]. view: how the prefixes are shown. Raises HarnessError as
-        `sample` does.
+        prefixes: [rows, any].
+        suffixes: [rows, length].
+        view: how the prefixes are shown.
+        Raises HarnessError as `sample` does.
         """
         self.check_pairs(prefixes, suffixes, further=view.further)
         if len(prefixes) == 0:
@@ -334,8 +343,9 @@ class Target:
     ) -> Result:
         """Return `call(rows_at_once)`, repeated with half as many rows each time memory runs out.
 
-        An audit that measures the model in its own way uses this method, too. minimum: the rows below which halving
-        saves nothing. purpose: the name of that many rows in an error.
+        An audit that measures the model in its own way uses this method, too.
+        minimum: the rows below which halving saves nothing.
+        purpose: the name of that many rows in an error.
         """
         dtype = str(self.dtype).removeprefix("torch.")
         problem = f"no room for {purpose}. Free memory or use a smaller --dtype than {dtype}."
@@ -356,13 +366,13 @@ class Target:
         further = max(view.further for view in self._views)
         self.require(prefix_length=prefix_length, suffix_length=suffix_length, further=further)
 
-    def _check_tokens(self, what: str, tokens: Tokens) -> None:
+    def _check_tokens(self, role: str, tokens: Tokens) -> None:
         if tokens.ndim != 2 or tokens.shape[1] == 0 or not np.issubdtype(tokens.dtype, np.integer):
             raise HarnessError(
-                f"{what} must be integers of shape [rows, tokens], not {tokens.dtype} of shape {list(tokens.shape)}."
+                f"{role} must be integers of shape [rows, tokens], not {tokens.dtype} of shape {list(tokens.shape)}."
             )
         if tokens.size and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocabulary):
-            raise HarnessError(f"{what} contain a token outside the target's vocabulary 0..{self.vocabulary - 1}.")
+            raise HarnessError(f"{role} contain a token outside the target's vocabulary 0..{self.vocabulary - 1}.")
 
     def _find_paths(
         self, prefixes: Tokens, length: int, paths: Callable[[Tokens, int], Paths], **limits: Any
@@ -370,9 +380,9 @@ class Target:
         """Return the paths of the distinct prefixes, and the distinct prefix that each of `prefixes` equals."""
         self._require_views(prefixes.shape[1], length)
         distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
-        found = Paths.empty(length)
+        result = Paths.empty(length)
         if len(prefixes):
-            found = self.run_within_memory(lambda rows_at_once: paths(distinct, rows_at_once), **limits)
-        self.evaluations += found.evaluations * len(self._views)
-        require_finite(found.token_logprobs, self.dtype)
-        return found, distinct_of_prefix.reshape(-1)
+            result = self.run_within_memory(lambda rows_at_once: paths(distinct, rows_at_once), **limits)
+        self.evaluations += result.evaluations * len(self._views)
+        require_finite(result.token_logprobs, self.dtype)
+        return result, distinct_of_prefix.reshape(-1)

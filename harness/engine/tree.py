@@ -29,8 +29,12 @@ _BY_ROW = ("prefix", "suffixes", "count", "token_logprobs", "policy_logprob")
 class Paths:
     """Distinct suffixes of prefixes, in no particular order, and the cost of finding them.
 
-    prefix: [rows] int64. suffixes: [rows, length] int64. count: [rows] int64, the number of draws that took each.
-    token_logprobs: [rows, length] float64. policy_logprob: [rows] float64. last_prefix_logprob: [prefixes] float64.
+    prefix: [rows] int64.
+    suffixes: [rows, length] int64.
+    count: [rows] int64, the number of draws that took each.
+    token_logprobs: [rows, length] float64.
+    policy_logprob: [rows] float64.
+    last_prefix_logprob: [prefixes] float64.
     evaluations: the number of next-token distributions that the model computed.
     """
 
@@ -70,8 +74,9 @@ def concatenate_paths(groups: list[list[Paths]]) -> Paths:
 class Tree:
     """The suffixes in progress of some prefixes, as branches of a tree that grows by one token at each step.
 
-    owner: [rows] int64, the prefix of each branch. policy_logprob: [rows] float64. Both are tensors on the model's
-    device, as are the steps, from which complete suffixes are read at the end.
+    owner: [rows] int64, the prefix of each branch.
+    policy_logprob: [rows] float64. Both are tensors on the model's device, as are the steps, from which complete
+    suffixes are read at the end.
     """
 
     def __init__(self, prefixes: int, length: int, device: torch.device) -> None:
@@ -214,8 +219,8 @@ def to_device(predictor: Predictor, tokens: Tokens) -> Tensor:
 def uniforms(seed: int, keys: NDArray[np.uint64], draws: ArrayLike, position: ArrayLike) -> Floats:
     """Return uniform numbers in [0, 1), float64 with 53 random bits, one for each element of the broadcast arguments.
 
-    keys: from `prefix_keys`. draws, position: non-negative integers. With keys and draws [rows] and one position the
-    result is [rows].
+    keys: from `prefix_keys`.
+    draws, position: non-negative integers. With keys and draws [rows] and one position the result is [rows].
     """
     state = _mixed(np.full(1, int(seed) & _MASK, np.uint64))
     for part in (keys, draws, position):

@@ -16,10 +16,13 @@ from harness.engine.tree import to_device, to_host
 class Walk:
     """Branches of a few prefixes, initially one for each.
 
-    prefixes: [prefixes, prefix length]. owner: [branches] int64, the prefix of each branch. suffixes: [branches, so
-    far] int64, its tokens. states: [branches, width], a tensor on the model's device: the model's last hidden states at
-    the newest token, or its logits if the model has no plain output embedding. prefix_states: the states of all prefix
-    tokens, [prefixes, prefix length, width]. length: the length of a complete suffix.
+    prefixes: [prefixes, prefix length].
+    owner: [branches] int64, the prefix of each branch.
+    suffixes: [branches, so far] int64, its tokens.
+    states: [branches, width], a tensor on the model's device: the model's last hidden states at the newest token, or
+    its logits if the model has no plain output embedding.
+    prefix_states: the states of all prefix tokens, [prefixes, prefix length, width].
+    length: the length of a complete suffix.
     """
 
     def __init__(self, runner: ModelRunner, prefixes: Tokens, *, branches: int, length: int) -> None:
@@ -51,10 +54,10 @@ class Walk:
         width = max(part.shape[1] for part in tokens)
         padded = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in tokens]
         filled = [torch.nn.functional.pad(part, (0, width - part.shape[1]), value=-torch.inf) for part in logprobs]
-        found = to_host(torch.cat(filled))
-        if np.isnan(found).any():
+        logprobabilities = to_host(torch.cat(filled))
+        if np.isnan(logprobabilities).any():
             raise non_finite_error("the target returned NaN", self._runner.dtype)
-        return torch.cat(padded).cpu().numpy(), found
+        return torch.cat(padded).cpu().numpy(), logprobabilities
 
     def advance(self, tokens: Ints, parents: Ints | None = None) -> None:
         """Append `tokens` [rows] to the branches `parents` [rows], which replace the current branches.

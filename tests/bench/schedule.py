@@ -112,7 +112,7 @@ def _prefixes_on_a_card() -> int:
     shape = GPTNeoConfig(hidden_size=2048, num_layers=24, num_heads=16, attention_types=[[["global", "local"], 12]])
     with patch.object(memory, "free_bytes", lambda device: 16 * 10**9 - 2 * 1_316_000_000):
         rows = default_rows_at_once(shape, positions=50, itemsize=2, shares={torch.device("cuda"): 1.0})
-    return expected_prefixes(rows, draws=_TRIALS_ON_CARD, own=1.0)
+    return expected_prefixes(rows, draws=_TRIALS_ON_CARD, prefix_rows=1.0)
 
 
 if __name__ == "__main__":
