@@ -95,10 +95,6 @@ class CompareScreen(Screen[None]):
         ),
         Binding("u", "part", "All | unreachable", tooltip="Switch between all and unreachable examples"),
         Binding("y", "copy_command", "Copy command", show=False, tooltip="Copy the command of this comparison"),
-        *(
-            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
-            for number in range(1, 6)
-        ),
     ]
 
     def __init__(self, folders: Sequence[RunFolder]) -> None:
@@ -250,9 +246,6 @@ class CompareScreen(Screen[None]):
             return
         self._shows_unreachable = not self._shows_unreachable
         self._compute_part(comparison)
-
-    def action_panel(self, number: int) -> None:
-        self.query_one(PanelGroup).action_panel_number(number)
 
     def action_leave(self) -> None:
         self.dismiss(None)
