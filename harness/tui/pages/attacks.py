@@ -32,9 +32,10 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
 from harness.tui.columns import Column, Row
 from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 
 
 def results_by_round(attack: AttackFile, overview: Overview) -> str:
@@ -105,7 +106,7 @@ _SUMMARY = Column("summary", least=12, fills=True)
 _MAX_SOURCE = 200_000
 
 
-class AttacksPage(PanelGroup):
+class AttacksPage(Page):
     """All attacks: the list and the description of one at the left, its source at the right."""
 
     HELP = "All attacks. Enter opens the form of a new run; saving a file updates the list."
@@ -117,7 +118,6 @@ class AttacksPage(PanelGroup):
         #source-text { text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
-    IS_NUMBERED = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Open the form of a new run of this attack"),
         Binding("e", "edit", "Edit", tooltip="Open the attack in the editor"),
@@ -148,15 +148,6 @@ class AttacksPage(PanelGroup):
                 yield Panel(about, id="about", label="About")
             source = VerticalScroll(Static("", id="source-text"), id="source-scroll")
             yield Panel(source, id="source", label="Source")
-
-    @property
-    def table(self) -> ListTable:
-        """The table of attacks."""
-        return self.query_one("#attacks", ListTable)
-
-    def focus_main(self) -> None:
-        """Focus the list."""
-        self.screen.set_focus(self.table)
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show the attacks, with their best recall on the round."""

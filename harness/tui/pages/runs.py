@@ -21,12 +21,13 @@ from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.plot import ClockAxis, Line, Plot, axis_up_to
 from harness.tui.run_list import HEADING, NEWEST_FIRST, PREVIEW, ListState, Preview, best_other, list_rows, read_preview
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
 from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions, screen_for
 
@@ -71,28 +72,17 @@ class FirstRun(Static, can_focus=True):
         self.post_message(self.Started())
 
 
-class RunListPage(PanelGroup, RunActions):
+class RunListPage(Page, RunActions):
     """A page with a table of runs, and details of the run under its cursor."""
-
-    IS_NUMBERED = False
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._runs: dict[str, RunSummary] = {}
 
     @property
-    def table(self) -> ListTable:
-        """The table of runs, the first of the page."""
-        return self.query(ListTable).first()
-
-    @property
     def run_under_cursor(self) -> RunSummary | None:
         """The run under the cursor; None if it cannot be read, or if there is none."""
         return self._runs.get(self.table.key_under_cursor or "")
-
-    def focus_main(self) -> None:
-        """Focus the table."""
-        self.screen.set_focus(self.table)
 
     def run_under_action(self) -> RunFolder | None:
         key = self.table.key_under_cursor

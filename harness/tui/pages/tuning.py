@@ -27,10 +27,11 @@ from harness.runs.tuning import (
 )
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.plot import Axis, Line, Plot, axis_up_to
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
 
 
@@ -87,7 +88,7 @@ _BAR_CELLS = 20
 _EMPTY = "no tunings yet. `harness tune ATTACK` starts one"
 
 
-class TuningPage(PanelGroup):
+class TuningPage(Page):
     """The tunings, the importance of the parameters and the progress at the left, the settings at the right."""
 
     HELP = "All tunings on this machine, and the settings that each has tried, best first."
@@ -99,7 +100,6 @@ class TuningPage(PanelGroup):
         #importance-text { height: auto; padding: 0 1; }
     }
     """
-    IS_NUMBERED = False
 
     def __init__(self) -> None:
         super().__init__(id="tuning-page")
@@ -118,10 +118,6 @@ class TuningPage(PanelGroup):
     def on_mount(self) -> None:
         self.query_one("#tuning-list", Panel).show_empty("reading …")
         self.query_one("#setting-list", Panel).show_empty("none")
-
-    def focus_main(self) -> None:
-        """Focus the list."""
-        self.screen.set_focus(self.query_one("#tunings", ListTable))
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Read the tunings again if a run has changed."""
@@ -154,13 +150,13 @@ class TuningPage(PanelGroup):
                 [(day_and_time(view.tuning.created_at), "dim")],
             ]
             rows.append(Row(view.tuning.id, cells))
-        self.query_one("#tunings", ListTable).show(_COLUMNS, rows)
+        self.table.show(_COLUMNS, rows)
         self.query_one("#tuning-list", Panel).show_empty(fault or ("" if views else _EMPTY))
         self._show_settings()
 
     @on(ListTable.Highlighted, "#tunings")
     def _show_settings(self) -> None:
-        view = self._views.get(self.query_one("#tunings", ListTable).key_under_cursor or "")
+        view = self._views.get(self.table.key_under_cursor or "")
         panel = self.query_one("#setting-list", Panel)
         panel.show_empty("" if view is not None and view.settings else "none yet")
         if view is None:

@@ -1,7 +1,7 @@
 """The main screen: a page for each of the six tabs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,6 +20,7 @@ from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.pages.runs import RunsPage
 from harness.tui.run_list import HEADING
 from harness.tui.widgets.bars import KeyFooter, TopBar
@@ -29,16 +30,6 @@ if TYPE_CHECKING:
     from harness.tui.pages.attacks import AttacksPage
 
 TABS = ("Runs", "Attacks", "Audits", "Tuning", "Leaderboard", "Data")
-
-
-class Page(Protocol):
-    """The methods of a page that the main screen calls."""
-
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
-        """Show the state of the machine; `round_name` is the chosen round, None for all."""
-
-    def focus_main(self) -> None:
-        """Focus the widget that the page is about."""
 
 
 class MainScreen(Screen[None]):
@@ -88,9 +79,8 @@ class MainScreen(Screen[None]):
         self._page.show(overview, round_name=round_name)
 
     @property
-    def _page(self) -> "Page":
-        page: Page = self.query_one("#pages").query_one(f"#{TABS[self._tab - 1].lower()}-page")  # type: ignore[assignment]
-        return page
+    def _page(self) -> Page:
+        return self.query_one(f"#{TABS[self._tab - 1].lower()}-page", Page)
 
     async def action_tab(self, number: int) -> None:
         """Show the page of a tab, counted from 1."""
