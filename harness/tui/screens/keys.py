@@ -1,4 +1,8 @@
-"""The keys of a screen: all of them in groups (`?`), or those whose action matches a search (ctrl+p)."""
+"""The keys of a screen: all of them in groups (`?`), or those whose action matches a search (ctrl+p).
+
+Textual's HelpPanel shows four keys at 80x24, where this list shows fourteen and runs the chosen one. Textual's
+CommandPalette searches after a delay, so that Enter typed right behind the words is lost, and it shows no keys.
+"""
 
 from typing import ClassVar, NamedTuple
 

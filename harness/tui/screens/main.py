@@ -33,7 +33,10 @@ TABS = ("Runs", "Attacks", "Audits", "Tuning", "Leaderboard", "Data")
 
 
 class MainScreen(Screen[None]):
-    """The bar, the tabs, the page of the chosen tab, and the footer. Pages are made when they are first shown."""
+    """The bar, the tabs, the page of the chosen tab, and the footer. Pages are made when they are first shown.
+
+    Textual's TabbedContent takes a second line for its tabs and makes all pages at once.
+    """
 
     DEFAULT_CSS = """
     MainScreen {
