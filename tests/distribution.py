@@ -3,7 +3,7 @@
     python -m tests.distribution [--python PYTHON]...
 
 For each interpreter (by default the one that runs this command) the wheel is installed into a new virtual environment.
-There `harness` runs the demo, scores and validates its submission, writes a report and opens the screen. Interpreters
+There `harness` runs the demo, scores and validates its submission, writes a report and opens the TUI. Interpreters
 of the version that runs this command get the extra `torch` too, with its torch. HARNESS_WHEELS is a directory of wheels
 (`pip download -r requirements.lock`); without it, pip asks its index.
 """
@@ -34,7 +34,7 @@ WHEELS = os.environ.get("HARNESS_WHEELS", "")
 EXTRA = "[torch]"
 _SCREEN_SECONDS = 120.0
 _SIZE = (30, 100)
-"""Rows and columns of the terminal in which the screen is opened."""
+"""Rows and columns of the terminal in which the TUI is opened."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Installation:
         return found
 
     def first_paint(self, wanted: str) -> None:
-        """Open the screen in a terminal, wait until it shows `wanted`, and quit. Raises AssertionError otherwise."""
+        """Open the TUI in a terminal, wait until it shows `wanted`, and quit. Raises AssertionError otherwise."""
         parent, child = pty.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", *_SIZE, 0, 0))
         program = [*self.prefix, str(self.programs / "harness")]
@@ -207,7 +207,7 @@ def demo_with_uvx(wheel: Path, folder: Path) -> str:
 
 
 def use(installed: Installation) -> dict[str, Any]:
-    """Run the demo, score and validate its submission, write a report and open the screen. Return the demo's summary.
+    """Run the demo, score and validate its submission, write a report and open the TUI. Return the demo's summary.
 
     Raises CalledProcessError or AssertionError for the first thing that does not work.
     """
@@ -215,10 +215,10 @@ def use(installed: Installation) -> dict[str, Any]:
     assert summary["status"] == "finished", summary
     score = installed.json("score", summary["submission"], "--round", "demo")
     assert score["recall_at_cap"] == summary["recall_at_cap"], (score, summary)
-    installed.harness("validate", summary["submission"], "--round", "demo")
+    installed.harness("score", summary["submission"], "--round", "demo")
     installed.harness("report", summary["id"], "--out", "report.html")
     assert summary["id"] in (installed.folder / "report.html").read_text(encoding="utf-8")
-    assert summary["id"] in installed.harness("runs")
+    assert summary["id"] in installed.harness("list", "runs")
     installed.first_paint(summary["id"].partition("-")[0])  # The list of runs abbreviates their ids.
     return summary
 

@@ -4,7 +4,7 @@
 
 The wheel with its extras `torch` and `tune` goes into a new environment of a Python that every user can read, with the
 lowest version of each dependency that pyproject.toml allows. There the main commands run in an empty home directory
-with the landlock sandbox, and the screen is opened. Then the tests against hostile input, those of the sandbox and
+with the landlock sandbox, and the TUI is opened. Then the tests against hostile input, those of the sandbox and
 those of the engine's decoder run against the installed package. Root runs all of it as a user id without an account.
 pip asks its index, with the settings of this process.
 """
@@ -124,7 +124,7 @@ class Stranger:
         self.run(*pip, *only_wheels, f"{packages}[{','.join(_EXTRAS)}]", *_TEST_TOOLS)
 
     def use(self) -> None:
-        """Run the demo, attack, score, package, verify, and open the screen. Raises an error if a step fails."""
+        """Run the demo, attack, score, package, verify, and open the TUI. Raises an error if a step fails."""
         installed = self.installed
         demo = installed.json("demo")
         assert demo["status"] == "finished", demo
@@ -134,8 +134,8 @@ class Stranger:
         assert score["recall_at_cap"] == summary["recall_at_cap"], (score, summary)
         (self.home / "team.toml").write_text(_TEAM)
         (self.home / "description.md").write_text(_DESCRIPTION)
-        installed.harness("package", summary["id"], "--out", "bundle.zip")
-        verdict = installed.json("verify", "bundle.zip", "--round", "demo", "--own-environment")
+        installed.harness("bundle", "create", summary["id"], "--out", "bundle.zip")
+        verdict = installed.json("bundle", "verify", "bundle.zip", "--round", "demo", "--own-environment")
         assert verdict["outcome"] == "reproduced", verdict
         installed.first_paint(summary["id"].partition("-")[0])
 

@@ -114,7 +114,7 @@ class ComparedRun:
     """One run of a comparison.
 
     counts_until: the spent time until which the recall is known. suffixes_per_s: draws of finished batches per
-    second, None if no time has elapsed. unreachable: the trajectory on the examples whose answers the training rows do
+    second, None if no time has elapsed. not_in_train: the trajectory on the examples whose answers the training rows do
     not contain, None if there is no such part. submission: the judged rows of its submission. settings: the value of
     each setting by name.
     """
@@ -129,7 +129,7 @@ class ComparedRun:
     guesses: int
     suffixes_per_s: float | None
     whole: Trajectory
-    unreachable: Trajectory | None
+    not_in_train: Trajectory | None
     submission: JudgedRows
     settings: dict[str, Any]
 
@@ -140,7 +140,7 @@ class ComparedRun:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object, with curves of at most 200 points."""
-        whole, part = self.whole, self.unreachable
+        whole, part = self.whole, self.not_in_train
         return {
             "id": self.id,
             "attack": self.attack,
@@ -151,11 +151,11 @@ class ComparedRun:
             "guesses": self.guesses,
             "suffixes_per_s": self.suffixes_per_s,
             "score": _score_as_json(whole.score),
-            "unreachable_score": None if part is None else _score_as_json(part.score),
+            "not_in_train_score": None if part is None else _score_as_json(part.score),
             "recall_over_time": _history_as_json(whole.recall_over_time),
             "recall_at_budget": _shares_as_json(whole.recall_at_shares),
-            "unreachable_over_time": None if part is None else _history_as_json(part.recall_over_time),
-            "unreachable_at_budget": None if part is None else _shares_as_json(part.recall_at_shares),
+            "not_in_train_over_time": None if part is None else _history_as_json(part.recall_over_time),
+            "not_in_train_at_budget": None if part is None else _shares_as_json(part.recall_at_shares),
         }
 
 
@@ -163,38 +163,39 @@ class ComparedRun:
 class Comparison:
     """A comparison of runs of one round.
 
-    unreachable: the examples whose answers the training rows do not contain; `no_unreachable_because` says why it is
-    None. contrast, unreachable_contrast: the first run compared with the second, None unless there are exactly two
-    runs. budget_s: the largest budget of the runs. leads: who leads when until then, on all examples. differing: by
-    name, each setting that is not the same for all runs, with the value of each run or None.
+    not_in_train: the examples whose answers the training rows do not contain, None for the reason in
+    `not_in_train_absent_because`. contrast, not_in_train_contrast: the first run compared with the second, None
+    unless there are exactly two runs. budget_s: the largest budget of the runs. leads: who leads when until then,
+    on all examples. differing: by name, each setting that is not the same for all runs, with the value of each run
+    or None.
     """
 
     round: str
     whole: Part
-    unreachable: Part | None
-    no_unreachable_because: str
+    not_in_train: Part | None
+    not_in_train_absent_because: str
     runs: tuple[ComparedRun, ...]
     contrast: Contrast | None
-    unreachable_contrast: Contrast | None
+    not_in_train_contrast: Contrast | None
     budget_s: float
     leads: tuple[Lead, ...]
     differing: dict[str, tuple[Any, ...]]
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        part, pair, pair_on_part = self.unreachable, self.contrast, self.unreachable_contrast
+        part, pair, pair_on_part = self.not_in_train, self.contrast, self.not_in_train_contrast
         return {
             "round": self.round,
             "examples": len(self.whole),
             "error_cap": self.whole.cap,
-            "unreachable_examples": None if part is None else len(part),
-            "unreachable_error_cap": None if part is None else part.cap,
-            "no_unreachable_because": self.no_unreachable_because or None,
+            "not_in_train_examples": None if part is None else len(part),
+            "not_in_train_error_cap": None if part is None else part.cap,
+            "not_in_train_absent_because": self.not_in_train_absent_because or None,
             "runs": [run.as_json() for run in self.runs],
             "budget_s": self.budget_s,
             "leads": [self._lead_as_json(lead) for lead in self.leads],
             "contrast": None if pair is None else pair.as_json(),
-            "unreachable_contrast": None if pair_on_part is None else pair_on_part.as_json(),
+            "not_in_train_contrast": None if pair_on_part is None else pair_on_part.as_json(),
             "differing": {name: list(values) for name, values in self.differing.items()},
         }
 
@@ -224,11 +225,11 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     return Comparison(
         round=rules.name,
         whole=parts.whole,
-        unreachable=parts.unreachable,
-        no_unreachable_because=parts.no_unreachable_because,
+        not_in_train=parts.not_in_train,
+        not_in_train_absent_because=parts.not_in_train_absent_because,
         runs=tuple(runs),
         contrast=_contrast_of_pair(runs, parts.whole),
-        unreachable_contrast=_contrast_of_pair(runs, parts.unreachable),
+        not_in_train_contrast=_contrast_of_pair(runs, parts.not_in_train),
         budget_s=budget,
         leads=tuple(leads(histories, [run.counts_until for run in runs], until=budget)),
         differing=_differing([run.settings for run in runs]),
@@ -261,7 +262,7 @@ def require_one_round(specs: Sequence[AttackSpec]) -> None:
 
 def _require_comparable(specs: Sequence[AttackSpec]) -> None:
     if len(specs) < 2:
-        raise UsageError("a comparison needs at least two runs. `harness runs` lists them.")
+        raise UsageError("a comparison needs at least two runs. `harness list runs` lists them.")
     require_one_round(specs)
     for spec in specs:
         if spec.examples != specs[0].examples:
@@ -312,7 +313,7 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
             guesses=reader.row_count("guess"),
             suffixes_per_s=done / elapsed if elapsed else None,
             whole=trajectory(parts.whole),
-            unreachable=None if parts.unreachable is None else trajectory(parts.unreachable),
+            not_in_train=None if parts.not_in_train is None else trajectory(parts.not_in_train),
             submission=judged,
             settings=_settings(spec, {name: reader.last_event(f"worker_{name}") for name in ("target", "reference")}),
         )

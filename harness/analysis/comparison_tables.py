@@ -1,4 +1,4 @@
-"""The tables and sentences of a comparison, as the command, the screen and the report show them.
+"""The tables and sentences of a comparison, as the command, the TUI and the report show them.
 
 Cells contain text from records and files unchanged. The caller sanitizes them before printing.
 """
@@ -34,33 +34,33 @@ def scores_and_pace(comparison: Comparison) -> Table:
     return [header, *rows]
 
 
-def scores_on_unreachable(comparison: Comparison) -> Table:
-    """Return a header row and one row per run with its score on the unreachable part, or [] without such a part."""
-    if comparison.unreachable is None:
+def scores_not_in_train(comparison: Comparison) -> Table:
+    """Return a header and a row per run: its score on examples not in the training set; [] if there are none."""
+    if comparison.not_in_train is None:
         return []
     rows = [
-        (run.id, run.shown_attack, *_score_cells(run, run.unreachable.score))
+        (run.id, run.shown_attack, *_score_cells(run, run.not_in_train.score))
         for run in comparison.runs
-        if run.unreachable is not None
+        if run.not_in_train is not None
     ]
-    return [("run", "attack", *_score_header(comparison.unreachable)), *rows]
+    return [("run", "attack", *_score_header(comparison.not_in_train)), *rows]
 
 
-def unreachable_heading(comparison: Comparison) -> str:
-    """Return the heading of `scores_on_unreachable`, or why there is no such table."""
-    if comparison.unreachable is None:
-        return f"no separate scores on unreachable examples: {comparison.no_unreachable_because}"
-    return f"{len(comparison.unreachable):,} examples whose answers are unreachable from the training rows"
+def not_in_train_heading(comparison: Comparison) -> str:
+    """Return the heading of `scores_not_in_train`, or why there is no such table."""
+    if comparison.not_in_train is None:
+        return f"no separate scores on examples not in the training set: {comparison.not_in_train_absent_because}"
+    return f"{len(comparison.not_in_train):,} examples that are not in the training set"
 
 
 def recall_over_budget(comparison: Comparison) -> Table:
     """Return a header row and one row per run with its recall after each of BUDGET_SHARES, on all examples and on the
-    unreachable part.
+    part that is not in the training set.
     """
     header = ("run", *(f"{100 * share:g} %" for share in BUDGET_SHARES))
-    on_part = [f"{header_cell} unreachable" for header_cell in header[1:]] if comparison.unreachable else []
+    on_part = [f"{header_cell}, not in train" for header_cell in header[1:]] if comparison.not_in_train else []
     rows = [
-        (run.id, *_recalls(run, run.whole), *([] if run.unreachable is None else _recalls(run, run.unreachable)))
+        (run.id, *_recalls(run, run.whole), *([] if run.not_in_train is None else _recalls(run, run.not_in_train)))
         for run in comparison.runs
     ]
     return [(*header, *on_part), *rows]
@@ -68,9 +68,13 @@ def recall_over_budget(comparison: Comparison) -> Table:
 
 def recall_over_budget_heading(comparison: Comparison) -> str:
     """Return the heading of `recall_over_budget`."""
-    part = comparison.unreachable
+    part = comparison.not_in_train
     heading = f"Recall@{comparison.whole.cap} after a share of the budget"
-    return heading if part is None else f"{heading}, and Recall@{part.cap} on the {len(part):,} unreachable examples"
+    return (
+        heading
+        if part is None
+        else f"{heading}, and Recall@{part.cap} on the {len(part):,} examples not in the training set"
+    )
 
 
 def leads_heading(comparison: Comparison) -> str:
@@ -137,7 +141,7 @@ def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
     """Return each contrast of a pair of runs with the name of its examples; none if a run has no guess."""
     pairs = (
         ("all examples", comparison.contrast),
-        ("the unreachable examples", comparison.unreachable_contrast),
+        ("the examples not in the training set", comparison.not_in_train_contrast),
     )
     have_guesses = all(run.guesses for run in comparison.runs)
     return [(where, contrast) for where, contrast in pairs if contrast is not None and have_guesses]

@@ -60,13 +60,13 @@ class Part:
 class AttackedParts(NamedTuple):
     """All attacked examples, and those whose answers the training rows do not contain.
 
-    unreachable: None for the reason in `no_unreachable_because`; overlap: None if the round has no training rows or
-    they cannot be read.
+    not_in_train: None for the reason in `not_in_train_absent_because`; overlap: None if the round has no training rows
+    or they cannot be read.
     """
 
     whole: Part
-    unreachable: Part | None
-    no_unreachable_because: str
+    not_in_train: Part | None
+    not_in_train_absent_because: str
     overlap: Overlap | None
 
 
@@ -83,14 +83,14 @@ def attacked_parts(spec: AttackSpec) -> AttackedParts:
             clusters = load_clusters(spec.round)
     attacked = slice(0, spec.examples)
     whole = Part.whole(spec.examples, cap=spec.error_cap, clusters=None if clusters is None else clusters[attacked])
-    if found is None or found.is_reachable is None:
+    if found is None or found.is_in_train is None:
         return AttackedParts(whole, None, reason, found)
-    unreachable = whole.where(~found.is_reachable[attacked])
-    if len(unreachable) in (0, len(whole)):
-        contained = "no answer, so all examples are unreachable" if len(unreachable) else "every answer"
+    not_in_train = whole.where(~found.is_in_train[attacked])
+    if len(not_in_train) in (0, len(whole)):
+        contained = "no answer, so no example is in the training set" if len(not_in_train) else "every answer"
         reason = f"the training rows contain {contained}."
         return AttackedParts(whole, None, reason, found)
-    return AttackedParts(whole, unreachable, "", found)
+    return AttackedParts(whole, not_in_train, "", found)
 
 
 MCNEMAR_CAVEAT = "ignores overlap between examples"
@@ -139,7 +139,7 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
 
     The null hypothesis is that an example solved by only one submission is equally likely to be solved by either.
     """
-    from scipy.stats import binomtest  # imported here because the screen imports this module and scipy loads slowly
+    from scipy.stats import binomtest  # imported here because the TUI imports this module and scipy loads slowly
 
     disagreements = only_first + only_second
     return float(binomtest(only_first, disagreements).pvalue) if disagreements else 1.0

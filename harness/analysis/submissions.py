@@ -12,6 +12,7 @@ from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission_reader import SubmissionRules, read_submission, vocabulary_of
 from harness.runs.attack_record import submission_now
 from harness.runs.folder import RunFolder, run_folder
+from harness.runs.specs import AttackSpec
 
 DEFAULT_CAP = 100
 CHALLENGE_EXAMPLES = 1000
@@ -61,7 +62,7 @@ def find_submission(
     if not is_file_name(source, (".csv",)):
         if round_name is not None:
             raise UsageError("a run is scored on the round that it attacked. Remove --round.")
-        return submission_of_run(run_folder(source), answers, last, cap)
+        return submission_of_run(run_folder(source, AttackSpec), answers, last, cap)
     if answers is not None:
         return _from_answers(Path(source), answers, last, cap)
     if round_name is not None:

@@ -60,7 +60,7 @@ class SettingRow:
     """The runs of one setting on one round and target, which differ in their seeds; all means are over finished runs.
 
     recall, lowest, highest: mean, minimum and maximum of Recall at `error_cap`; None without a finished run, and in a
-    blind round. exact_at_1, any_of_n: means. guesses, elapsed_s: means per run, None without a finished run.
+    blind round. exact_at_1, any_guess_correct: means. guesses, elapsed_s: means per run, None without a finished run.
     unfinished: number of the other runs by their state.
     """
 
@@ -74,7 +74,7 @@ class SettingRow:
     lowest: float | None
     highest: float | None
     exact_at_1: float | None
-    any_of_n: float | None
+    any_guess_correct: float | None
     guesses: float | None
     elapsed_s: float | None
     unfinished: dict[str, int]
@@ -101,7 +101,7 @@ class SettingRow:
             "lowest_recall": self.lowest,
             "highest_recall": self.highest,
             "exact_at_1": self.exact_at_1,
-            "any_of_n": self.any_of_n,
+            "any_guess_correct": self.any_guess_correct,
             "guesses": self.guesses,
             "elapsed_s": self.elapsed_s,
         }
@@ -250,7 +250,7 @@ def _row(place: Place, round_name: str, setting: str, runs: Sequence[ReadRun]) -
         lowest=min(recalls, default=None),
         highest=max(recalls, default=None),
         exact_at_1=_mean([one.exact_at_1 for one in counted]),
-        any_of_n=_mean([one.any_of_n for one in counted]),
+        any_guess_correct=_mean([one.any_guess_correct for one in counted]),
         guesses=_mean([float(one.guesses) for one in counted]),
         elapsed_s=_mean([one.elapsed_s for one in counted]),
         unfinished=dict(Counter(run.state for run in runs if not run.is_counted)),

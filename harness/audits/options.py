@@ -1,6 +1,6 @@
 """The options of an audit, each declared once as a field of a class.
 
-The command line, the form of the screen and the reference are made from these classes.
+The command line, the form of the TUI and the reference are made from these classes.
 """
 
 import math
@@ -69,12 +69,20 @@ class Options(Params):
             return cls(**fields)
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
-            option = f"--{str(fault['loc'][0]).replace('_', '-')}: " if fault["loc"] else ""
-            raise UsageError(f"{option}{fault['msg'].removeprefix('Value error, ').rstrip('.')}.") from None
+            option = f"--{_option_name(cls, str(fault['loc'][0]))}: " if fault["loc"] else ""
+            message = fault["msg"].removeprefix("Value error, ").replace("Input should", "must").rstrip(".")
+            raise UsageError(f"{option}{message}.") from None
 
     def changed(self, **fields: Any) -> Self:
         """Return the parameters with other values of some fields, checked as in `checked`."""
         return self.checked(**self.model_dump() | fields)
+
+
+def _option_name(options: type[Options], field: str) -> str:
+    """Return the name of a field on the command line."""
+    hints = options.model_fields[field].json_schema_extra if field in options.model_fields else None
+    name = hints.get("name") if isinstance(hints, dict) else None
+    return str(name or field).replace("_", "-")
 
 
 class AuditParams(Options):

@@ -34,7 +34,7 @@ class SchemeParams(AuditParams):
     """The parameters of the schemes."""
 
     temperature: float = Field(0.7, gt=0, le=10, description="Temperature of the `temperature` scheme.")
-    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by the `top_k` scheme.")
+    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling; 10 as in the challenge.")
     top_p: float = Field(0.9, gt=0, lt=1, description="Probability mass kept by the `top_p` scheme.")
     typical_p: float = Field(0.6, gt=0, lt=1, description="Probability mass kept by the `typical_p` scheme.")
     schemes: tuple[Scheme, ...] = option(

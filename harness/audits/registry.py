@@ -1,4 +1,4 @@
-"""The audits by name, for the command line and the screen. An audit is imported when it is first needed."""
+"""The audits by name, for the command line and the TUI. An audit is imported when it is first needed."""
 
 import importlib
 from typing import Any, NamedTuple

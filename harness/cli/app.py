@@ -23,47 +23,39 @@ from harness.core.errors import HarnessError, UsageError
 from harness.runs.trash import free_expired
 
 PANELS = {
-    "Runs": {
-        "run": ("run_control:run", "Run an attack on a round."),
-        "watch": ("run_control:watch", "Watch a run until it is over."),
-        "stop": ("run_control:stop", "Stop a run. Its guesses are kept; `resume` continues it."),
-        "resume": ("run_control:resume", "Continue a run that was stopped, crashed or lost."),
-        "show": ("run_records:show", "Show a run: what it was given, how it went, its score."),
-        "logs": ("run_records:logs", "Print the log of a run's worker."),
-        "export": ("export:export", "Write a run to a file, or log it to MLflow."),
-        "runs": ("run_records:app", "List, annotate, queue, delete and restore runs."),
-        "demo": ("run_control:demo", "Run the baseline attack on the bundled demo target."),
-    },
-    "Attacks": {
-        "attacks": ("attacks:app", "List attacks, show one, or write a new one."),
-        "sweep": ("sweep:app", "Run many runs from one file, and compare them."),
+    "Run": {
+        "run": ("run:run", "Run an attack on a round."),
+        "audit": ("audit:app", "Measure what a model has memorized."),
         "tune": ("tune:tune", "Search an attack's parameters on training examples."),
+        "sweep": ("sweep:sweep", "Run every combination of a sweep file."),
+        "demo": ("run:demo", "Run the baseline attack on the bundled demo target."),
     },
-    "Scoring": {
-        "score": ("score:score", "Score a submission against the answers."),
-        "validate": ("score:validate", "Check a submission against the rules of a round."),
+    "Watch and organize": {
+        "list": ("lists:app", "List runs, audits, tunings, sweeps, attacks or rounds."),
+        "show": ("show:show", "Show a run, audit, tuning, sweep, attack or round."),
+        "watch": ("control:watch", "Watch a run or an audit until it is over."),
+        "stop": ("control:stop", "Stop a run or an audit. Its results are kept."),
+        "resume": ("control:resume", "Continue a run, an audit, a tuning or a sweep."),
+        "runs": ("runs:app", "Annotate, queue, delete and restore runs."),
+    },
+    "Results": {
+        "score": ("score:score", "Check a submission, and score it against the answers."),
         "compare": ("compare:compare", "Compare two or more runs of one round."),
-        "report": ("export:report", "Write an HTML page about one or several runs."),
+        "report": ("export:report", "Write a page about runs, a sweep or an audit."),
+        "export": ("export:export", "Write a run to a file, or log it to MLflow."),
     },
-    "Submissions": {
-        "package": ("package:app", "Package a run, or an attack's code, for the organizers."),
-        "verify": ("verify:verify", "Run a bundle's code again and compare the results."),
-        "rerun": ("rerun:rerun", "Run the code of a bundle on given prefixes."),
-        "leaderboard": ("leaderboard:leaderboard", "Rank the bundles in a directory."),
-    },
-    "Audits": {"audit": ("audit:app", "Measure what a model has memorized.")},
-    "Data and set-up": {
-        "rounds": ("rounds:app", "List rounds, show the rules of one, or make one."),
+    "Submissions": {"bundle": ("bundle:app", "Package, verify, run again and rank submissions.")},
+    "Set up": {
+        "new": ("new:app", "Write a new attack, or draw a round from a corpus."),
         "data": ("data:app", "Fetch and inspect data sets."),
-        "doctor": ("doctor:doctor", "Check this machine and print its set-up."),
-        "bench": ("bench:bench", "Measure the sampling and search speed of this machine."),
+        "doctor": ("doctor:doctor", "Check this machine, or measure its speed."),
     },
 }
 """The commands by their heading in `harness --help`: module and attribute in harness.cli, and summary."""
 
 
 class _AllCommands(HarnessGroup):
-    """All commands. The module of a command is imported when it runs, so that --help and the screen start fast."""
+    """All commands. The module of a command is imported when it runs, so that --help and the TUI start fast."""
 
     panels = tuple(PANELS)
 
@@ -95,14 +87,14 @@ app = CommandLine(
 
 
 @app.callback()
-def open_screen(
+def open_tui(
     context: typer.Context,
     attacks: Attacks = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Targeted training-data extraction from language models: run attacks under a budget, score and compare them.
 
-    Without a command, in a terminal, the screen opens.
+    Without a command, in a terminal, the TUI opens.
     """
     if version:
         print(__version__)

@@ -1,4 +1,4 @@
-"""`harness audit`: measure what a model has memorized, and show the findings of an audit."""
+"""`harness audit`: measure what a model has memorized."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,9 +10,9 @@ import typer
 
 from harness.audits.options import Preparation, Reading, StoredAudit
 from harness.audits.registry import AUDITS, AuditEntry
-from harness.cli.audit_findings import print_findings
-from harness.cli.options import Detach, DeviceOptions, Json, Run, Seed, ShareDevice, budget_seconds
-from harness.cli.output import say
+from harness.cli.audit_findings import findings_as_json, findings_in_words, findings_of, write_findings
+from harness.cli.options import Detach, DeviceOptions, Json, Seed, ShareDevice, budget_seconds
+from harness.cli.output import print_json, say
 from harness.cli.resolving import model_records
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import follow_audit, interrupts_after_start, leave, print_detached
@@ -23,12 +23,8 @@ from harness.runs.audit_record import AuditReader
 from harness.runs.folder import new_run_id, run_folder
 from harness.runs.launch import start_job
 from harness.runs.planning import plan_audit
+from harness.runs.specs import AuditSpec
 from harness.runs.summary import run_summary
-
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
-]
-Redact = Annotated[bool, typer.Option("--redact", help="Replace text with its length and hash; file names stay.")]
 
 app = CommandLine(name="audit", help="Measure what a model has memorized.", no_args_is_help=True)
 
@@ -43,8 +39,12 @@ class AuditOptions:
     budget: Annotated[str, typer.Option(metavar="DURATION", help="Wall-clock limit such as 24h or 90m.")] = "24h"
     seed: Seed = 0
     share_device: ShareDevice = False
-    out: Out = None
-    redact: Redact = False
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
+    ] = None
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Replace text with its length and hash. File names are not redacted.")
+    ] = False
     detach: Detach = False
     json: Json = False
 
@@ -108,12 +108,15 @@ def run_audit(audit: Audit[Any], reading: Reading, options: AuditOptions) -> Non
     finally:
         # Findings are printed however the audit ended; the exit code says how.
         if run_summary(folder).status.is_over:
-            print_findings(folder, out=options.out, redact=options.redact, json=options.json)
+            findings = findings_of(folder, redact=options.redact)
+            if options.out is not None:
+                write_findings(options.out, folder, findings)
+            print_json(findings_as_json(findings)) if options.json else print(findings_in_words(findings))
 
 
 def _open_audit(name: str) -> StoredAudit:
     """Open a recorded audit. Raises HarnessError if there is none of this name, or it cannot be read."""
-    folder = run_folder(name)
+    folder = run_folder(name, AuditSpec)
     spec = folder.audit_spec()
     tables = {table.name: table for table in spec.tables}
 
@@ -127,9 +130,3 @@ def _open_audit(name: str) -> StoredAudit:
 
 for name, entry in AUDITS.items():
     app.command(name)(audit_command(entry))
-
-
-@app.command()
-def show(run: Run = "latest", out: Out = None, redact: Redact = False, json: Json = False) -> None:
-    """Show the findings of an audit, complete or so far."""
-    print_findings(run_folder(run), out=out, redact=redact, json=json)

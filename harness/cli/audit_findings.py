@@ -4,11 +4,11 @@ import io
 import shutil
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.audits.registry import audit_named
 from harness.cli.options import recorded_values
-from harness.cli.output import align_columns, pluralize, print_json, sanitize, say, shorten_middle
+from harness.cli.output import align_columns, pluralize, sanitize, say, shorten_middle
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
@@ -28,7 +28,7 @@ _MOST_CHARACTERS = 44  # in a cell
 _PAGE_WIDTH = 120
 
 
-def findings_of(folder: RunFolder) -> Findings:
+def findings_of(folder: RunFolder, *, redact: bool = False) -> Findings:
     """Compute the findings so far from the run's record. Raises HarnessError if it cannot be read."""
     spec = folder.audit_spec()
     with recorded_values(folder.id):
@@ -39,31 +39,24 @@ def findings_of(folder: RunFolder) -> Findings:
         raise HarnessError(f"{folder.id} has no findings yet. Follow it with `harness watch {folder.id}`.")
     with as_harness_error(folder.path), AuditReader(folder.store) as reader:
         inputs = AuditInputs.read(folder.inputs)
-        return audit.findings(
+        findings = audit.findings(
             inputs,
             lambda name: reader.audit_rows(tables[name]).columns,
             tuple(model.id for model in spec.models),
         )
+    return redact_findings(findings) if redact else findings
 
 
-def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: bool) -> None:
-    """Print the findings of an audit, and write them to the directory `out` if one is given."""
-    shown = redact_findings(findings_of(folder)) if redact else findings_of(folder)
-    if out is not None:
-        files = _write_findings(out, folder, shown)
-        say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")
-    if json:
-        conclusion = None if shown.conclusion is None else shown.conclusion.as_json()
-        charts = [bars_as_json(chart) for chart in shown.charts if isinstance(chart, BarChart)]
-        lists = {
-            "bar_charts": charts,
-            "heat_maps": [heat_map_as_json(chart) for chart in shown.charts if isinstance(chart, HeatMap)],
-            "passages": [passage.as_json() for passage in shown.passages],
-        }
-        measures = shown.measures.as_json()
-        print_json({"conclusion": conclusion, **lists, **json_value(shown.figures), "measures": measures})
-    else:
-        print(findings_in_words(shown))
+def findings_as_json(findings: Findings) -> dict[str, Any]:
+    """Return the findings as `--json` prints them."""
+    return {
+        "conclusion": None if findings.conclusion is None else findings.conclusion.as_json(),
+        "bar_charts": [bars_as_json(chart) for chart in findings.charts if isinstance(chart, BarChart)],
+        "heat_maps": [heat_map_as_json(chart) for chart in findings.charts if isinstance(chart, HeatMap)],
+        "passages": [passage.as_json() for passage in findings.passages],
+        **json_value(findings.figures),
+        "measures": findings.measures.as_json(),
+    }
 
 
 def findings_in_words(findings: Findings) -> str:
@@ -157,9 +150,10 @@ def with_precision(spec: AuditSpec, loaded: str | None) -> AuditSpec:
     return spec.model_copy(update={"models": tuple(models)})
 
 
-def _write_findings(out: Path, folder: RunFolder, findings: Findings) -> list[Path]:
-    """Write tables, figures and a page, and return their files."""
+def write_findings(out: Path, folder: RunFolder, findings: Findings) -> None:
+    """Write tables, figures and a page to the directory `out`. Raises HarnessError as `write_audit` does."""
     # It loads matplotlib.
     from harness.submit.audit_export import write_audit
 
-    return write_audit(out, findings, audit_header(folder))
+    files = write_audit(out, findings, audit_header(folder))
+    say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")

@@ -1,12 +1,10 @@
-"""`harness bench`: how fast this machine samples and searches a target."""
+"""`harness doctor --bench`: how fast this machine samples and searches a target."""
 
 from statistics import median
-from typing import Annotated
 
 import numpy as np
-import typer
 
-from harness.cli.options import DeviceOptions, Json, Round, round_or_default
+from harness.cli.options import DeviceOptions, round_or_default
 from harness.cli.output import align_columns, print_json, say
 from harness.cli.resolving import require_device
 from harness.core.errors import HarnessError
@@ -18,28 +16,23 @@ from harness.engine.resolving import require_capacity, require_round_vocabulary,
 from harness.runs.machine import usable_cores
 
 
-def bench(
-    target: Annotated[str, typer.Option(metavar="TARGET", help="demo, a directory, or a hub id.")] = "demo",
-    round_: Round = None,
-    prefixes: Annotated[int, typer.Option(min=1, help="Number of prefixes in each turn.")] = 64,
-    turns: Annotated[int, typer.Option(min=1, help="Number of turns, each on its own prefixes.")] = 4,
-    *,
-    compute: DeviceOptions,
-    json: Json = False,
+def measure_speed(
+    target: str, round_name: str | None, compute: DeviceOptions, *, prefixes: int, turns: int, json: bool
 ) -> None:
-    """Measure the sampling and search speed of this machine.
+    """Print the speed of the engine, and of `generate` of transformers as the challenge's baseline calls it.
 
-    Each turn runs the engine and, for comparison, `generate` of transformers as the challenge's baseline calls it.
+    Each of the `turns` has its own `prefixes`. Raises HarnessError if the target does not fit the round, or the round
+    has too few prefixes.
     """
-    require_extra("torch", "`harness bench`")
+    require_extra("torch", "`harness doctor --bench`")
     device = require_device(compute)
-    loaded = load_round(round_or_default(round_))
+    loaded = load_round(round_or_default(round_name))
     model = resolve_target(target)
     require_capacity(model, loaded)
     require_round_vocabulary(model, loaded)
     rows = load_prefixes(loaded)
     if len(rows) < prefixes * turns:
-        raise HarnessError(f"{loaded.name} has {len(rows)} prefixes. Lower --prefixes {prefixes} or --turns {turns}.")
+        raise HarnessError(f"{loaded.name} has {len(rows)} prefixes. Lower --examples {prefixes} or --turns {turns}.")
 
     from harness.engine.loading import load_target
     from harness.engine.speed import measure
@@ -57,7 +50,7 @@ def bench(
         for speed in speeds
     ]
     if json:
-        options = {"target": target, "device": device, "prefixes": prefixes, "turns": turns}
+        options = {"target": target, "device": device, "examples": prefixes, "turns": turns}
         print_json({**options, "rows": [dict(zip(columns, row, strict=True)) for row in table]})
     else:
         header = ("", "suffixes/s", "lowest", "highest", "× generate")

@@ -11,6 +11,7 @@ from harness.analysis.comparison_tables import Table
 from harness.cli.options import Json, Runs
 from harness.cli.output import align_columns, print_json, sanitize, shorten_middle
 from harness.runs.folder import run_folder
+from harness.runs.specs import AttackSpec
 
 _MAX_IDS = 10
 _MAX_CELL = 44
@@ -29,7 +30,7 @@ def compare(
         from harness.figures.curves import figure_format
 
         figure_format(plot)
-    comparison = compare_runs([run_folder(name) for name in runs])
+    comparison = compare_runs([run_folder(name, AttackSpec) for name in runs])
     if plot is not None:
         _draw(comparison, plot)
     print_json(comparison.as_json()) if json else print("\n\n".join(_sections(comparison)))
@@ -42,15 +43,15 @@ def _draw(comparison: Comparison, path: Path) -> None:
         return PlottedRun(sanitize(run.id), on.score, on.recall_over_time)
 
     runs = [plotted(run, run.whole) for run in comparison.runs]
-    unreachable = [plotted(run, run.unreachable) for run in comparison.runs if run.unreachable is not None]
-    write_comparison(runs, unreachable, path, title=f"round {comparison.round}")
+    not_in_train = [plotted(run, run.not_in_train) for run in comparison.runs if run.not_in_train is not None]
+    write_comparison(runs, not_in_train, path, title=f"round {comparison.round}")
 
 
 def _sections(comparison: Comparison) -> list[str]:
     first, second = (comparison.runs[0].id, comparison.runs[1].id)
     sections = [
         _section(f"round {comparison.round}, {len(comparison.whole):,} examples", tables.scores_and_pace(comparison)),
-        _section(tables.unreachable_heading(comparison), tables.scores_on_unreachable(comparison)),
+        _section(tables.not_in_train_heading(comparison), tables.scores_not_in_train(comparison)),
         _section(tables.recall_over_budget_heading(comparison), tables.recall_over_budget(comparison)),
         _section(tables.leads_heading(comparison), tables.who_leads(comparison)),
     ]

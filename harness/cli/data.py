@@ -7,14 +7,15 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from harness.cli.completion import round_names
 from harness.cli.options import Json, RoundArgument
 from harness.cli.output import ProgressBars, print_json, sanitize, say
 from harness.cli.rounds import files_as_json, print_files, state_of
-from harness.cli.typer_classes import CommandLine, round_names
+from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.examples import overlap
 from harness.core.paths import data_home
-from harness.core.rounds import load_round, shipped_rounds
+from harness.core.rounds import built_in_rounds, load_round
 from harness.data.catalog import FOLDER, SATML, PublicFile
 from harness.data.fetch import Arrival, FetchProgress, Outcome, fetch_files
 from harness.data.status import RoundStatus, round_status
@@ -73,7 +74,7 @@ def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path
             say(f"harness: {sanitize(outcome.fault)}")
     if lacking := [outcome.file.name for outcome in outcomes if outcome.arrival is Arrival.LACKING]:
         say(f"{source or 'The publisher'} lacks {', '.join(lacking)}.")
-    rounds = [load_round(name) for name in shipped_rounds()]
+    rounds = [load_round(name) for name in built_in_rounds()]
     for status in map(round_status, (round_ for round_ in rounds if any(p.parent == folder for p in round_.files))):
         if status.is_complete:
             blind = " (blind: no answers)" if status.round.is_blind else ""
@@ -90,19 +91,19 @@ def show_status(
         str | None,
         typer.Argument(
             metavar="ROUND",
-            help="Name of a shipped round, or a TOML file.  [default: all shipped rounds]",
+            help="Name of a built-in round, or a TOML file.  [default: all built-in rounds]",
             autocompletion=round_names,
             show_default=False,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check the files of a round, or of all shipped rounds.
+    """Check the files of a round, or of all built-in rounds.
 
     Prints which files are missing or wrong, whether they are the official data, and the command that fetches them.
     Exit code 1: a file contradicts the round or the official MD5.
     """
-    statuses = [round_status(load_round(name)) for name in (shipped_rounds() if round_ is None else [round_])]
+    statuses = [round_status(load_round(name)) for name in (built_in_rounds() if round_ is None else [round_])]
     if not json:
         for status in statuses:
             _print_status(status)
@@ -148,7 +149,7 @@ def show_overlap(round_: RoundArgument, json: Json = False) -> None:
     """Measure the overlap of a round with its training rows.
 
     Known prefix: a training row has the same prefix. Stitched: windows of training rows, as long as a prefix, lead
-    through a whole suffix. Reachable: that suffix is right. Clustered: a chain of shared 32-token windows leads to a
+    through a whole suffix. In train: that suffix is right. Clustered: a chain of shared 32-token windows leads to a
     training row.
     """
     loaded = load_round(round_)
@@ -161,31 +162,31 @@ def show_overlap(round_: RoundArgument, json: Json = False) -> None:
                 "round": loaded.name,
                 "examples": examples,
                 "training_rows": found.training_rows,
-                "is_blind": found.is_reachable is None,
+                "is_blind": found.is_in_train is None,
                 "known_prefix": int(found.has_known_prefix.sum()),
                 "known_prefix_right": _count(found.known_prefix_is_right),
                 "stitched": int(found.is_stitched.sum()),
-                "reachable": _count(found.is_reachable),
+                "in_train": _count(found.is_in_train),
                 "clusters": None if sizes is None else len(sizes),
                 "largest_cluster": None if sizes is None else int(sizes.max()),
                 "clustered": _count(found.is_clustered),
                 "known_prefix_ids": _ids(found.has_known_prefix),
                 "stitched_ids": _ids(found.is_stitched),
-                "reachable_ids": _ids(found.is_reachable),
+                "in_train_ids": _ids(found.is_in_train),
                 "clustered_ids": _ids(found.is_clustered),
             }
         )
         return
     print(f"{sanitize(loaded.name)}: {examples:,} examples and {found.training_rows:,} training rows")
     known, walked = int(found.has_known_prefix.sum()), int(found.is_stitched.sum())
-    if found.is_reachable is None or found.known_prefix_is_right is None:
+    if found.is_in_train is None or found.known_prefix_is_right is None:
         print(f"  known prefix  {known:6,}  (blind round: unknown whether their suffixes are right)")
         print(f"  stitched      {walked:6,}")
     else:
-        right, reached = int(found.known_prefix_is_right.sum()), int(found.is_reachable.sum())
+        right, reached = int(found.known_prefix_is_right.sum()), int(found.is_in_train.sum())
         print(f"  known prefix  {known:6,}  {right:,} with the right suffix")
         print(f"  stitched      {walked:6,}  {walked - reached:,} of them wrong")
-        print(f"  reachable     {reached:6,}  {examples - reached:,} are not")
+        print(f"  in train      {reached:6,}  {examples - reached:,} are not")
     if sizes is not None:
         print(f"  clustered     {_count(found.is_clustered):6,}  their cluster has a training row")
         print(f"  clusters      {len(sizes):6,}  the largest of {int(sizes.max()):,} examples")

@@ -35,7 +35,7 @@ _COURSE = (
     "recall",
     "interval",
     "exact_at_1",
-    "any_of_n",
+    "any_guess_correct",
 )
 _PLACE = ("created", "directory", "submission", "parent", "tags", "note")
 """The facts that `show` prints about the course of a run, and about its record."""

@@ -6,11 +6,12 @@ import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 import psutil
 import typer
 
-from harness.cli.options import Json
+from harness.cli.options import DeviceOptions, Json, Round
 from harness.cli.output import print_json, sanitize
 from harness.core import paths
 from harness.core.errors import HarnessError
@@ -42,12 +43,34 @@ class Finding:
     is_missing: bool = False
 
 
-def doctor(json: Json = False) -> None:
-    """Check this machine and print its set-up.
+@dataclass(frozen=True)
+class BenchOptions:
+    """The options of `--bench`."""
+
+    group: ClassVar[str] = "Benchmark"
+
+    bench: Annotated[bool, typer.Option("--bench", help="Measure the sampling and search speed instead.")] = False
+    target: Annotated[str, typer.Option(help="Model to measure: hub id or directory.")] = "demo"
+    round_: Round = None
+    examples: Annotated[int, typer.Option(min=1, help="Number of prefixes in each turn.")] = 64
+    turns: Annotated[int, typer.Option(min=1, help="Number of turns, each on its own prefixes.")] = 4
+
+
+def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) -> None:
+    """Check this machine, or measure its speed.
 
     Prints versions, device, memory, disk, directories and sandbox. Exit code 1: something that runs need is missing.
-    An extra that is not installed, such as torch, is reported and is no failure.
+    An extra that is not installed, such as torch, is reported and is no failure. With --bench, measures how fast the
+    engine samples and searches a target, and for comparison `generate` of transformers.
     """
+    if options.bench:
+        from harness.cli.bench import measure_speed
+
+        counts = {"prefixes": options.examples, "turns": options.turns}
+        measure_speed(options.target, options.round_, compute, **counts, json=json)
+        return
+    if (options, compute) != (BenchOptions(), DeviceOptions()):
+        raise typer.BadParameter("these options need --bench.", param_hint="--bench")
     report = [*findings(), Finding("device", resolve_device())]
     missing = [finding.name for finding in report if finding.is_missing]
     if json:

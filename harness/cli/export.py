@@ -1,4 +1,4 @@
-"""`harness export`: the submission or the guesses of a run as a file, or a run or an audit as an MLflow run."""
+"""`harness export` and `harness report`: records as files, as pages, or as MLflow runs."""
 
 import sys
 import tempfile
@@ -9,15 +9,21 @@ from typing import IO, Annotated
 
 import typer
 
-from harness.cli.options import Force, Json, Redact, Run, Runs, check_output_file, write_output
+from harness.analysis.sweep_results import sweep_results
+from harness.cli.audit_findings import audit_header, findings_of, write_findings
+from harness.cli.completion import record_names
+from harness.cli.options import RUN_HELP, Force, Json, Redact, Run, check_output_file, write_output
 from harness.cli.output import print_json, sanitize
+from harness.cli.records import find_record
 from harness.core.errors import HarnessError, UsageError
 from harness.core.guesses import Guesses
 from harness.core.submission import write_submission
 from harness.runs.attack_record import every_guess, scorecard_of, submission_now
 from harness.runs.folder import RunFolder, run_folder
-from harness.runs.specs import AuditSpec
+from harness.runs.specs import AttackSpec, AuditSpec
 from harness.runs.summary import run_status
+from harness.runs.tuning import Tuning
+from harness.sweeps.record import Sweep
 
 _EXPERIMENT = "harness"
 
@@ -56,7 +62,7 @@ def export(
     for option, is_given in (("--experiment", experiment is not None), ("--redact", redact)):
         if is_given:
             raise typer.BadParameter("it is used with --mlflow only.", param_hint=option)
-    _export_to_file(run_folder(run), out, all_=all_, force=force, json=json)
+    _export_to_file(run_folder(run, AttackSpec), out, all_=all_, force=force, json=json)
 
 
 def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: bool, json: bool) -> None:
@@ -87,9 +93,7 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
 
 
 def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, json: bool) -> None:
-    from harness.cli.audit_findings import audit_header, findings_of
     from harness.submit.audit_export import write_audit
-    from harness.submit.audit_page import redact_findings
     from harness.submit.mlflow_export import log_to_mlflow, measured_figures, require_mlflow
     from harness.submit.report import report_page
     from harness.submit.run_facts import run_facts
@@ -102,7 +106,7 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
     with tempfile.TemporaryDirectory() as temporary:
         artifacts = Path(temporary)
         if isinstance(folder.spec(), AuditSpec):
-            findings = redact_findings(findings_of(folder)) if redact else findings_of(folder)
+            findings = findings_of(folder, redact=redact)
             write_audit(artifacts / "audit", findings, audit_header(folder))
             figures = {**findings.figures, **measured_figures(findings.measures)}
         else:
@@ -110,7 +114,7 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
             (artifacts / "report.html").write_text(report_page([folder], redact=redact), encoding="utf-8")
             if not redact:
                 write_submission(artifacts / "submission.csv", facts.submission.ids, facts.submission.suffixes)
-            figures = scorecard_of(facts.spec, facts.submission) | {"any_of_n": facts.any_guess_correct}
+            figures = scorecard_of(facts.spec, facts.submission) | {"any_guess_correct": facts.any_guess_correct}
             curve = () if facts.score is None else facts.curve
         logged = log_to_mlflow(uri, experiment, folder, figures, curve, artifacts)
     if json:
@@ -139,26 +143,62 @@ def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
 
 
 def report(
-    runs: Runs,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|SWEEP|AUDIT",
+            help=f"{RUN_HELP} Several runs, or one sweep or audit.",
+            autocompletion=record_names,
+            show_default=False,
+        ),
+    ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The .html file to write.", show_default=True)
-    ] = Path("report.html"),
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PATH",
+            help="The .html file to write; for an audit, a directory.  [default: report.html, or report]",
+        ),
+    ] = None,
     redact: Redact = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write an HTML page about one or several runs.
+    """Write a page about runs, a sweep or an audit.
 
-    The page holds scores, curves, a comparison and examples, and needs no other file.
+    The page of runs holds scores, curves, a comparison and examples, that of a sweep its settings. Both need no other
+    file. Of an audit, tables and figures are written too, into a directory.
     """
-    from harness.submit.report import report_page
-
-    if out.suffix != ".html":
-        raise UsageError(f"{out}: a report is an .html file. Choose another name.")
-    check_output_file(out, force=force)
-    folders = [run_folder(name) for name in runs]
-    write_output(out, report_page(folders, redact=redact))
+    records = [find_record(name) for name in names]
+    audits = [one for one in records if isinstance(one, RunFolder) and isinstance(one.spec(), AuditSpec)]
+    if len(records) > 1 and (audits or not all(isinstance(one, RunFolder) for one in records)):
+        raise UsageError("a page is about several runs, or about one sweep or audit. Name them one by one.")
+    (record, *_), folders = records, [one for one in records if isinstance(one, RunFolder)]
+    if audits:
+        out = Path("report") if out is None else out
+        if force:
+            raise typer.BadParameter("an audit replaces its own files only.", param_hint="--force")
+        write_findings(out, audits[0], findings_of(audits[0], redact=redact))
+    else:
+        out = Path("report.html") if out is None else out
+        if out.suffix != ".html":
+            raise UsageError(f"{out}: a report is an .html file. Choose another name.")
+        check_output_file(out, force=force)
+        write_output(out, _page(record, folders, redact=redact))
     if json:
-        print_json({"path": str(out.absolute()), "runs": [folder.id for folder in folders]})
+        print_json({"path": str(out.absolute()), "records": [one.id for one in records]})
     else:
         print(sanitize(str(out)))
+
+
+def _page(record: RunFolder | Tuning | Sweep, runs: list[RunFolder], *, redact: bool) -> str:
+    from harness.submit.report import report_page, sweep_page
+
+    if isinstance(record, Tuning):
+        raise UsageError(f"{record.id} is a tuning, which has no page. `harness show {record.id}` prints it.")
+    if isinstance(record, RunFolder):
+        return report_page(runs, redact=redact)
+    if redact:
+        raise typer.BadParameter("the page of a sweep quotes no text.", param_hint="--redact")
+    return sweep_page(sweep_results(record))

@@ -1,4 +1,4 @@
-"""`harness leaderboard`: the bundles of a round, ranked."""
+"""`harness bundle rank`: the bundles of a round, ranked."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,15 +13,14 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.core.text import format_interval, format_number, format_score
 from harness.submit.bundle_checks import bundle_sha256
-from harness.submit.leaderboard import Entry, leaderboard_csv
-from harness.submit.leaderboard import leaderboard as ranked
+from harness.submit.leaderboard import Entry, leaderboard, leaderboard_csv
 from harness.submit.rerun import load_judging_data
 from harness.submit.verdict import load_verdict, unexpected
 
 _MAX_CELL = 40
 
 
-def leaderboard(
+def rank(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of bundles.", show_default=False)],
     round_: Annotated[str, round_option("The round of the bundles.")],
     answers: Annotated[
@@ -40,11 +39,11 @@ def leaderboard(
     """Rank the bundles in a directory.
 
     Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
-    The options of `harness verify` apply to --verify.
+    The options of `harness bundle verify` apply to --verify.
     """
     bundles = sorted(folder.glob("*.zip")) if folder.is_dir() else []
     if not bundles:
-        raise HarnessError(f"{folder} contains no bundles. `harness package` writes them.")
+        raise HarnessError(f"{folder} contains no bundles. `harness bundle create` writes them.")
     for file in filter(None, (html, csv)):
         check_output_file(file)
     if options.budget is not None:
@@ -61,7 +60,7 @@ def leaderboard(
                 say(f"{sanitize(bundle.name)}: not verified: {sanitize(str(error))}")
             except Exception as error:
                 say(f"{sanitize(bundle.name)}: not verified: {sanitize(unexpected(error))}.")
-    entries = ranked(bundles, judging, lambda name, number, of: say(f"{number} of {of}: {sanitize(name)}"))
+    entries = leaderboard(bundles, judging, lambda name, number, of: say(f"{number} of {of}: {sanitize(name)}"))
     if html is not None:
         from harness.submit.html_page import page
 

@@ -1,18 +1,16 @@
-"""The common part of sweeps and tunings: `--ray`, and the options of one that is continued."""
+"""The common part of sweeps and tunings: where their runs are computed."""
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from harness.cli.options import DeviceOptions
 from harness.cli.output import sanitize, say
 from harness.cli.resolving import current_weights
-from harness.cli.typer_classes import is_given
 from harness.runs.facts import failure_text
 from harness.runs.folder import RunFolder
 from harness.runs.machine import hardware, usable_cores
@@ -90,32 +88,6 @@ def executor_at(address: str | None, compute: DeviceOptions, *, journal_file: Pa
         threads=compute.threads or 1,
         on_message=lambda text: say(sanitize(text)),
     )
-
-
-def refuse_changes(
-    context: typer.Context,
-    record: str,
-    kind: str,
-    recorded: Mapping[str, Any],
-    named: Mapping[str, Any],
-    options: Mapping[str, str],
-) -> None:
-    """Raise a usage error if an option was given whose value is not that of the record to be continued.
-
-    record, kind: the id, and `tuning` or `sweep`. recorded, named: values by name, which is that of a parameter of the
-    command unless `options` maps it to another. options: names on the command line that differ from `--name`.
-    """
-    for name, value in named.items():
-        option = options.get(name, f"--{name.replace('_', '-')}")
-        parameters = {name, f"{name}_", option.removeprefix("--")}
-        is_named = any(is_given(context, parameter) for parameter in parameters)
-        if is_named and recorded.get(name) != value:
-            words = recorded.get(name)
-            words = " ".join(words) if isinstance(words, tuple) else words
-            raise typer.BadParameter(
-                f"{record} was started with {words or 'the default'}. Remove {option}, or start a new {kind}.",
-                param_hint=option,
-            )
 
 
 def failure_of(run: str) -> str | None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
+from harness.cli.completion import attack_names, round_names, run_names
 from harness.cli.output import sanitize
-from harness.cli.typer_classes import attack_names, round_names, run_names
 from harness.core.errors import HarnessError, UsageError
 from harness.core.times import parse_duration
 
@@ -19,19 +19,30 @@ def round_option(help: str) -> Any:
     return typer.Option("--round", "-r", metavar="ROUND", help=help, autocompletion=round_names, show_default=False)
 
 
-RUN_HELP = "A run's id, an unambiguous beginning of it, or `latest`."
+RUN_HELP = "A run's id, its first letters, or `latest`."
 
-Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names, show_default=False)]
 AttackName = Annotated[
-    str, typer.Argument(metavar="ATTACK", help="Name of an attack.", autocompletion=attack_names, show_default=False)
+    str,
+    typer.Argument(
+        metavar="ATTACK",
+        help="Attack to run; `harness list attacks` lists them.",
+        autocompletion=attack_names,
+        show_default=False,
+    ),
 ]
 OptionalAttackName = Annotated[
-    str | None, typer.Argument(metavar="ATTACK", help="Name of an attack.", autocompletion=attack_names)
+    str | None,
+    typer.Argument(
+        metavar="ATTACK",
+        help="Attack to run; `harness list attacks` lists them. Optional with --like.",
+        autocompletion=attack_names,
+    ),
 ]
 RoundArgument = Annotated[
-    str, typer.Argument(metavar="ROUND", help="Name of a shipped round, or a TOML file.", autocompletion=round_names)
+    str, typer.Argument(metavar="ROUND", help="Name of a built-in round, or a TOML file.", autocompletion=round_names)
 ]
 Round = Annotated[
     str | None, round_option("Name or TOML file of a round.  [default: `round` in config.toml, else demo]")
@@ -44,19 +55,25 @@ Device = Annotated[
 Devices = Annotated[
     str | None,
     typer.Option(
-        metavar="LIST", help="Share the run among devices: GPUs such as 0,1, `all`, or cpu:N for N workers on the CPU."
+        metavar="LIST",
+        help="Share the run among devices: GPUs such as 0,1, `all`, or cpu:N for N workers on the CPU.",
+        rich_help_panel="Device",
     ),
 ]
 ShardTarget = Annotated[
-    bool, typer.Option("--shard-target", help="Load one target split over the devices of --devices.")
+    bool,
+    typer.Option("--shard-target", help="Split the target over the devices of --devices.", rich_help_panel="Device"),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples.")]
-ShareDevice = Annotated[bool, typer.Option("--share-device", help="Start without waiting for a free device.")]
+ShareDevice = Annotated[
+    bool,
+    typer.Option("--share-device", help="Start without waiting for a free device.", rich_help_panel="Device"),
+]
 Group = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the group that the run belongs to.")]
 Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the screen.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the TUI.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Redact = Annotated[bool, typer.Option("--redact", help="Replace guesses and answers with their length and hash.")]
 
@@ -68,6 +85,8 @@ KeepLineEnds = Annotated[bool, typer.Option("--keep-line-ends", help="Keep CR LF
 class TextOptions:
     """Options for reading text from files."""
 
+    group: ClassVar[str] = "Corpus"
+
     field: Annotated[str | None, typer.Option(help="Field or column with the text of a record.  [default: text]")] = (
         None
     )
@@ -78,11 +97,17 @@ class TextOptions:
 class RunOptions:
     """The options of an attack's run, except its round."""
 
-    target: Annotated[str | None, typer.Option(help="Hub id or directory.  [default: the round's target]")] = None
-    revision: Annotated[str | None, typer.Option(help="Revision of a hub target.")] = None
+    target: Annotated[
+        str | None, typer.Option(help="Hub id or directory.  [default: the round's target]", rich_help_panel="Model")
+    ] = None
+    revision: Annotated[str | None, typer.Option(help="Revision of a hub target.", rich_help_panel="Model")] = None
     reference: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="Reference model: hub id or directory.  [default: the attack's]"),
+        typer.Option(
+            metavar="MODEL",
+            help="Reference model: hub id or directory.  [default: the attack's]",
+            rich_help_panel="Model",
+        ),
     ] = None
     budget: Annotated[
         str | None,
@@ -124,11 +149,24 @@ class VerifyOptions:
         ),
     ] = None
     allow_network_install: Annotated[
-        bool, typer.Option("--allow-network-install", help="Allow network access during installation only.")
+        bool,
+        typer.Option(
+            "--allow-network-install",
+            help="Allow network access during installation only.",
+            rich_help_panel="Installation",
+        ),
     ] = False
-    wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="Install from this directory of wheels.")] = None
+    wheels: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Install from this directory of wheels.", rich_help_panel="Installation"),
+    ] = None
     own_environment: Annotated[
-        bool, typer.Option("--own-environment", help="Use this Python, if its versions are the locked ones.")
+        bool,
+        typer.Option(
+            "--own-environment",
+            help="Use the current environment (its versions must match the bundle's lock).",
+            rich_help_panel="Installation",
+        ),
     ] = False
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Run the code even without a sandbox.")] = False
 

@@ -1,4 +1,4 @@
-"""`harness package`: the zip for the organizers, of a run or of an attack's code alone."""
+"""`harness bundle create` and `code`: the zip for the organizers, of a run or of an attack's code alone."""
 
 import contextlib
 import tempfile
@@ -21,22 +21,14 @@ from harness.cli.options import (
 )
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.resolving import resolve_run
-from harness.cli.typer_classes import CommandLine, GroupWithDefault
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.rounds import load_round
 from harness.runs.folder import run_folder
+from harness.runs.specs import AttackSpec
 from harness.submit.bundle import Bundle, code_bundle, submission_bundle
 from harness.submit.checklist import Check, checklist, refusal
 from harness.submit.code_folder import write_blind_round
 from harness.submit.manifest import DESCRIPTION, TEAM, bundle_path, default_file
-
-app = CommandLine(
-    name="package",
-    group=GroupWithDefault,
-    help="Package a run, or an attack's code, for the organizers.\n\n"
-    "`harness package RUN` is short for `harness package run RUN`.",
-    no_args_is_help=True,
-)
 
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR|ZIP", help="Where the zip goes.  [default: submissions/]")
@@ -44,7 +36,6 @@ Out = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing zip.")]
 
 
-@app.command("run")
 def package_run(
     run: Run,
     team: Annotated[Path | None, typer.Option(metavar="TOML", help="Team file.  [default: ./team.toml]")] = None,
@@ -67,7 +58,7 @@ def package_run(
 
     With --check, exit code 1 means that a check fails.
     """
-    folder = run_folder(run)
+    folder = run_folder(run, AttackSpec)
     team = team or default_file(TEAM)
     description = description or default_file(DESCRIPTION)
     checks = checklist(folder, team=team, description=description)
@@ -89,7 +80,6 @@ def package_run(
     _write(bundle, destination, json=json)
 
 
-@app.command("code")
 def package_code(
     attack: AttackName,
     round_: Annotated[str, round_option("Name or TOML file of a round.")],
@@ -102,7 +92,7 @@ def package_code(
 ) -> None:
     """Package an attack's code before the prefixes are known.
 
-    Prints the SHA-256 of the zip, which `harness verify --frozen` compares later.
+    Prints the SHA-256 of the zip, which `harness bundle verify --frozen` compares later.
     """
     with _round_with_prefixes(round_) as name:
         plan = resolve_run(attack, name, options, compute, runs_here=False)
@@ -115,7 +105,7 @@ def _accepted(names: list[str], checks: list[Check]) -> frozenset[str]:
     by_name = {check.name: check for check in checks}
     for name in names:
         if name not in by_name:
-            raise unknown_name("check", name, by_name, see="harness package RUN --check")
+            raise unknown_name("check", name, by_name, see="harness bundle create RUN --check")
         if not by_name[name].is_met and not by_name[name].can_be_accepted:
             raise HarnessError(f"--accept {name}: {by_name[name].sentence}. This check cannot be accepted.")
     return frozenset(names)

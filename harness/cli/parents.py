@@ -1,86 +1,21 @@
-"""Sweeps and tunings as commands list and show them: as tables, a page or JSON."""
+"""Sweeps and tunings as commands show them: as tables or JSON."""
 
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from harness.analysis import sweep_tables as tables
 from harness.analysis.comparison_tables import Table
 from harness.analysis.sweep_results import SweepResults, sweep_results
-from harness.cli.options import Json, check_output_file, write_output
-from harness.cli.output import align_columns, print_error, print_json, sanitize, say, shorten_middle
-from harness.cli.typer_classes import sweep_names
-from harness.core.errors import HarnessError, UsageError
+from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 from harness.core.text import format_score
-from harness.core.times import date_and_time
-from harness.runs.folder import all_run_folders
-from harness.runs.tuning import TUNINGS, Setting, Tuning, best_of, runs_of, searched_space, settings_tried
-from harness.sweeps.record import SWEEPS, Sweep, progress_of, sweep_named
+from harness.runs.tuning import Setting, Tuning, best_of, runs_of, searched_space, settings_tried
+from harness.sweeps.record import Sweep
 
 _MAX_CELL = 60
 
 
-def show(
-    sweep: Annotated[
-        str,
-        typer.Argument(
-            metavar="SWEEP",
-            help="A sweep's id, an unambiguous beginning of it, or `latest`.",
-            autocompletion=sweep_names,
-        ),
-    ] = "latest",
-    baseline: Annotated[
-        str | None,
-        typer.Option(metavar="SETTING", help="Compare with this setting.  [default: the baseline of the sweep]"),
-    ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an .html page.")] = None,
-    json: Json = False,
-) -> None:
-    """Show what a sweep has found so far.
-
-    Prints the recall of each setting, its difference from the baseline, and the importance of the parameters.
-    """
-    if report is not None:
-        if report.suffix != ".html":
-            raise UsageError(f"{report}: a report is an .html file. Choose another name.")
-        check_output_file(report)
-    print_sweep(sweep_named(sweep), baseline=baseline, report=report, json=json)
-
-
-def list_(json: Json = False) -> None:
-    """List all sweeps, newest first."""
-    rows = []
-    for id_ in SWEEPS.ids():
-        try:
-            sweep = SWEEPS.named(id_)
-        except HarnessError as error:
-            print_error(str(error))
-            continue
-        rows.append((sweep, len(progress_of(sweep).finished)))
-    if json:
-        listed = [
-            {"id": sweep.id, "created_at": sweep.created_at, "runs": len(sweep.runs), "finished": finished}
-            for sweep, finished in rows
-        ]
-        print_json({"sweeps": listed})
-    elif rows:
-        cells = [
-            (sweep.id, f"{finished:,} of {len(sweep.runs):,}", date_and_time(sweep.created_at))
-            for sweep, finished in rows
-        ]
-        print(align_columns([("sweep", "runs finished", "started"), *cells]))
-    else:
-        say("no sweeps yet. `harness sweep run FILE` starts one.")
-
-
-def print_sweep(sweep: Sweep, *, baseline: str | None = None, report: Path | None = None, json: bool) -> None:
-    """Print what a sweep has found so far, and write the page about it to `report`."""
+def print_sweep(sweep: Sweep, *, baseline: str | None = None, json: bool) -> None:
+    """Print what a sweep has found so far: recalls, differences from the baseline, and the importance of parameters."""
     results = sweep_results(sweep, baseline=baseline)
-    if report is not None:
-        from harness.submit.report import sweep_page
-
-        write_output(report, sweep_page(results))
     if json:
         print_json(results.as_json())
         return
@@ -128,35 +63,9 @@ def print_tuning(tuning: Tuning, *, json: bool) -> None:
         )
         return
     if not tried:
-        say(f"{tuning.id} has no runs. `harness tune --resume {tuning.id}` continues it.")
+        say(f"{tuning.id} has no runs. `harness resume {tuning.id}` continues it.")
         return
     print(align_columns([(*space, *tuning.folds, "recall"), *(_row(setting, tuning.folds) for setting in tried)]))
-
-
-def print_tunings(*, json: bool) -> None:
-    """Print all tunings, newest first, with the number of runs that each has."""
-    tunings = [TUNINGS.named(id_) for id_ in TUNINGS.ids()]
-    parents: list[str | None] = []
-    for folder in all_run_folders() if tunings else ():
-        try:
-            parents.append(folder.spec().parent)
-        except HarnessError:
-            continue
-    counts = {tuning.id: parents.count(tuning.id) for tuning in tunings}
-    if json:
-        listed = [
-            tuning.model_dump(include={"id", "attack", "round", "created_at"}) | {"runs": counts[tuning.id]}
-            for tuning in tunings
-        ]
-        print_json({"tunings": listed})
-    elif tunings:
-        rows = [
-            (tuning.id, tuning.attack, tuning.round, str(counts[tuning.id]), date_and_time(tuning.created_at))
-            for tuning in tunings
-        ]
-        print(align_columns([("tuning", "attack", "round", "runs", "started"), *rows]))
-    else:
-        say("no tunings yet. `harness tune ATTACK` starts one.")
 
 
 def _row(setting: Setting, folds: tuple[str, ...]) -> tuple[str, ...]:

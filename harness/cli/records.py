@@ -9,19 +9,29 @@ from harness.sweeps.record import SWEEPS, Sweep
 _PARENTS: dict[str, RecordFiles[Tuning] | RecordFiles[Sweep]] = {"tuning": TUNINGS, "sweep": SWEEPS}
 
 
-def find_record(name: str, *, also_damaged: bool = False) -> RunFolder | Tuning | Sweep:
-    """Return the run, tuning or sweep called `name`: an id, an unambiguous beginning of one, or `latest` for a run.
+def all_record_ids() -> list[str]:
+    """Return the ids of all runs, tunings and sweeps."""
+    return [
+        *(folder.id for folder in all_run_folders()),
+        *(id_ for records in _PARENTS.values() for id_ in records.ids()),
+    ]
 
-    also_damaged: a directory of a run counts even if it has no spec. Raises HarnessError if there is none, or more than
-    one.
+
+def find_record(name: str, *, also_damaged: bool = False) -> RunFolder | Tuning | Sweep:
+    """Return the run, tuning or sweep called `name`: an id, an unambiguous beginning of one, or `latest`.
+
+    `latest` is the newest run, or the tuning or the sweep that it belongs to. also_damaged: a directory of a run counts
+    even if it has no spec. Raises HarnessError if there is none, or more than one.
     """
+    others = {id_: records for records in _PARENTS.values() for id_ in records.ids()}
     if name == "latest":
-        return run_folder(name)
+        newest = run_folder(name)
+        parent = newest.spec().parent
+        return others[parent].named(parent) if parent in others else newest
     folders = {folder.id: folder for folder in all_run_folders()}
     if also_damaged:
         folders |= {path.name: RunFolder(path) for path in runs_home().glob("*/")}
-    others = {id_: records for records in _PARENTS.values() for id_ in records.ids()}
-    id_ = matching_id("run", name, [*folders, *others], see="harness runs")
+    id_ = matching_id("run", name, [*folders, *others], see="harness list runs")
     return folders[id_] if id_ in folders else others[id_].named(id_)
 
 
@@ -31,10 +41,12 @@ def deletion_named(name: str) -> list[Deleted]:
     With a tuning or a sweep comes all that the same command deleted. Raises HarnessError if there is none, or more than
     one.
     """
-    found = restorable()
-    id_ = matching_id("deleted run", name, dict.fromkeys(one.id for one in found), see="harness runs restore")
-    newest = next(one for one in found if one.id == id_)
-    return [newest] if newest.kind == "runs" else [one for one in found if one.deleted_at == newest.deleted_at]
+    deletions = restorable()
+    id_ = matching_id("deleted run", name, {deleted.id for deleted in deletions}, see="harness list deleted")
+    newest = next(deleted for deleted in deletions if deleted.id == id_)
+    if newest.kind == "runs":
+        return [newest]
+    return [deleted for deleted in deletions if deleted.deleted_at == newest.deleted_at]
 
 
 def noun_of_parent(id_: str) -> str:

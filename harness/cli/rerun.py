@@ -1,4 +1,4 @@
-"""`harness rerun`: run the code of a bundle. Its run.sh calls this command."""
+"""`harness bundle rerun`: run the code of a bundle. Its run.sh calls this command."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,20 +1,12 @@
-"""`harness rounds`: list rounds, show the rules and files of one, make one from a corpus."""
+"""Rounds as `harness list rounds` and `harness show` print them."""
 
 from typing import Any
 
-import typer
-
-from harness.cli.options import Json, RoundArgument
-from harness.cli.output import align_columns, print_json, sanitize, say
-from harness.cli.rounds_make import make_round
-from harness.cli.typer_classes import CommandLine
+from harness.cli.output import align_columns, print_json, sanitize
 from harness.core.examples import error_cap_of
-from harness.core.rounds import load_round, preset_text, shipped_rounds
+from harness.core.rounds import Round, preset_text
 from harness.core.times import format_duration
 from harness.data.status import RoundStatus, round_status
-
-app = CommandLine(name="rounds", invoke_without_command=True)
-app.command("make")(make_round)
 
 _RULES = (
     "answer_rows",
@@ -31,34 +23,12 @@ _RULES = (
 )
 
 
-@app.callback()
-def list_rounds(context: typer.Context, json: Json = False) -> None:
-    """List rounds, show the rules of one, or make one.
-
-    Without a command, the shipped rounds are listed with the state of their files.
-    """
-    if context.invoked_subcommand is not None:
-        return
-    rounds = [round_status(load_round(name)) for name in shipped_rounds()]
-    if json:
-        print_json({"rounds": [_summary(status) for status in rounds]})
-        return
-    rows = [
-        (status.round.name, f"{_examples(status)} examples", state_of(status), sanitize(status.round.title))
-        for status in rounds
-    ]
-    print(align_columns(rows))
-    if any(not status.is_complete for status in rounds):
-        say("`harness data status ROUND` prints what is missing and the command that fetches it.")
-
-
-@app.command("show")
-def show_round(round_: RoundArgument, json: Json = False) -> None:
-    """Show the rules and files of a round."""
-    status = round_status(load_round(round_))
+def print_round(round_: Round, *, json: bool) -> None:
+    """Print the rules and the files of a round."""
+    status = round_status(round_)
     rules = _rules(status)
     if json:
-        print_json({**_summary(status), **rules, "presets": status.round.presets, "files": files_as_json(status)})
+        print_json({**round_as_json(status), **rules, "presets": status.round.presets, "files": files_as_json(status)})
         return
     print(f"{sanitize(status.round.name)}: {sanitize(status.round.title)}")
     print(f"{state_of(status)}, {_examples(status)} examples")
@@ -108,7 +78,13 @@ def _examples(status: RoundStatus) -> str:
     return "?" if status.examples is None else f"{status.examples:,}"
 
 
-def _summary(status: RoundStatus) -> dict[str, Any]:
+def round_row(status: RoundStatus) -> tuple[str, ...]:
+    """Return name, size, state and title of a round."""
+    return status.round.name, f"{_examples(status)} examples", state_of(status), sanitize(status.round.title)
+
+
+def round_as_json(status: RoundStatus) -> dict[str, Any]:
+    """Return what a list of rounds prints with `--json`."""
     return {
         "round": status.round.name,
         "title": status.round.title,

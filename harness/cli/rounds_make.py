@@ -1,4 +1,4 @@
-"""`harness rounds make`: a round whose examples are drawn from a corpus."""
+"""`harness new round`: a round whose examples are drawn from a corpus."""
 
 import re
 import time
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from harness.engine.resolving import ResolvedTarget
 
 _SECONDS_BETWEEN_LINES = 5.0
+_examples = partial(typer.Option, rich_help_panel="Examples")
+_corpus = partial(typer.Option, rich_help_panel="Corpus")
 
 
 def make_round(
@@ -46,34 +48,33 @@ def make_round(
     reading: TextOptions,
     tokenizer: Annotated[
         Path | None,
-        typer.Option("--tokenizer", metavar="FILE", help="The target's tokenizer.json.  [default: in its directory]"),
+        _corpus("--tokenizer", metavar="FILE", help="The target's tokenizer.json.  [default: in its directory]"),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the round.  [default: that of the directory]")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of an Arrow data set.")] = None,
+    split: Annotated[str | None, _corpus(help="Split of an Arrow data set.")] = None,
     end_of_text: Annotated[
-        str, typer.Option("--end-of-text", metavar="TOKEN", help="Token that ends a document.")
+        str, _corpus("--end-of-text", metavar="TOKEN", help="Token that ends a document.")
     ] = "<|endoftext|>",
-    prefix: Annotated[int, typer.Option(min=1, max=4096, help="Tokens of a prefix.")] = 50,
-    suffix: Annotated[int, typer.Option(min=1, max=4096, help="Tokens of a suffix.")] = 50,
-    train: Annotated[int, typer.Option(min=0, help="Training examples.")] = 15_000,
-    val: Annotated[int, typer.Option(min=0, help="Validation examples.")] = 1_000,
-    test: Annotated[int, typer.Option(min=0, help="Test examples.")] = 1_000,
-    copies: Annotated[str, typer.Option(metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.")] = "1",
+    prefix_tokens: Annotated[int, _examples(min=1, max=4096, help="Tokens of a prefix.")] = 50,
+    suffix_tokens: Annotated[int, _examples(min=1, max=4096, help="Tokens of a suffix.")] = 50,
+    train: Annotated[int, _examples(min=0, help="Training examples.")] = 15_000,
+    val: Annotated[int, _examples(min=0, help="Validation examples.")] = 1_000,
+    test: Annotated[int, _examples(min=0, help="Test examples.")] = 1_000,
+    copies: Annotated[str, _examples(metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.")] = "1",
     extractable: Annotated[
-        bool, typer.Option("--extractable", help="Only examples that the target completes from up to 450 tokens.")
+        bool, _examples("--extractable", help="Only examples that the target completes from up to 450 tokens.")
     ] = False,
     device: Device = "auto",
     threads: Threads = None,
-    answers: Annotated[
-        Path | None,
-        typer.Option("--answers", metavar="DIR", help="Directory for the test answers.  [default: --out]"),
+    answers_out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory for the test answers.  [default: --out]")
     ] = None,
     budget: Annotated[str, typer.Option(metavar="DURATION", help="Wall clock of a run, such as 24h or 90m.")] = "24h",
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Make a round from a corpus.
+    """Draw a round from a corpus.
 
     Draws sequences whose prefix has one continuation in the whole corpus and whose suffix is not trivial. Sequences
     that share 32 tokens are in the same split. Writes arrays, a TOML file for each attacked split, pointers into the
@@ -90,9 +91,10 @@ def make_round(
         raise UsageError("--val and --test are both 0, so nothing would be attacked. Make one of them larger.")
     budget_seconds(budget)
     require_fields(reading.field, [corpus])
-    rules = Rules(sizes, prefix, suffix, _strata(copies), seed=seed)
+    rules = Rules(sizes, prefix_tokens, suffix_tokens, _strata(copies), seed=seed)
     name = _round_name(name, out)
     compute = DeviceOptions(require_device(DeviceOptions(device, "auto", threads)), "auto", threads)
+    answers = answers_out
     if answers is not None and answers.resolve() == out.resolve():
         answers = None
     _require_free(corpus, out, answers, name, force=force)
@@ -128,7 +130,7 @@ def _require_free(corpus: Path, out: Path, answers: Path | None, name: str, *, f
         str(corpus.resolve()).encode()
     except UnicodeEncodeError:
         raise HarnessError(f"the path is not UTF-8: {sanitize(str(corpus))}. Rename the file.") from None
-    for option, folder in (("--out", out), ("--answers", answers)):
+    for option, folder in (("--out", out), ("--answers-out", answers)):
         if folder is not None and corpus.is_dir() and folder.resolve().is_relative_to(corpus.resolve()):
             raise HarnessError(f"{option} {folder} is inside the corpus. Choose another directory.")
     found = existing_files(out, name, answers)

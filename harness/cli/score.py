@@ -1,4 +1,4 @@
-"""`harness score` and `harness validate`: a submission against the answers, and against the rules alone."""
+"""`harness score`: a submission against the rules of a round and the answers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +9,10 @@ from harness.analysis.submissions import find_submission
 from harness.cli.options import Json, round_option
 from harness.cli.output import pluralize, print_json, sanitize, say
 from harness.core.examples import load_prefixes
-from harness.core.rounds import load_round
+from harness.core.paths import is_file_name
+from harness.core.rounds import Round, load_round
 from harness.core.scoring import ERROR_COUNTS, Score
-from harness.core.submission_reader import SubmissionRules, read_submission, submission_faults
+from harness.core.submission_reader import SubmissionFault, SubmissionRules, read_submission, submission_faults
 from harness.core.text import format_interval, format_score
 
 
@@ -38,58 +39,60 @@ def score(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curve to an .svg or .png file.")] = None,
     json: Json = False,
 ) -> None:
-    """Score a submission against the answers.
+    """Check a submission, and score it against the answers.
 
-    Prints the recall at the error cap with its interval, and recall and precision at several error counts.
+    Prints up to 20 errors with their lines if the file breaks the rules of the round (exit code 1), else the recall at
+    the error cap with its interval, and recall and precision at several error counts. Of a blind round, only the rules
+    are checked.
     """
     if plot is not None:
         from harness.figures.curves import figure_format
 
         figure_format(plot)
-    found = find_submission(submission, answers=answers, last=last, cap=cap, round_name=round_)
-    scored = found.score()
-    if found.note:
-        say(found.note)
+    if round_ is not None and answers is None and last is None and is_file_name(submission, (".csv",)):
+        checked = load_round(round_)
+        faults = submission_faults(Path(submission), _rules(checked))
+        if faults or (not _has_answers(checked) and cap is None and plot is None):
+            _print_check(Path(submission), checked, faults, json=json)
+            return
+    read = find_submission(submission, answers=answers, last=last, cap=cap, round_name=round_)
+    scored = read.score()
+    if read.note:
+        say(read.note)
     if plot is not None:
         from harness.figures.curves import write_recall_curve
 
-        write_recall_curve(scored, plot, title=sanitize(found.name))
+        write_recall_curve(scored, plot, title=sanitize(read.name))
     print_json(scored.as_json()) if json else _print_score(scored)
 
 
-def validate(
-    submission: Annotated[Path, typer.Argument(metavar="CSV", help="The submission.", show_default=False)],
-    round_: Annotated[str, round_option("Round whose rules are checked.")],
-    json: Json = False,
-) -> None:
-    """Check a submission against the rules of a round.
+def _has_answers(round_: Round) -> bool:
+    """Return True if the answers of the round are on this machine."""
+    return round_.file_with_answers is not None and round_.file_with_answers.exists()
 
-    Needs no answers. Prints up to 20 errors with their lines. Exit code 1: there are errors.
-    """
-    loaded = load_round(round_)
+
+def _rules(round_: Round) -> SubmissionRules:
     # The rules give the number of examples, except those of a fold; else the files do.
-    rows_in_rules = loaded.answer_rows if loaded.fold is None else None
-    rules = SubmissionRules(
-        examples=len(load_prefixes(loaded)) if rows_in_rules is None else rows_in_rules[1] - rows_in_rules[0],
-        suffix_length=loaded.suffix_length,
-        vocabulary=loaded.vocabulary,
-        row_cap=loaded.row_cap,
+    rows = round_.answer_rows if round_.fold is None else None
+    return SubmissionRules(
+        examples=len(load_prefixes(round_)) if rows is None else rows[1] - rows[0],
+        suffix_length=round_.suffix_length,
+        vocabulary=round_.vocabulary,
+        row_cap=round_.row_cap,
     )
-    faults = submission_faults(submission, rules)
-    rows = None if faults else len(read_submission(submission, rules).ids)
+
+
+def _print_check(file: Path, round_: Round, faults: list[SubmissionFault], *, json: bool) -> None:
+    """Print the faults of a submission, or that it has none. Exit code 1 if it has any."""
+    rows = None if faults else len(read_submission(file, _rules(round_)).ids)
     if json:
-        print_json(
-            {
-                "valid": not faults,
-                "round": loaded.name,
-                "rows": rows,
-                "faults": [{"line": fault.line, "fault": fault.what} for fault in faults],
-            }
-        )
+        listed = [{"line": fault.line, "fault": fault.what} for fault in faults]
+        print_json({"valid": not faults, "round": round_.name, "rows": rows, "faults": listed})
     elif rows is None:
         print("\n".join(f"line {fault.line}: {fault.what}" for fault in faults))
     else:
-        print(f"{sanitize(str(submission))} is valid for {loaded.name}: {pluralize(rows, 'row')}.")
+        valid = f"{sanitize(str(file))} is valid for {round_.name}: {pluralize(rows, 'row')}."
+        print(f"{valid} The answers are not known, so there is no score.")
     if faults:
         raise typer.Exit(1)
 

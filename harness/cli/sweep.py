@@ -15,13 +15,10 @@ from harness.cli.many_runs import (
     executor_at,
     failure_of,
     on_node,
-    refuse_changes,
 )
 from harness.cli.options import Attacks, DeviceOptions, Json, RunOptions
 from harness.cli.output import StatusLine, align_columns, pluralize, print_json, sanitize, say
-from harness.cli.parents import list_, show
 from harness.cli.resolving import ResolvedRun, resolve_run
-from harness.cli.typer_classes import CommandLine, GroupWithDefault
 from harness.cli.watching import EXIT_INCOMPLETE
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import try_lock
@@ -40,21 +37,15 @@ from harness.sweeps.record import (
     finished_runs,
     progress_of,
     setting_named,
-    sweep_named,
 )
 from harness.sweeps.running import Ended, PlannedRun, SweepState, follow_sweep
 
 _SECONDS_BETWEEN_LINES = 30.0
 _SHOWN_ACTIVE = 4
 
-app = CommandLine(name="sweep", group=GroupWithDefault, help="Run many runs from one file, and compare them.")
 
-
-@app.command()
-def run(
-    context: typer.Context,
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Sweep file (TOML).", show_default=False)] = None,
-    resume: Annotated[str | None, typer.Option(metavar="SWEEP", help="Continue a sweep, or `latest`.")] = None,
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Sweep file (TOML).", show_default=False)],
     ray: RayAddress = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every run and start nothing.")] = False,
     attacks: Attacks = None,
@@ -66,38 +57,38 @@ def run(
     """Run every combination of a sweep file.
 
     Each combination of attack, parameters, round, target and seed is a run with its own budget. Ctrl-C ends the
-    command; `harness sweep --resume` continues, and no finished run is run again. On Ray a run has one CPU thread
-    unless --threads is given, and a GPU if the cluster has any and --device is not cpu.
+    command; `harness resume` continues the sweep. On Ray a run has one CPU thread unless --threads is given, and a GPU
+    if the cluster has any and --device is not cpu.
     """
-    given: dict[str, Any] = {"revision": revision, **vars(compute)}
-    if (file is None) is (resume is None):
-        raise typer.BadParameter("name a sweep file, or use --resume SWEEP.", param_hint="FILE")
-    if resume is not None:
-        sweep = sweep_named(resume)
-        recorded = {**sweep.options, "attacks": sweep.attacks}
-        refuse_changes(context, sweep.id, "sweep", recorded, given | {"attacks": attacks}, {})
-    address = sweep.ray if resume is not None and ray is None else cluster_address(ray)
+    address = cluster_address(ray)
     if address is not None:
         check_cluster(address)
-    if dry_run or resume is None:
-        drafted = sweep if resume is not None else _draft(Path(str(file)), attacks, given)
-        resolved = [_resolve(drafted, one, on_cluster=address is not None) for one in drafted.runs]
-        if dry_run:
-            slots = 1 if address is None else cluster_slots(address, _device_options(drafted))
-            _print_plan(drafted, resolved, slots=slots, json=json)
-            return
-        sweep = begin_sweep(drafted.model_copy(update={"ray": address}))
-    say(f"sweep {sweep.id}: {pluralize(len(sweep.runs), 'run')}")
-    lock = try_lock(SWEEPS.file_of(sweep.id).with_suffix(".lock"))
+    drafted = _draft(file, attacks, {"revision": revision, **vars(compute)})
+    resolved = [_resolve(drafted, run, on_cluster=address is not None) for run in drafted.runs]
+    if dry_run:
+        slots = 1 if address is None else cluster_slots(address, compute)
+        _print_plan(drafted, resolved, slots=slots, json=json)
+        return
+    _complete(begin_sweep(drafted.model_copy(update={"ray": address})), address, json=json)
+
+
+def resume_sweep(record: Sweep, *, ray: str | None, json: bool) -> None:
+    """Compute the runs of a sweep that are not finished, where it began or on the cluster `ray`. Raises as `sweep`."""
+    address = record.ray if ray is None else cluster_address(ray)
+    if address is not None:
+        check_cluster(address)
+    _complete(record, address, json=json)
+
+
+def _complete(record: Sweep, address: str | None, *, json: bool) -> None:
+    """Compute the runs that are not finished and print how the sweep ended."""
+    say(f"sweep {record.id}: {pluralize(len(record.runs), 'run')}")
+    lock = try_lock(SWEEPS.file_of(record.id).with_suffix(".lock"))
     if lock is None:
-        raise HarnessError(f"another command works on {sweep.id}. Wait for its end, or stop it.")
+        raise HarnessError(f"another command works on {record.id}. Wait for its end, or stop it.")
     with lock:
-        state = _follow(sweep, address)
-    _print_result(sweep, state, json=json)
-
-
-app.command("show")(show)
-app.command("list")(list_)
+        state = _follow(record, address)
+    _print_result(record, state, json=json)
 
 
 def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
@@ -191,7 +182,7 @@ def _follow(sweep: Sweep, ray: str | None) -> SweepState:
                 return follow_sweep(left, len(sweep.runs), executor, plan, on_change=on_change)
         except KeyboardInterrupt:
             rest = "The run in progress goes on." if ray is None else "The nodes keep what they have computed."
-            say(f"`harness sweep --resume {sweep.id}` continues the sweep. {rest}")
+            say(f"`harness resume {sweep.id}` continues the sweep. {rest}")
             raise typer.Exit(130) from None
 
 
@@ -276,10 +267,10 @@ def _print_result(sweep: Sweep, state: SweepState, *, json: bool) -> None:
                 "failed": state.failed,
             }
         )
-    say(f"`harness sweep show {sweep.id}` compares the runs.")
+    say(f"`harness show {sweep.id}` compares the runs.")
     if state.failed:
         raise HarnessError(f"{sweep.id}: {pluralize(len(state.failed), 'run')} failed. See the lines above.")
     if len(progress.finished) < len(sweep.runs):
         left = len(sweep.runs) - len(progress.finished)
-        say(f"{pluralize(left, 'run')} did not finish. `harness sweep --resume {sweep.id}` continues.")
+        say(f"{pluralize(left, 'run')} did not finish. `harness resume {sweep.id}` continues.")
         raise typer.Exit(EXIT_INCOMPLETE)

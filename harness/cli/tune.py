@@ -4,7 +4,6 @@ import contextlib
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,13 +16,12 @@ from harness.cli.many_runs import (
     executor_at,
     failure_of,
     on_node,
-    refuse_changes,
 )
 from harness.cli.options import (
+    AttackName,
     DeviceOptions,
     Json,
     Limit,
-    OptionalAttackName,
     Round,
     RunOptions,
     ShareDevice,
@@ -31,9 +29,8 @@ from harness.cli.options import (
     usage_errors,
 )
 from harness.cli.output import sanitize, say
-from harness.cli.parents import print_tuning, print_tunings
+from harness.cli.parents import print_tuning
 from harness.cli.resolving import current_weights, resolve_run
-from harness.cli.typer_classes import tuning_names
 from harness.core.errors import HarnessError
 from harness.core.text import format_score
 from harness.core.times import format_duration
@@ -49,12 +46,10 @@ from harness.sweeps.running import PlannedRun
 
 _POLL_SECONDS = 0.2
 _FOLDS = ("fold0of5", "fold1of5")
-_OPTIONS = {"attack": "ATTACK", "folds": "--fold", "settings": "--set"}
 
 
 def tune(
-    context: typer.Context,
-    attack: OptionalAttackName = None,
+    attack: AttackName,
     round_: Round = None,
     runs: Annotated[int, typer.Option(min=1, help="Number of runs in total; the first use the defaults.")] = 20,
     fold: Annotated[
@@ -70,53 +65,63 @@ def tune(
     limit: Limit = None,
     compute: DeviceOptions,
     share_device: ShareDevice = False,
-    resume: Annotated[
-        str | None,
-        typer.Option(metavar="TUNING", help="Continue a tuning up to --runs runs.", autocompletion=tuning_names),
-    ] = None,
     ray: RayOfTuning = "none",
-    list_: Annotated[bool, typer.Option("--list", help="List all tunings.")] = False,
     json: Json = False,
 ) -> None:
     """Search an attack's parameters on training examples.
 
     Each setting is run on one fold after the other. Once four settings were run on every fold, a setting that falls
     behind their median gets no further fold. The answers of the round are never used: run the best setting on it
-    afterwards. `harness show TUNING` prints the settings tried, `harness runs rm TUNING` deletes a tuning.
+    afterwards. `harness resume` continues a tuning that was interrupted, or up to more runs.
     """
-    if list_:
-        print_tunings(json=json)
-        return
-    given: dict[str, Any] = asdict(options) | asdict(compute)
-    given |= {"attack": attack, "round": round_, "limit": limit, "share_device": share_device}
-    given["attacks"] = None if options.attacks is None else str(options.attacks.absolute())
-    given |= {"settings": tuple(options.settings or ()), "vary": tuple(vary or ())}
-    given["folds"] = tuple(dict.fromkeys(fold or _FOLDS))
-    if resume is not None:
-        tuning = TUNINGS.named(resume)
-        recorded = {**tuning.model_dump(), **tuning.options}
-        refuse_changes(context, tuning.id, "tuning", recorded, given, _OPTIONS)
-    elif attack is None:
-        raise typer.BadParameter("name an attack, or use --resume TUNING.", param_hint="ATTACK")
-    else:
-        given["round"] = round_or_default(round_)
-        fields = {name: given.pop(name) for name in Tuning.model_fields if name in given}
-        tuning = Tuning(id=new_run_id(f"tune-{attack}"), created_at=time.time(), options=given, **fields)
+    tuning = Tuning(
+        id=new_run_id(f"tune-{attack}"),
+        created_at=time.time(),
+        attack=attack,
+        round=round_or_default(round_),
+        folds=tuple(dict.fromkeys(fold or _FOLDS)),
+        settings=tuple(options.settings or ()),
+        vary=tuple(vary or ()),
+        seed=options.seed,
+        options={
+            **{name: getattr(options, name) for name in ("target", "revision", "reference", "budget")},
+            **vars(compute),
+            "attacks": None if options.attacks is None else str(options.attacks.absolute()),
+            "limit": limit,
+            "share_device": share_device,
+            "runs": runs,
+            "ray": ray,
+        },
+    )
+    _complete(tuning, is_new=True, json=json)
+
+
+def resume_tuning(tuning: Tuning, *, runs: int | None, ray: str | None, json: bool) -> None:
+    """Continue a tuning, by default up to as many runs and on the cluster as before. Raises as `tune` does."""
+    changed = {"runs": runs, "ray": ray}
+    options = tuning.options | {name: value for name, value in changed.items() if value is not None}
+    _complete(tuning.model_copy(update={"options": options}), is_new=False, json=json)
+
+
+def _complete(tuning: Tuning, *, is_new: bool, json: bool) -> None:
+    """Run settings until the tuning has all its runs, then print them and the command that runs the best one."""
+    runs = tuning.options["runs"]
     space, defaults = _space_and_defaults(tuning)
     require_optuna()
-    if (address := cluster_address(ray)) is not None:
+    if (address := cluster_address(tuning.options["ray"])) is not None:
         check_cluster(address)
     say(f"tuning {tuning.id} · {', '.join(f'{name} {span.in_words}' for name, span in space.items())}")
     try:
-        _run_until(runs, tuning, space, defaults, address, is_new=resume is None)
+        _run_until(runs, tuning, space, defaults, address, is_new=is_new)
     except KeyboardInterrupt:
         if tuning.id in TUNINGS.ids():
-            say(f"`harness tune --resume {tuning.id} --runs {runs}` continues the tuning. A run in progress goes on.")
+            option = "" if is_new else f" --runs {runs}"
+            say(f"`harness resume {tuning.id}{option}` continues the tuning. A run in progress goes on.")
         raise typer.Exit(130) from None
     best = best_of(settings_tried(space, runs_of(tuning.id)))
     print_tuning(tuning, json=json)
     if best is None:
-        raise HarnessError(f"no setting of {tuning.id} was run on its folds. `harness runs` lists the runs.")
+        raise HarnessError(f"no setting of {tuning.id} was run on its folds. `harness list runs` lists the runs.")
     words = ["harness", "run", tuning.attack, "--round", tuning.round]
     for setting in (*tuning.settings, *settings_of(space, best.params)):
         words += ["--set", setting]

@@ -17,71 +17,12 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from harness.cli import output
-
-
-def attack_names(incomplete: str) -> list[str]:
-    """Return the names of valid attacks that begin with `incomplete`."""
-    from harness.plugins.discovery import find_attacks
-
-    return [attack.name for attack in find_attacks() if attack.error is None and attack.name.startswith(incomplete)]
-
-
-def round_names(incomplete: str) -> list[str]:
-    """Return the names of shipped rounds that begin with `incomplete`."""
-    from harness.core.rounds import shipped_rounds
-
-    return [name for name in shipped_rounds() if name.startswith(incomplete)]
-
-
-def run_names(incomplete: str) -> list[str]:
-    """Return `latest` and the ids of runs, newest first, that begin with `incomplete`."""
-    from harness.runs.folder import all_run_folders
-
-    return [name for name in ("latest", *(folder.id for folder in all_run_folders())) if name.startswith(incomplete)]
-
-
-def queued_run_names(incomplete: str) -> list[str]:
-    """Return the ids of waiting runs, in the order of the queue, that begin with `incomplete`."""
-    from harness.runs.queue import queued_runs
-
-    return [queued.run for queued in queued_runs() if queued.run.startswith(incomplete)]
-
-
-def tuning_names(incomplete: str) -> list[str]:
-    """Return the ids of tunings, newest first, that begin with `incomplete`."""
-    from harness.runs.tuning import TUNINGS
-
-    return [name for name in TUNINGS.ids() if name.startswith(incomplete)]
-
-
-def sweep_names(incomplete: str) -> list[str]:
-    """Return `latest` and the ids of sweeps, newest first, that begin with `incomplete`."""
-    from harness.sweeps.record import SWEEPS
-
-    return [name for name in ("latest", *SWEEPS.ids()) if name.startswith(incomplete)]
-
-
-def record_names(incomplete: str) -> list[str]:
-    """Return the ids of runs, tunings and sweeps that begin with `incomplete`."""
-    return list(dict.fromkeys([*run_names(incomplete), *tuning_names(incomplete), *sweep_names(incomplete)]))
-
-
-def deleted_names(incomplete: str) -> list[str]:
-    """Return the ids of deleted runs, tunings and sweeps that begin with `incomplete`, the last deleted first."""
-    from harness.runs.trash import restorable
-
-    return [id_ for id_ in dict.fromkeys(one.id for one in restorable()) if id_.startswith(incomplete)]
-
-
-def parent_names(incomplete: str) -> list[str]:
-    """Return the ids of tunings and sweeps that begin with `incomplete`."""
-    return [name for name in (*tuning_names(incomplete), *sweep_names(incomplete)) if name != "latest"]
-
+from harness.cli.completion import round_names
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 ended incomplete or different (a run that ran out of time or was "
+    "Exit codes: 0 done; 1 failed; 2 usage error; 3 ended incomplete or different (a run that ran out of time or was "
     "stopped, a verification that differs); 130 interrupted by Ctrl-C."
 )
 
@@ -146,8 +87,10 @@ class _WithCommonOptions:
         return [*self.params, *_COMMON_OPTIONS, *own[len(self.params) :]]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
-        return [piece.translate({ord("{"): "", ord("}"): ""}) for piece in pieces]
+        arguments = [parameter for parameter in self.params if parameter.param_type_name == "argument"]
+        names = [one.metavar + ("..." if one.nargs == -1 else "") for one in arguments]
+        pieces = [name if one.required else f"[{name}]" for name, one in zip(names, arguments, strict=True)]
+        return ["[OPTIONS]", *pieces, *(["COMMAND", "[ARGS]..."] if hasattr(self, "commands") else [])]
 
     def help_sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         """Return the names and the help texts of arguments, of each group of options, and of common options."""
@@ -203,30 +146,6 @@ class HarnessGroup(_WithCommonOptions, TyperGroup):
             panel = getattr(command, "rich_help_panel", None) or "Commands"
             panels[panel].append((name.ljust(width), summary_of(command)))
         _write_sections(formatter, panels)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command. An option of the group, such as `--json`, may not precede its name."""
-        for parameter in self.params if ctx.parent else ():
-            if is_given(ctx, parameter.name):
-                option = parameter.opts[0]
-                sentence = f"write it after the command: {ctx.command_path} {args[0]} {option}"
-                raise typer.BadParameter(sentence, ctx=ctx, param_hint=option)
-        return super().resolve_command(ctx, args)
-
-
-class GroupWithDefault(HarnessGroup):
-    """A group whose first command runs if the arguments do not begin with the name of a command."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            args = [next(iter(self.commands)), *args]
-        return super().parse_args(ctx, args)
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        default = next(iter(self.commands.values()))
-        arguments = [parameter for parameter in default.params if parameter.param_type_name == "argument"]
-        own: list[Any] = super().shell_complete(ctx, incomplete)
-        return [*own, *(found for argument in arguments for found in argument.shell_complete(ctx, incomplete))]
 
 
 def summary_of(command: Any) -> str:

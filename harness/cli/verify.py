@@ -1,4 +1,4 @@
-"""`harness verify`: run a bundle's code again and compare what it produces."""
+"""`harness bundle verify`: run a bundle's code again and compare what it produces."""
 
 import contextlib
 import re
@@ -18,7 +18,7 @@ from harness.cli.resolving import usable_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import temporary_folder
 from harness.core.rounds import Round, load_round
-from harness.core.spec import SHIPPED_TARGETS
+from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
 from harness.engine.resolving import resolve_target
 from harness.submit.bundle_checks import LocalTarget
@@ -153,7 +153,7 @@ def _work_folder(asked: Path | None) -> contextlib.AbstractContextManager[Path]:
 def _found_target(named: TargetIdentity, asked: str | None, round_: Round | None) -> LocalTarget:
     """Return the verifier's copy of the target: that of --target, else the round's, else the one that the bundle names.
 
-    A bundle cannot choose a path on this machine or make it download: its target is shipped or in the hub cache.
+    A bundle cannot choose a path on this machine or make it download: its target is built-in or in the hub cache.
     """
     if asked is None and round_ is not None:
         found = resolve_target(round_.target, round_.revision)
@@ -165,7 +165,7 @@ def _found_model(role: str, named: TargetIdentity, asked: str | None) -> LocalTa
     """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
         found = resolve_target(asked)
-    elif named.is_folder or not (named.id in SHIPPED_TARGETS or _HUB_ID.fullmatch(named.id)):
+    elif named.is_folder or not (named.id in BUILT_IN_TARGETS or _HUB_ID.fullmatch(named.id)):
         what = MODEL_NAMES[role]
         raise HarnessError(f"the bundle's {what} is the directory {sanitize(named.id)}. Name it with --{role}.")
     else:

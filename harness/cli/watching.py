@@ -14,7 +14,6 @@ from harness.cli.output import StatusLine, print_json, sanitize, say
 from harness.core.errors import HarnessError
 from harness.runs.facts import failure_text, score_text, status_line
 from harness.runs.folder import RunFolder
-from harness.runs.job_record import job_record
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_status, run_summary
 
@@ -36,7 +35,7 @@ def follow(folder: RunFolder, *, json: bool) -> None:
     if json:
         print_json(summary.as_json())
     elif not summary.has_score:
-        say(f"{job_record(folder.spec()).show_command} {summary.id} prints what it found")
+        say(f"`harness show {summary.id}` prints what it found")
     elif summary.status not in (Status.CRASHED, Status.LOST):
         _print_outcome(summary)
     _exit_as(summary)
@@ -99,8 +98,7 @@ def print_detached(folder: RunFolder, *, json: bool) -> None:
         print_json(run_summary(folder).as_json())
     else:
         print(folder.id)
-        show = job_record(folder.spec()).show_command
-        say(f"`harness watch {folder.id}` follows it, `{show} {folder.id}` prints what it found.")
+        say(f"`harness watch {folder.id}` follows it, `harness show {folder.id}` prints what it found.")
 
 
 def follow_audit(folder: RunFolder) -> None:
@@ -124,11 +122,11 @@ def _wait_for_end(folder: RunFolder) -> RunSummary:
         leave(folder)
 
 
-def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:
-    """Yield the last lines of the log (0: all of them), then, with `follow`, each new line until the run is over."""
+def log_lines(folder: RunFolder, *, follow: bool) -> Iterator[str]:
+    """Yield the lines of the log, then, with `follow`, each new line until the run is over."""
     if not folder.log.exists() and not follow:
         raise HarnessError(f"{folder.id} has no log: its worker never started.")
-    position, is_first, pending = 0, True, ""
+    position, pending = 0, ""
     # A character may be split between two reads.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while True:
@@ -142,8 +140,7 @@ def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:
                 chunk = file.read()
             position += len(chunk)
             *lines, pending = (pending + decoder.decode(chunk)).split("\n")
-            yield from lines[-last:] if is_first and last else lines
-            is_first = False
+            yield from lines
         if not follow or is_over:
             break
         time.sleep(_REFRESH_SECONDS)

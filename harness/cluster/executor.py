@@ -150,7 +150,7 @@ class RayExecutor:
             stack.enter_context(
                 last_words(
                     f"harness: --ray {self._address}: this command was killed, or ended by a process of Ray that died. "
-                    "--resume continues the work."
+                    "`harness resume` continues the work."
                 )
             )
             # Ray prints what its nodes report, where this command prints its data.

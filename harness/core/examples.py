@@ -224,7 +224,7 @@ class Overlap:
     """The information in training rows about each attacked example; every array is [examples].
 
     has_known_prefix: its prefix is the prefix of a training row. known_prefix_is_right: the first such row has its
-    suffix. is_stitched: stitching (harness.core.windows) completes a suffix. is_reachable: this suffix is the answer.
+    suffix. is_stitched: stitching (harness.core.windows) completes a suffix. is_in_train: this suffix is the answer.
     clusters: the cluster of each example. is_clustered: this cluster has a training row. Fields that need answers are
     None for a blind round, and those about clusters if the round has none.
     """
@@ -232,7 +232,7 @@ class Overlap:
     has_known_prefix: Bools
     known_prefix_is_right: Bools | None
     is_stitched: Bools
-    is_reachable: Bools | None
+    is_in_train: Bools | None
     clusters: Ints | None
     is_clustered: Bools | None
     training_rows: int
@@ -261,7 +261,7 @@ def overlap(round_: Round) -> Overlap:
         has_known_prefix=known,
         known_prefix_is_right=None if answers is None else known & _equal_rows(training.suffixes[source], answers),
         is_stitched=walk.is_complete,
-        is_reachable=None if answers is None else walk.is_complete & _equal_rows(walk.suffixes, answers),
+        is_in_train=None if answers is None else walk.is_complete & _equal_rows(walk.suffixes, answers),
         clusters=clusters,
         is_clustered=is_clustered,
         training_rows=len(training),

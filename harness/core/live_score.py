@@ -1,6 +1,6 @@
 """The score of a run while its guesses arrive, in memory that does not grow with them.
 
-Kept are the rows of the current submission and a few numbers per example. The supervisor, the screen and comparisons
+Kept are the rows of the current submission and a few numbers per example. The supervisor, the TUI and comparisons
 use the same class, so they agree with the result. It knows nothing of stores and screens.
 """
 
@@ -35,17 +35,17 @@ class CurvePoint(NamedTuple):
 class Figures:
     """The submission at one moment. The first five are None in a blind round.
 
-    errors: [points] int64, error caps from 1 to all wrong rows + 1, evenly spaced on a log scale. recall: [points], at
-    each of them. recall_at_cap: at the round's cap. exact_at_1: share of examples whose first row is correct. any_of_n:
-    share of examples with any correct guess. guessed: examples with a guess. rows: rows of the submission. score_edges
-    [bins + 1] and score_counts [bins]: histogram of each example's best score.
+    errors: [points] int64, error caps from 1 to all wrong rows + 1, evenly spaced on a log scale. recall: [points],
+    at each of them. recall_at_cap: at the round's cap. exact_at_1: share of examples whose first row is correct.
+    any_guess_correct: share of examples with any correct guess. guessed: examples with a guess. rows: rows of the
+    submission. score_edges [bins + 1] and score_counts [bins]: histogram of each example's best score.
     """
 
     errors: Ints | None
     recall: Floats | None
     recall_at_cap: float | None
     exact_at_1: float | None
-    any_of_n: float | None
+    any_guess_correct: float | None
     guessed: int
     rows: int
     score_edges: Floats
@@ -150,7 +150,7 @@ class LiveScore:
             recall=curve[errors - 1],
             recall_at_cap=float(curve[min(self._error_cap, len(curve)) - 1]),
             exact_at_1=exact_at_1(rows.ids, rows.suffixes, self._answers),
-            any_of_n=float(self._is_solved.mean()),
+            any_guess_correct=float(self._is_solved.mean()),
             guessed=len(guessed),
             rows=len(rows),
             score_edges=edges,

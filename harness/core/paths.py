@@ -8,10 +8,10 @@ from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
 PACKAGE = Path(__file__).resolve().parent.parent
-SHIPPED_ROUNDS = PACKAGE / "rounds"
-SHIPPED_CORPUS = PACKAGE / "demo" / "corpus.json"
-SHIPPED_ANSWERS = (SHIPPED_ROUNDS, SHIPPED_CORPUS, PACKAGE / "demo" / "baseline-guesses.csv")
-"""The files and directories of the package that contain answers of the shipped rounds."""
+BUILT_IN_ROUNDS = PACKAGE / "rounds"
+BUILT_IN_CORPUS = PACKAGE / "demo" / "corpus.json"
+BUILT_IN_ANSWERS = (BUILT_IN_ROUNDS, BUILT_IN_CORPUS, PACKAGE / "demo" / "baseline-guesses.csv")
+"""The files and directories of the package that contain answers of the built-in rounds."""
 
 
 def data_home() -> Path:

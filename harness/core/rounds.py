@@ -178,9 +178,9 @@ def preset_text(preset: Mapping[str, PresetValue]) -> str:
     return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
-def shipped_rounds() -> dict[str, Path]:
+def built_in_rounds() -> dict[str, Path]:
     """Return the file of each round in the package, by name."""
-    return {path.stem: path for path in sorted(paths.SHIPPED_ROUNDS.glob("*.toml"))}
+    return {path.stem: path for path in sorted(paths.BUILT_IN_ROUNDS.glob("*.toml"))}
 
 
 def load_round(name: str) -> Round:
@@ -192,10 +192,10 @@ def load_round(name: str) -> Round:
         return load_round(match["base"]).derived_fold(int(match["fold"]), int(match["folds"]))
     path = paths.expand_home(name)
     if not (path.suffix == ".toml" or "/" in name):
-        shipped = shipped_rounds()
-        if name not in shipped:
-            raise unknown_name("round", name, shipped, see="harness rounds")
-        path = shipped[name]
+        built_in = built_in_rounds()
+        if name not in built_in:
+            raise unknown_name("round", name, built_in, see="harness list rounds")
+        path = built_in[name]
     path = path.resolve()
     # An empty string removes a field of the base, because TOML has no null.
     fields = {field: value for field, value in _resolved_fields(path, ()).items() if value != ""}
@@ -222,8 +222,8 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
         return fields
     if not isinstance(base, str):
         raise HarnessError(f"{path}: base: expected the name or the file of another round, as text.")
-    shipped = shipped_rounds()
-    base_path = shipped[base] if base in shipped else (path.parent / str(base)).resolve()
+    built_in = built_in_rounds()
+    base_path = built_in[base] if base in built_in else (path.parent / str(base)).resolve()
     inherited = _resolved_fields(base_path, (*below, path))
     if isinstance(presets := fields.get("presets"), dict) and isinstance(below_it := inherited.get("presets"), dict):
         fields["presets"] = below_it | presets

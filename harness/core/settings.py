@@ -19,11 +19,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     theme: str | None = Field(None, description="Name of a Textual theme. NO_COLOR turns all colours off.")
-    round: str = Field("demo", description="Default of `--round`, and the round that the screen selects at its start.")
+    round: str = Field("demo", description="Default of `--round`, and the round that the TUI selects at its start.")
     device: str = Field("auto", description="Device that `--device auto` stands for.")
     on_finish: list[str] = Field(
         [],
-        description="Command, as a list of arguments, that the screen starts when a run ends. Its environment has "
+        description="Command, as a list of arguments, that the TUI starts when a run ends. Its environment has "
         "HARNESS_RUN and HARNESS_STATUS.",
     )
 

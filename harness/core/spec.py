@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from harness.core.paths import model_name
 from harness.core.rows import Table
 
-SHIPPED_TARGETS = ("demo", "demo-small", "demo-tiny", "demo-reference")
+BUILT_IN_TARGETS = ("demo", "demo-small", "demo-tiny", "demo-reference")
 """Names of the models that are part of the package."""
 CLUSTER = "ray@"
 """The beginning of the name of a device on a Ray cluster."""

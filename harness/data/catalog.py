@@ -70,8 +70,6 @@ _PUBLISHED = {
     datasets/val_prefix.npy 100128 b270fcb1d441bae4314a32f28eeb285866455dc0d591d45d481924e919d5c20b
     datasets/val_suffix.npy 100128 8ef968b406cd54202ff4835c300a95b4e979b39a567a4e7426bf5c0be274cfa7
     datasets/test_prefix.npy 100128 16414ba3006a3fdaedcd48373d2f74a2d22861e626a1d98eaf0a858fc471e206
-    datasets/train_dataset.csv 707533 2aca67293660f810fae3989c7b32459f95a91f07d31666024867524e3309e786
-    datasets/val_dataset.csv 47213 75f45294ac13f2866ed18c0a16fcbb51c2b91618a771f7e198b8f39c74a19be5
     example_submission/example_submission.csv 288925 60cb0671c402801056ea37ec3ed297389af56d28673106d747df20ead13141bd
     example_submission/fake_test_suffixes.npy 80128 85a210d556c99da57878ecf4990baa196c8987fb952608c86e2cccd5e73f8179
     """,

@@ -6,11 +6,11 @@ Importing this package does not load torch. `python -m tests.demo_target` create
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.paths import SHIPPED_CORPUS, SHIPPED_ROUNDS
+from harness.core.paths import BUILT_IN_CORPUS, BUILT_IN_ROUNDS
 
 
 class Size(NamedTuple):
-    """One of the shipped targets: its name, its folder in Hugging Face layout, and its shape.
+    """One of the built-in targets: its name, its folder in Hugging Face layout, and its shape.
 
     threads: the number of training threads, on which the last digits of the weights depend.
     """
@@ -33,9 +33,9 @@ REFERENCE = Size("demo-reference", _PACKAGE / "weights-reference", width=48, hea
 """A reference model for the demo: the same tokenizer and kinds of text, but none of the documents of the corpus."""
 WEIGHTS = SIZES[0].weights
 """The folder of the demo target itself."""
-ROUND_ARRAYS = SHIPPED_ROUNDS / "demo"
+ROUND_ARRAYS = BUILT_IN_ROUNDS / "demo"
 """The folder of the demo round's prefixes, suffixes and repetition counts."""
-CORPUS = SHIPPED_CORPUS
+CORPUS = BUILT_IN_CORPUS
 """The distinct texts of the corpus that SIZES were trained on: a list of strings."""
 UNSEEN = _PACKAGE / "unseen.npz"
 """1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""

@@ -142,9 +142,9 @@ def resolve_target(
     on_progress: OnProgress | None = None,
     needs_weights: bool = True,
 ) -> ResolvedTarget:
-    """Resolve the target `id_`: a shipped target, a local folder, or a model id on the Hugging Face hub at `revision`.
+    """Resolve the target `id_`: a built-in target, a local folder, or a model id on the Hugging Face hub at `revision`.
 
-    The shipped targets are `demo`, its smaller sizes `demo-small` and `demo-tiny`, and the reference model
+    The built-in targets are `demo`, its smaller sizes `demo-small` and `demo-tiny`, and the reference model
     `demo-reference`. The hub's cache is searched first.
     offline: use nothing else, by default the value of HF_HUB_OFFLINE.
     needs_weights: False if the tokenizer and the configuration are enough; weights are then neither downloaded nor
@@ -153,9 +153,9 @@ def resolve_target(
     that `files_in` refuses.
     """
     commit = None
-    shipped = {size.name: size.weights for size in (*DEMO_SIZES, DEMO_REFERENCE)}
-    if id_ in shipped:
-        path = shipped[id_]
+    built_in = {size.name: size.weights for size in (*DEMO_SIZES, DEMO_REFERENCE)}
+    if id_ in built_in:
+        path = built_in[id_]
     elif (folder := expand_home(id_)).is_dir():
         path = folder.resolve()
     elif id_.startswith(("./", "../", "/", "~")):

@@ -53,10 +53,10 @@ def write_recall_curve(score: Score, path: Path, *, title: str) -> None:
         _write(recall_figure(score, title=title), path)
 
 
-def write_comparison(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], path: Path, *, title: str) -> None:
+def write_comparison(runs: Sequence[PlottedRun], not_in_train: Sequence[PlottedRun], path: Path, *, title: str) -> None:
     """Write the figure of `comparison_figure` to `path`, under the conditions of `write_recall_curve`."""
     with matplotlib.style.context(_REPRODUCIBLE):
-        _write(comparison_figure(runs, unreachable, title=title), path)
+        _write(comparison_figure(runs, not_in_train, title=title), path)
 
 
 def recall_panel(
@@ -96,15 +96,15 @@ def recall_figure(score: Score, *, title: str) -> Figure:
     return figure
 
 
-def comparison_figure(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], *, title: str) -> Figure:
+def comparison_figure(runs: Sequence[PlottedRun], not_in_train: Sequence[PlottedRun], *, title: str) -> Figure:
     """Return the figure: recall vs. errors and over time, of `runs` on all examples.
 
-    `unreachable` are the runs on the examples that are unreachable from training rows, empty if there are none. Many
+    `not_in_train` are the runs on the examples that are not in the training set, empty if there are none. Many
     runs share one legend below the panels.
     """
     rows = [("all examples", runs)]
-    if unreachable:
-        rows.append(("unreachable examples", unreachable))
+    if not_in_train:
+        rows.append(("examples not in the training set", not_in_train))
     is_shared = len(runs) > _MOST_IN_PANEL
     lines = -(-len(runs) // _LEGEND_COLUMNS) if is_shared else 0
     figure = Figure(figsize=(12.8, 4.4 * len(rows) + 0.22 * lines), layout="constrained")

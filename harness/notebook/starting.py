@@ -42,7 +42,7 @@ def run(
 ) -> Run:
     """Run an attack on a round, as `harness run` does.
 
-    The run has a supervisor of its own: it continues if this process ends, and the screen and every command show it.
+    The run has a supervisor of its own: it continues if this process ends, and the TUI and every command show it.
 
     attack: Name of the attack.
     round: Name or TOML file of the round. The default is `round` in config.toml, or else `demo`.

@@ -15,7 +15,7 @@ from harness.plugins.declarations import Declaration, declaration_in, missing_di
 NAMED_FOLDER = "--attacks "
 """The beginning of the origin of an attack in a directory that the user named."""
 ENTRY_POINT_GROUP = "harness.attacks"
-SHIPPED = "shipped"
+BUILT_IN = "built-in"
 """The origin of an attack that is part of the package."""
 MAX_SOURCE_BYTES = 1 << 20
 
@@ -24,7 +24,7 @@ MAX_SOURCE_BYTES = 1 << 20
 class AttackFile(Declaration):
     """An attack as its source declares it. If `error` is set, only name, path and origin are known.
 
-    name: the declared name, or that of the file. origin: `--attacks DIR`, `./attacks`, `shipped` or
+    name: the declared name, or that of the file. origin: `--attacks DIR`, `./attacks`, `built-in` or
     `entry point DISTRIBUTION`. sha256: hash of the source, '' if it could not be read.
     """
 
@@ -42,7 +42,7 @@ class AttackFile(Declaration):
 def find_attacks(extra: Path | None = None) -> tuple[AttackFile, ...]:
     """Return all attacks, sorted by name. Broken ones have an error.
 
-    The search goes through the directory `extra`, ./attacks, the shipped attacks and entry points. The first attack of
+    The search goes through the directory `extra`, ./attacks, the built-in attacks and entry points. The first attack of
     a name wins. If two files of one directory have the same name, the second is an error. Raises HarnessError if
     `extra` does not exist or a directory cannot be read.
     """
@@ -66,13 +66,13 @@ def attack_named(name: str, extra: Path | None = None) -> AttackFile:
             if attack.error is not None:
                 raise HarnessError(attack.error)
             return attack
-    raise unknown_name("attack", name, {attack.name for attack in found}, see="harness attacks")
+    raise unknown_name("attack", name, {attack.name for attack in found}, see="harness list attacks")
 
 
 def attack_folders(extra: Path | None) -> dict[Path, str]:
     """Return the directories of attacks that exist, in search order, each with its name for people."""
     origins: dict[Path, str] = {}
-    candidates = ((extra, f"{NAMED_FOLDER}{extra}"), (Path("attacks"), "./attacks"), (shipped_folder(), SHIPPED))
+    candidates = ((extra, f"{NAMED_FOLDER}{extra}"), (Path("attacks"), "./attacks"), (built_in_folder(), BUILT_IN))
     for folder, origin in candidates:
         if folder is not None and folder.is_dir():
             origins.setdefault(folder.resolve(), origin)
@@ -80,18 +80,18 @@ def attack_folders(extra: Path | None) -> dict[Path, str]:
 
 
 def _attacks_in_directories(extra: Path | None) -> Iterator[AttackFile]:
-    shipped = shipped_folder()
+    built_in = built_in_folder()
     for folder, origin in attack_folders(extra).items():
         try:
             files = sorted(path for path in folder.glob("*.py") if path.is_file() and not path.name.startswith("_"))
         except OSError as error:
             raise HarnessError(f"{folder}: cannot be read ({error.strerror}).") from None
         for file in files:
-            yield _attack_in(file, SHIPPED if folder == shipped else origin)
+            yield _attack_in(file, BUILT_IN if folder == built_in else origin)
 
 
-def shipped_folder() -> Path | None:
-    """Return the directory of the shipped attacks: inside the package of a wheel, or beside it in a source checkout."""
+def built_in_folder() -> Path | None:
+    """Return the directory of the built-in attacks: inside the package of a wheel, or next to it in a clone."""
     inside, beside = paths.PACKAGE / "attacks", paths.PACKAGE.parent / "attacks"
     if inside.is_dir():
         return inside.resolve()

@@ -157,7 +157,7 @@ def space_of(schema: Mapping[str, Any], fixed: Sequence[str], vary: Sequence[str
     for text in vary:
         name, _, values = text.partition("=")
         if name not in properties:
-            raise unknown_name("parameter", name, properties, see="harness attacks show ATTACK")
+            raise unknown_name("parameter", name, properties, see="harness show ATTACK")
         space[name] = _typed_span(name, values, properties[name])
     for text in fixed:
         space.pop(text.partition("=")[0], None)

@@ -18,7 +18,7 @@ from harness import Attack, Context, Field, Guesses, Params, Policy
 
 
 class {stem}Params(Params):
-    """Each field can be set with `--set name=value` and in the form of the screen, and is recorded with the run."""
+    """Each field can be set with `--set name=value` and in the form of the TUI, and is recorded with the run."""
 
     trials: int = Field(4, ge=1, description="Suffixes sampled per prefix.")
     temperature: float = Field(0.5, gt=0, description="Sampling temperature.")

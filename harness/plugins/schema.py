@@ -105,7 +105,7 @@ def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -
     answer = _answer(file, {"set": dict(set_), "validate": True})
     if answer.unknown:
         known = answer.schema.get("properties", {})
-        raise unknown_name("parameter", answer.unknown[0], known, see=f"harness attacks show {file.stem}")
+        raise unknown_name("parameter", answer.unknown[0], known, see=f"harness show {file.stem}")
     if answer.faults or answer.params is None:
         faults = [f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in answer.faults]
         raise UsageError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")

@@ -71,7 +71,7 @@ def scorecard_of(spec: AttackSpec, submission: Submission) -> dict[str, Any]:
     return counts | {"is_blind": False} | score.as_json()
 
 
-def any_of_n(spec: AttackSpec, guesses: Guesses, final: Guesses | None) -> float | None:
+def any_guess_correct(spec: AttackSpec, guesses: Guesses, final: Guesses | None) -> float | None:
     """Return the share of examples with any correct guess, an upper bound of recall; None in a blind round.
 
     `guesses` are all valid ones; the `final` order, if there is one, may contain suffixes that were never guessed.
@@ -117,12 +117,12 @@ def write_results(folder: RunFolder, spec: AttackSpec) -> None:
         guesses, final = reader.guesses(), reader.final_order()
     submission = _submission(spec, _rank(spec, guesses) if final is None else final)
     write_submission(folder.submission, submission.ids, submission.suffixes)
-    write_atomically(folder.scorecard, scorecard_text(spec, submission, any_of_n(spec, guesses, final)))
+    write_atomically(folder.scorecard, scorecard_text(spec, submission, any_guess_correct(spec, guesses, final)))
 
 
-def scorecard_text(spec: AttackSpec, submission: Submission, any_of_n: float | None) -> str:
+def scorecard_text(spec: AttackSpec, submission: Submission, any_guess_correct: float | None) -> str:
     """Return the content of scorecard.json as it is written at the end of a run."""
-    return json.dumps(scorecard_of(spec, submission) | {"any_of_n": any_of_n}, indent=2) + "\n"
+    return json.dumps(scorecard_of(spec, submission) | {"any_guess_correct": any_guess_correct}, indent=2) + "\n"
 
 
 def _rank(spec: AttackSpec, guesses: Guesses) -> Guesses:

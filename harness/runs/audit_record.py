@@ -94,7 +94,6 @@ def finite_or_none(value: Any) -> float | None:
 class AuditRecord(JobRecord[AuditSpec]):
     """The record of one audit."""
 
-    show_command = "harness audit show"
     screen = "figures"
 
     def labels(self, spec: AuditSpec) -> Labels:

@@ -1,4 +1,4 @@
-"""The columns of a list of runs, each declared once: `harness runs`, the screen and notebooks show them."""
+"""The columns of a list of runs, each declared once: `harness list runs`, the TUI and notebooks show them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class RunColumn:
     is_right: bool = False
     """True if the text is aligned at the right."""
     sort_key: Callable[[RunSummary], Any] | None = None
-    """Returns what the screen sorts by; None if it cannot sort by this column."""
+    """Returns what the TUI sorts by; None if it cannot sort by this column."""
     is_descending: bool = False
     """True if the highest value comes first."""
     priority: int = 1
-    """1 for a column that the screen shows too, which has less room; 2 for one of `harness runs` and notebooks only."""
+    """1 for a column that the TUI shows too, which has less room; 2 for one of `harness list` and notebooks only."""
 
 
 def _time_text(run: RunSummary) -> str:

@@ -1,4 +1,4 @@
-"""The facts about a run, each said once: commands, the screen, the report, the PDF and notebooks show them."""
+"""The facts about a run, each said once: commands, the TUI, the report, the PDF and notebooks show them."""
 
 import os
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def facts_about(run: RunSummary, keys: Sequence[str] = ()) -> list[Fact]:
             run.known_recall,
             _recall_text(run) if run.has_score else "",
             run.exact_at_1 if is_scored else None,
-            run.any_of_n if is_scored else None,
+            run.any_guess_correct if is_scored else None,
         ),
         Fact("interval", "interval", run.recall_interval, _interval_text(run)),
         Fact("device", "device", run.device, run.device or ""),
@@ -70,13 +70,18 @@ def score_facts(
     recall: float | None,
     recall_text: str,
     exact_at_1: float | None,
-    any_of_n: float | None,
+    any_guess_correct: float | None,
 ) -> list[Fact]:
     """Return the scores of a submission: recall at `cap` errors, exact@1, and the share with any correct guess."""
     return [
         Fact("recall", recall_label(cap), recall, recall_text),
         Fact("exact_at_1", "exact@1", exact_at_1, "" if exact_at_1 is None else format_score(exact_at_1)),
-        Fact("any_of_n", "any guess correct", any_of_n, "" if any_of_n is None else format_score(any_of_n)),
+        Fact(
+            "any_guess_correct",
+            "any guess correct",
+            any_guess_correct,
+            "" if any_guess_correct is None else format_score(any_guess_correct),
+        ),
     ]
 
 
@@ -138,7 +143,7 @@ def failure_text(summary: RunSummary) -> str:
     """Return why a run crashed or was lost, with the last line of its log and the command that prints the log."""
     text = f"{summary.id} {summary.status}: {sanitize(summary.reason)}"
     line = _last_log_line(RunFolder(Path(summary.directory)))
-    return text if line is None else f'{text} Last line of its log: "{line}". See harness logs {summary.id}.'
+    return text if line is None else f'{text} Last line of its log: "{line}". See harness show {summary.id} --log.'
 
 
 def _recall_text(run: RunSummary) -> str:

@@ -232,7 +232,7 @@ class RunFolder:
             expected = spec_type.model_fields["kind"].default
             raise HarnessError(
                 f"{self.id}: expected a run of kind {expected}, found kind {spec.kind}. "
-                f"Use harness {'audit show' if spec.kind == 'audit' else 'show'} {self.id}."
+                f"`harness show {self.id}` shows it."
             )
         return spec
 
@@ -258,17 +258,20 @@ def all_run_folders() -> list[RunFolder]:
     return [folder for _, folder in sorted(found, key=operator.itemgetter(0), reverse=True)]
 
 
-def run_folder(name: str) -> RunFolder:
-    """Return the run called `name`: an id, an unambiguous beginning of one, or `latest`.
+def run_folder(name: str, spec_type: type[JobSpec] = JobSpec) -> RunFolder:
+    """Return the run called `name`: an id, an unambiguous beginning of one, or `latest`, the newest one of this kind.
 
     Raises HarnessError if there is none, or more than one.
     """
     folders = {folder.id: folder for folder in all_run_folders()}
-    if name == "latest":
-        if not folders:
-            raise HarnessError("there is no run yet. Start one with harness run.")
-        return next(iter(folders.values()))
-    return folders[matching_id("run", name, folders, see="harness runs")]
+    if name != "latest":
+        return folders[matching_id("run", name, folders, see="harness list runs")]
+    for folder in folders.values():
+        with contextlib.suppress(HarnessError):
+            if spec_type is JobSpec or isinstance(folder.spec(), spec_type):
+                return folder
+    noun, command = ("audit", "harness audit") if spec_type is AuditSpec else ("run", "harness run")
+    raise HarnessError(f"there is no {noun} yet. Start one with {command}.")
 
 
 def matching_id(kind: str, name: str, known: Iterable[str], *, see: str) -> str:

@@ -39,8 +39,6 @@ class Counts(NamedTuple):
 class JobRecord(ABC, Generic[SpecType]):
     """The summary, the results and the inputs of a stored run."""
 
-    show_command: ClassVar[str] = "harness show"
-    """The command that prints the results."""
     screen: ClassVar[Literal["guesses", "figures"]]
     """The screen of a run: one for ranked guesses, another for the figures and the tables of an audit."""
 

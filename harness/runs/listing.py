@@ -10,6 +10,7 @@ from harness.runs.summary import RunSummary, run_summary
 def matching_summaries(
     *,
     on_error: Callable[[str], object],
+    kind: str | None = None,
     statuses: Collection[str] | None = None,
     attack: str | None = None,
     round_: str | None = None,
@@ -18,8 +19,8 @@ def matching_summaries(
 ) -> Iterator[RunSummary]:
     """Yield the summaries of the runs that meet every condition that is given, newest first.
 
-    statuses: one of them. tags: all of them. parent: a group, a tuning or a sweep. A run that cannot be read is left
-    out, and `on_error` gets the sentence that says why.
+    kind: `attack` or `audit`. statuses: one of them. tags: all of them. parent: a group, a tuning or a sweep. A run
+    that cannot be read is left out, and `on_error` gets the sentence that says why.
     """
     for folder in all_run_folders():
         try:
@@ -28,7 +29,8 @@ def matching_summaries(
             on_error(f"{folder.id}: {error}")
             continue
         if (
-            (not statuses or summary.status in statuses)
+            kind in (None, summary.kind)
+            and (not statuses or summary.status in statuses)
             and attack in (None, summary.attack)
             and round_ in (None, summary.round)
             and set(tags or ()) <= set(summary.tags)

@@ -13,7 +13,7 @@ from harness.core.errors import HarnessError
 from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
 from harness.core.files import file_sha256
 from harness.core.inputs import content_sha256, files_in
-from harness.core.rounds import Round, shipped_rounds
+from harness.core.rounds import Round, built_in_rounds
 from harness.core.spec import PathRecord, TargetRecord, cluster_of
 from harness.core.text import shorten
 from harness.core.times import duration_text
@@ -143,13 +143,13 @@ def _require_no_answers(noun: str, path: Path, round_: Round) -> None:
 
 
 def _answer_files(round_: Round) -> Iterator[Path]:
-    """Yield the files with answers of the round: a shipped round's answers are also in the texts of its corpus."""
+    """Yield the files with answers of the round: a built-in round's answers are also in the texts of its corpus."""
     answers = round_.file_with_answers
     if answers is None or not answers.exists():
         return
     yield answers
-    if answers.is_relative_to(paths.SHIPPED_ROUNDS):
-        yield paths.SHIPPED_CORPUS
+    if answers.is_relative_to(paths.BUILT_IN_ROUNDS):
+        yield paths.BUILT_IN_CORPUS
 
 
 def _is_copy(file: Path, other: Path) -> bool:
@@ -278,10 +278,10 @@ def _devices_option(devices: tuple[str, ...]) -> str | None:
 
 
 def _round_option(round_: Round) -> str:
-    """Return the value of `--round`: the name of a shipped round, else its file."""
+    """Return the value of `--round`: the name of a built-in round, else its file."""
     suffix = "" if round_.fold is None else f":fold{round_.fold.index}of{round_.fold.folds}"
     source = round_.source
-    # The file may be a shipped one of an installation that is gone.
-    if source is not None and source.exists() and source not in shipped_rounds().values():
+    # The file may be a built-in one of an installation that is gone.
+    if source is not None and source.exists() and source not in built_in_rounds().values():
         return f"{source}{suffix}"
     return round_.name.removesuffix(suffix) + suffix

@@ -151,7 +151,7 @@ def move_in_queue(run_id: str, move: Move) -> None:
         waiting = [entry for entry in order if entry.is_waiting]
         own = _entry_of(run_id, waiting)
         if own is None:
-            raise HarnessError(f"{run_id} does not wait for a device. harness runs queue lists the runs that do.")
+            raise HarnessError(f"{run_id} does not wait for a device. harness list queue lists the runs that do.")
         others = [entry for entry in waiting if entry is not own]
         competing = [index for index, entry in enumerate(others) if entry.competes_with(own)]
         place = sum(index < waiting.index(own) for index in competing)

@@ -56,7 +56,7 @@ class RunSummary:
     recall_interval_unit: str | None
     exact_at_1: float | None
     """Share of examples whose first row is correct."""
-    any_of_n: float | None
+    any_guess_correct: float | None
     """Share of examples with any correct guess, an upper bound for every order."""
     figures: dict[str, float | None]
     """Current figures of an audit by name."""
@@ -246,7 +246,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         recall_interval=scorecard.get("recall_interval"),
         recall_interval_unit=scorecard.get("recall_interval_unit"),
         exact_at_1=scorecard.get("exact_at_1"),
-        any_of_n=scorecard.get("any_of_n"),
+        any_guess_correct=scorecard.get("any_guess_correct"),
         figures=stored.counts.figures,
         guesses=stored.counts.rows,
         rows=scorecard.get("rows", None if point is None else point.rows),
@@ -339,7 +339,7 @@ class _Scorecard(BaseModel):
     recall_interval: tuple[Fraction, Fraction] | None = None
     recall_interval_unit: str | None = None
     exact_at_1: Fraction | None = None
-    any_of_n: Fraction | None = None
+    any_guess_correct: Fraction | None = None
     rows: int | None = None
     rows_left_out: int | None = None
 

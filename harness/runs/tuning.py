@@ -53,7 +53,7 @@ class Tuning(BaseModel):
     seed: int
 
 
-TUNINGS = RecordFiles("tuning", Tuning, see="harness tune --list")
+TUNINGS = RecordFiles("tuning", Tuning, see="harness list tunings")
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def file_view(policy: SandboxPolicy) -> FileView:
     access_by_path: dict[Path, Access] = {}
     links: dict[Path, str] = {}
     homes = (paths.data_home(), paths.state_home(), paths.cache_home(), paths.config_home(), model_cache(), Path.home())
-    private = [*homes, *_PRIVATE_KEYS, *_shipped_answers()]
+    private = [*homes, *_PRIVATE_KEYS, *_built_in_answers()]
 
     def add(path: Path, access: Access) -> None:
         try:
@@ -89,7 +89,7 @@ def file_view(policy: SandboxPolicy) -> FileView:
     if paths.PACKAGE.parent not in access_by_path:
         # `import harness` searches this directory. Only the package inside it is readable.
         add(paths.PACKAGE.parent, Access.LIST)
-    for path in _shipped_answers():
+    for path in _built_in_answers():
         add(path, Access.HIDDEN)
     for path in shown_files(policy):
         add(path, Access.READ)
@@ -109,11 +109,11 @@ def shown_files(policy: SandboxPolicy) -> list[Path]:
     ]
 
 
-def _shipped_answers() -> Iterator[Path]:
-    """Yield the files with answers of shipped rounds, in this package and in every other copy that can be imported."""
+def _built_in_answers() -> Iterator[Path]:
+    """Yield the files with answers of built-in rounds, in this package and in every other copy that can be imported."""
     directories = (paths.PACKAGE.parent, *_package_directories(), *(Path(name) for name in sys.path if name))
     for directory in dict.fromkeys(directories):
-        for answers in paths.SHIPPED_ANSWERS:
+        for answers in paths.BUILT_IN_ANSWERS:
             yield directory / paths.PACKAGE.name / answers.relative_to(paths.PACKAGE)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
-from harness.plugins.discovery import shipped_folder
+from harness.plugins.discovery import built_in_folder
 
 _CHUNK_BYTES = 1 << 20
 _MAX_READ_BYTES = 16 << 20
@@ -154,7 +154,7 @@ _COPIED_METADATA = ("METADATA", "entry_points.txt", "licenses/LICENSE")
 def harness_wheel() -> tuple[str, bytes]:
     """Return the wheel's file name and content. Equal installed files give equal bytes.
 
-    Files with answers of the shipped rounds are left out, so that code in a bundle cannot find them.
+    Files with answers of the built-in rounds are left out, so that code in a bundle cannot find them.
     Raises HarnessError if the harness is not installed as a distribution.
     """
     try:
@@ -189,9 +189,9 @@ def _package_files() -> dict[str, bytes]:
         for path in sorted(paths.PACKAGE.rglob("*"))
         if path.is_file()
         and "__pycache__" not in path.parts
-        and (path.suffix == ".toml" or not any(path.is_relative_to(answers) for answers in paths.SHIPPED_ANSWERS))
+        and (path.suffix == ".toml" or not any(path.is_relative_to(answers) for answers in paths.BUILT_IN_ANSWERS))
     }
-    attacks = shipped_folder()
+    attacks = built_in_folder()
     if attacks is not None:
         files |= {f"attacks/{path.name}": path for path in sorted(attacks.glob("*.py"))}
     return {name: path.read_bytes() for name, path in files.items()}

@@ -239,10 +239,10 @@ def _check_encoding(source: Path) -> None:
 
 
 def _note_other_files(code: Path, manifest: Manifest, spec: CodeSpec, rules: Round, log: FindingLog) -> None:
-    """Note files of code/ that `harness package` writes differently or not at all: the result may come from them."""
+    """Note files of code/ that `harness bundle` writes differently or not at all: the result may come from them."""
     script = code / RUN_SH
     if not script.is_file() or script.read_bytes() != run_script(spec, rules):
-        log.note("code", f"{RUN_SH} is not the one that harness package writes")
+        log.note("code", f"{RUN_SH} is not the one that harness bundle writes")
     known = (*FIXED_FILES, f"attack/{spec.attack.file}", *([TRAIN] if spec.trains else []))
     folders = tuple(f"paths/{name}/{kind}/" for name in spec.paths for kind in ("file", "folder"))
     names = [name.removeprefix("code/") for name in sorted(manifest.files) if name.startswith("code/")]
@@ -250,7 +250,7 @@ def _note_other_files(code: Path, manifest: Manifest, spec: CodeSpec, rules: Rou
     if others:
         more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
         listed = ", ".join(map(shorten, others[:3]))
-        log.note("code", f"code/ contains files that harness package does not write: {listed}{more}")
+        log.note("code", f"code/ contains files that harness bundle does not write: {listed}{more}")
 
 
 def _note_harness_version(code: Path, version: str, log: FindingLog) -> None:

@@ -15,7 +15,7 @@ from harness.core.examples import Training
 from harness.core.files import write_atomically
 from harness.core.inputs import files_in, read_bounded_json
 from harness.core.rounds import FILE_FIELDS, Round
-from harness.core.spec import SHIPPED_TARGETS, TargetRecord
+from harness.core.spec import BUILT_IN_TARGETS, TargetRecord
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.runs.specs import AttackRecord, AttackSpec
@@ -129,7 +129,7 @@ def read_code_spec(code: Path) -> CodeSpec:
 
 
 def _code_target(target: TargetRecord) -> CodeTarget:
-    is_folder = target.commit is None and target.id not in SHIPPED_TARGETS
+    is_folder = target.commit is None and target.id not in BUILT_IN_TARGETS
     unchanged = {"revision", "commit", "weights_sha256", "device", "shards", "dtype", "threads"}
     id_ = target.path.name if is_folder else target.id
     return CodeTarget(id=id_, is_folder=is_folder, **target.model_dump(include=unchanged))

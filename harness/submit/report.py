@@ -93,7 +93,7 @@ def _key_figures(run: RunFacts) -> list[KeyFigure]:
         "recall": f"{format_interval(score.interval.low, score.interval.high)}, {score.solved:,} of {score.examples:,}",
         "precision": f"{score.rows_read:,} rows read",
         "exact_at_1": "first row of each example",
-        "any_of_n": "which no order can exceed",
+        "any_guess_correct": "which no order can exceed",
     }
     figures = [KeyFigure(fact.label, format_score(fact.value), notes[fact.key]) for fact in run.scores]
     return [*figures, time]
@@ -212,10 +212,10 @@ def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], compared: Comp
             f"Recall@{cap:,} vs. time.",
         ),
     ]
-    parts = [(run.spec.id, run.unreachable_score) for run in drawn if run.unreachable_score is not None]
+    parts = [(run.spec.id, run.not_in_train_score) for run in drawn if run.not_in_train_score is not None]
     if parts:
         caption = "Recall vs. errors on the examples whose answers are not in the training rows."
-        figures.append(_figure(recall_panel(parts, size=_PANEL, styles=styles), "unreachable", caption))
+        figures.append(_figure(recall_panel(parts, size=_PANEL, styles=styles), "not-in-training-set", caption))
     return figures
 
 

@@ -19,7 +19,7 @@ from harness.core.text import format_interval, format_score
 from harness.plugins.declarations import declaration_in
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
-from harness.runs.attack_record import Submission, any_of_n, submission_of
+from harness.runs.attack_record import Submission, any_guess_correct, submission_of
 from harness.runs.errors import as_harness_error
 from harness.runs.facts import Fact, nondeterminism_reasons, score_facts
 from harness.runs.folder import RunFolder
@@ -65,7 +65,7 @@ class RunFacts:
     walk: JudgedRows | None
     parts: AttackedParts
     score: Score | None
-    unreachable_score: Score | None
+    not_in_train_score: Score | None
     exact_at_1: float | None
     any_guess_correct: float | None
     curve: tuple[tuple[float, float], ...]
@@ -107,14 +107,14 @@ def run_facts(folder: RunFolder) -> RunFacts:
         queries = _queries(reader)
         read_training = reader.last_event("worker_read_train") is not None
         target, reference = reader.last_event("worker_target"), reader.last_event("worker_reference")
-        walk = score = unreachable_score = first = None
+        walk = score = not_in_train_score = first = None
         if answers is None:
             curve = [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
         else:
             answers = answers[: spec.examples]
             walk = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
             score, first = parts.whole.score(walk), exact_at_1(submission.ids, submission.suffixes, answers)
-            unreachable_score = None if parts.unreachable is None else parts.unreachable.score(walk)
+            not_in_train_score = None if parts.not_in_train is None else parts.not_in_train.score(walk)
             curve = [*recall_history(parts.whole, spec=spec, reader=reader, answers=answers)]
             if summary.status.is_over:
                 curve.append((min(summary.elapsed_s, summary.budget_s), score.recall_at_cap))
@@ -129,9 +129,9 @@ def run_facts(folder: RunFolder) -> RunFacts:
         walk=walk,
         parts=parts,
         score=score,
-        unreachable_score=unreachable_score,
+        not_in_train_score=not_in_train_score,
         exact_at_1=first,
-        any_guess_correct=None if answers is None else any_of_n(spec, guesses, final),
+        any_guess_correct=None if answers is None else any_guess_correct(spec, guesses, final),
         curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
         queries=queries,
         read_training=read_training,

@@ -87,7 +87,7 @@ def results(facts: RunFacts) -> Rows:
         ("Rows read", f"{score.rows_read:,} of {score.rows:,}, {score.wrong_rows_read:,} of them wrong"),
         *guesses,
     ]
-    part, part_score = facts.parts.unreachable, facts.unreachable_score
+    part, part_score = facts.parts.not_in_train, facts.not_in_train_score
     if part is not None and part_score is not None:
         recall = f"{format_score(part_score.recall_at_cap)} {_bounds(part_score.interval)}"
         where = f"{len(part):,} examples whose answers are not in the training rows"
@@ -158,7 +158,7 @@ def training_summary(facts: RunFacts) -> str:
     if facts.spec.round.train_prefix_file is None:
         words = "The round has no training rows."
     elif overlaps is None:
-        words = f"The round's training rows cannot be read: {facts.parts.no_unreachable_because}"
+        words = f"The round's training rows cannot be read: {facts.parts.not_in_train_absent_because}"
     else:
         read = "the attack read them" if facts.read_training else "there is no record that the attack read them"
         words = f"The round has {pluralize(overlaps.training_rows, 'training row')}; {read}."
@@ -185,7 +185,7 @@ def training_overlap(facts: RunFacts) -> Rows:
         ("Prefix occurs in a training row", share(overlaps.has_known_prefix)),
         ("… with the answer as its suffix", share(overlaps.known_prefix_is_right)),
         ("Suffix can be stitched from training rows", share(overlaps.is_stitched)),
-        ("… and equals the answer: reachable without a model", share(overlaps.is_reachable)),
+        ("… and equals the answer: in the training set", share(overlaps.is_in_train)),
     ]
     if overlaps.clusters is not None:
         clusters = len(np.unique(overlaps.clusters[:examples]))

@@ -195,7 +195,7 @@ class Outcome(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `harness verify`."""
+        """The exit code of `harness bundle verify`."""
         return {Outcome.REFUSED: 1, Outcome.MEASURED: 3, Outcome.OTHER_CODE: 3}.get(self, 0)
 
 

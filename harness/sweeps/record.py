@@ -46,12 +46,12 @@ class Sweep(BaseModel):
         return SWEEPS.file_of(self.id).with_suffix(".nodes")
 
 
-SWEEPS = RecordFiles("sweep", Sweep, see="harness sweep list")
+SWEEPS = RecordFiles("sweep", Sweep, see="harness list sweeps")
 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """The runs of a sweep by their state. unfinished: lost, stopped, crashed or damaged; `--resume` continues them."""
+    """The runs of a sweep by their state. unfinished: lost, stopped, crashed or damaged; a resume continues them."""
 
     finished: tuple[SweptRun, ...]
     running: tuple[SweptRun, ...]
@@ -75,18 +75,6 @@ def begin_sweep(draft: Sweep) -> Sweep:
     sweep = draft.model_copy(update={"id": id_, "created_at": time.time(), "runs": runs})
     SWEEPS.write(sweep.id, sweep)
     return sweep
-
-
-def sweep_named(name: str) -> Sweep:
-    """Return the sweep called `name`: an id, an unambiguous beginning of one, or `latest`.
-
-    Raises HarnessError if there is none, if there are several, or if its record cannot be read.
-    """
-    if name == "latest":
-        if not (known := SWEEPS.ids()):
-            raise HarnessError("there is no sweep yet. Start one with harness sweep run FILE.")
-        name = known[0]
-    return SWEEPS.named(name)
 
 
 def nodes_of_runs(journal: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The findings of an audit as the screen shows them, from what `harness audit show --json` prints."""
+"""The findings of an audit as the TUI shows them, from what `harness show --json` prints."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

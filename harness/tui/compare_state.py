@@ -45,15 +45,15 @@ class Compared:
 
     comparison: Comparison
     part: Part
-    is_unreachable: bool
+    is_not_in_train: bool
     pairs: Pairs
 
     @property
     def scores(self) -> list[Score]:
         """The score of each run on the part."""
-        if not self.is_unreachable:
+        if not self.is_not_in_train:
             return [run.whole.score for run in self.comparison.runs]
-        return [run.unreachable.score for run in self.comparison.runs if run.unreachable is not None]
+        return [run.not_in_train.score for run in self.comparison.runs if run.not_in_train is not None]
 
     @property
     def solved(self) -> Bools:
@@ -66,12 +66,12 @@ def is_tested(run: ComparedRun) -> bool:
     return run.status.is_over and run.guesses > 0
 
 
-def compared_on(comparison: Comparison, *, unreachable: bool) -> Compared:
-    """Return the comparison on the whole round, or on its unreachable examples if there are any.
+def compared_on(comparison: Comparison, *, not_in_train: bool) -> Compared:
+    """Return the comparison on the whole round, or on its examples that are not in the training set, if there are any.
 
     The paired differences leave out runs that are not over or have no guesses.
     """
-    part = comparison.unreachable if unreachable else None
+    part = comparison.not_in_train if not_in_train else None
     on = comparison.whole if part is None else part
     over = [number for number, run in enumerate(comparison.runs) if is_tested(run)]
     pairs = {
@@ -150,8 +150,8 @@ def example_table(compared: Compared, answers: Sequence[str], *, is_dark: bool) 
     counts = solved.sum(axis=0)
     differ: Ints = np.flatnonzero((counts > 0) & (counts < len(solved)))
     order = differ[np.lexsort((solved[0, differ], np.abs(counts[differ] - len(solved) / 2)))]
-    unreachable = compared.comparison.unreachable
-    unreachable_ids = set() if unreachable is None else set(unreachable.ids.tolist())
+    not_in_train = compared.comparison.not_in_train
+    not_in_train_ids = set() if not_in_train is None else set(not_in_train.ids.tolist())
     columns = [Column("example", is_right=True)]
     columns += [Column(f"{marker(number)} {_short(run)}") for number, run in enumerate(compared.comparison.runs)]
     columns += [Column("answer" if answers else "", fills=True)]
@@ -159,7 +159,7 @@ def example_table(compared: Compared, answers: Sequence[str], *, is_dark: bool) 
     for position in order.tolist():
         id_ = int(compared.part.ids[position])
         marks: list[Cell] = [[("✓", "good") if is_solved else ("✗", "bad")] for is_solved in solved[:, position]]
-        note = "unreachable  " if id_ in unreachable_ids and not compared.is_unreachable else ""
+        note = "not in training set  " if id_ in not_in_train_ids and not compared.is_not_in_train else ""
         answer = answers[id_] if id_ < len(answers) else ""
         rows.append(Row(str(id_), [[(str(id_), "bold")], *marks, [(note, "dim"), (answer, "")]]))
     return columns, rows

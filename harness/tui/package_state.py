@@ -49,7 +49,7 @@ _REDACT = option_field(
 )
 FIELDS = (_TEAM, _DESCRIPTION, _OUT, _REDACT)
 # The name of an attack never contains a space.
-_HISTORY_KEY = "harness package"
+_HISTORY_KEY = "harness bundle create"
 
 
 class CheckState(StrEnum):
@@ -173,7 +173,7 @@ class PackageState:
             _DESCRIPTION.key: _path_in(self.values, _DESCRIPTION) or (snapshot and snapshot.description),
             _OUT.key: _path_in(self.values, _OUT),
         }
-        command = ["package", self.run_id]
+        command = ["bundle", "create", self.run_id]
         for option, path in files.items():
             command += [option, str(path)] if path is not None else []
         for check in self.checks:
@@ -183,7 +183,7 @@ class PackageState:
 
 
 class PackageResult(BaseModel):
-    """The answer of `harness package --json` about the zip that it wrote."""
+    """The answer of `harness bundle create --json` about the zip that it wrote."""
 
     bundle: Path
     sha256: str
@@ -210,7 +210,7 @@ def parse_result(answer: Mapping[str, Any]) -> PackageResult:
     try:
         return PackageResult.model_validate(answer)
     except ValidationError:
-        raise HarnessError("harness package --json did not describe the zip.") from None
+        raise HarnessError("harness bundle create --json did not describe the zip.") from None
 
 
 def initial_values() -> dict[str, str]:

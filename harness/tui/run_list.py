@@ -300,7 +300,7 @@ def read_preview(folder: RunFolder, summary: RunSummary) -> Preview:
 PREVIEW = (
     "recall",
     "exact_at_1",
-    "any_of_n",
+    "any_guess_correct",
     "status",
     "round",
     "parameters",

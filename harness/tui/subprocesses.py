@@ -1,4 +1,4 @@
-"""Commands of `harness` in processes that outlive the screen."""
+"""Commands of `harness` in processes that outlive the TUI."""
 
 from collections.abc import Callable, Sequence
 from threading import Event

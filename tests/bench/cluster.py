@@ -75,7 +75,7 @@ def measure(nodes: int, *, seconds: float = _SECONDS, runs_of_each_node: int = _
         environment = {**environment_in(folder), **cluster.token, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
         if done.returncode:
-            subprocess.run([sys.executable, "-m", "harness", "runs"], env=environment, check=False)
+            subprocess.run([sys.executable, "-m", "harness", "list", "runs"], env=environment, check=False)
             sys.exit(done.stderr)
         folders = [RunFolder(path) for path in (folder / "state" / "runs").iterdir()]
         assert len(folders) == runs

@@ -1,4 +1,4 @@
-"""Compare the speed of the engine with the official arithmetic, on the surrogate if present, else on the demo.
+"""Compare the speed of the engine with the reference implementation, on the surrogate if present, else on the demo.
 
 `python -m tests.bench.engine` prints the ratios.
 """
@@ -23,7 +23,7 @@ _DTYPES = ("float32", "bfloat16")
 
 
 def measure() -> dict[str, Any]:
-    """Return suffixes per second relative to the official arithmetic, for 256 prefixes spread over the round.
+    """Return suffixes per second relative to the reference implementation, for 256 prefixes spread over the round.
 
     A ratio in float32 compares both in float32, any other the faster dtype of each.
     """
@@ -45,7 +45,7 @@ def measure() -> dict[str, Any]:
 
 
 def _ratios(speeds: list[Speed]) -> dict[str, float]:
-    """Return the rate of each method of the engine relative to the official arithmetic, by `ratio_METHOD`."""
+    """Return the rate of each method of the engine relative to the reference implementation, by `ratio_METHOD`."""
     known = {(speed.method, speed.dtype): speed for speed in speeds}
 
     def fastest(method: str) -> Speed:

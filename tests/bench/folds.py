@@ -28,7 +28,7 @@ FOLDS, BATCH, TRIALS, WIDTH, CAP, EXAMPLES = 3, 64, 10, 8, 100, 1_000
 
 @dataclass(frozen=True)
 class Fold:
-    """The scores of one fold: Recall at 100 errors per 1,000 examples, exact@1, and the upper bound by any guess."""
+    """The scores of one fold: Recall at 100 errors per 1,000 examples, exact@1, and any guess correct."""
 
     examples: int
     baseline: float
@@ -85,7 +85,7 @@ def scores_by_fold(whole: Tokens, found: Candidates, drawn: Candidates) -> list[
 def _scores(
     ids: Ints, suffixes: Tokens, confidence: Floats, attacked: Ints, answers: Tokens, *, one_each: bool = True
 ) -> tuple[float, float, float]:
-    """Return recall, exact@1 and upper bound of guesses for the rows `attacked`.
+    """Return recall, exact@1 and any guess correct of guesses for the rows `attacked`.
 
     one_each: only the best guess of an example is submitted.
     """
@@ -114,7 +114,7 @@ def _joined(parts: list[Candidates]) -> Candidates:
 def table(found: dict[str, list[Fold]]) -> str:
     """Return the scores of the baseline and of `two_step` as a Markdown table, with the mean over the folds."""
     lines = [
-        "| target | fold | examples | Recall@100 | ratio | exact@1 | upper bound (any guess) |",
+        "| target | fold | examples | Recall@100 | ratio | exact@1 | any guess correct |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, folds in found.items():

@@ -67,7 +67,7 @@ _POLICY = Policy(top_k=10)
 _ROOT = Path(__file__).resolve().parents[2]
 _FIRST_SHAPE = next(iter(SHAPES))
 _ROWS = (
-    "official arithmetic, suffixes/s",
+    "reference implementation, suffixes/s",
     "1 trial / official",
     "10 trials / official",
     "100 trials / official (required: 100)",

@@ -1,4 +1,4 @@
-"""Measure the engine beside CTranslate2 and the official arithmetic on the same weights: `python -m tests.bench.peers`.
+"""Measure the engine, CTranslate2 and the reference implementation on one model: `python -m tests.bench.peers`.
 
 All methods run in one process with two threads. Each turn measures every method once on the same prefixes, so that a
 ratio compares measurements that are close in time. Rates and ratios are medians over turns. "fastest" is the faster

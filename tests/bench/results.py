@@ -50,7 +50,7 @@ ONLY_ON_DEMO = ("soft_prompt", "ethicist")
 class Result:
     """The result of one attack on one round.
 
-    unreachable: the score on the examples whose answers the training rows do not contain; None if these are all
+    not_in_train: the score on the examples whose answers the training rows do not contain; None if these are all
     examples, or none. distinct: the number of distinct guesses.
     """
 
@@ -58,7 +58,7 @@ class Result:
     round: str
     settings: list[str]
     summary: RunSummary
-    unreachable: Score | None
+    not_in_train: Score | None
     distinct: int
 
 
@@ -67,9 +67,9 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
 
     rounds: {name: name or file}.
     """
-    shipped = [attack for attack in find_attacks() if attack.origin == "shipped" and attack.name not in LEFT_OUT]
+    built_in = [attack for attack in find_attacks() if attack.origin == "built-in" and attack.name not in LEFT_OUT]
     for name, where in rounds.items():
-        attacks = [attack for attack in shipped if name == "demo" or attack.name not in ONLY_ON_DEMO]
+        attacks = [attack for attack in built_in if name == "demo" or attack.name not in ONLY_ON_DEMO]
         for number, attack in enumerate(attacks, 1):
             chosen = SETTINGS.get(attack.name, {})
             settings = chosen.get(name, chosen.get("*", []))
@@ -79,14 +79,13 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
                 folder = _run(attack, where, settings)
             facts = run_facts(folder)
             distinct = len(every_guess(folder))
-            yield Result(attack, name, settings, facts.summary, facts.unreachable_score, distinct)
+            yield Result(attack, name, settings, facts.summary, facts.not_in_train_score, distinct)
 
 
 def table(found: list[Result]) -> str:
     """Return the results as a Markdown table, sorted by round and recall, with controls last."""
     lines = [
-        "| attack | round | Recall@100 | unreachable | exact@1 | upper bound (any guess) | seconds "
-        "| distinct suffixes/s |",
+        "| attack | round | Recall@100 | not in train | exact@1 | any guess correct | seconds | distinct suffixes/s |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for result in sorted(found, key=lambda one: (one.round, one.attack.control, -(one.summary.recall_at_cap or 0))):
@@ -100,9 +99,9 @@ def table(found: list[Result]) -> str:
             + (f" {' '.join(result.settings)}" if result.settings else ""),
             result.round,
             recall,
-            "–" if result.unreachable is None else f"{result.unreachable.recall_at_cap:.3f}",
+            "–" if result.not_in_train is None else f"{result.not_in_train.recall_at_cap:.3f}",
             _share(summary.exact_at_1),
-            _share(summary.any_of_n),
+            _share(summary.any_guess_correct),
             f"{summary.elapsed_s:.0f}{ended}",
             f"{result.distinct / summary.elapsed_s:.0f}" if summary.elapsed_s else "–",
         )

@@ -32,7 +32,7 @@ def measure(*, full: bool = False, megabytes: int | None = None) -> dict[str, An
         written = write_corpus(folder / "corpus.jsonl", size)
         start = time.perf_counter()
         options = ("--out", str(folder / "round"), "--target", str(target), "--json")
-        card = json.loads(run_harness(folder, "rounds", "make", str(folder / "corpus.jsonl"), *options, timeout=3_600))
+        card = json.loads(run_harness(folder, "new", "round", str(folder / "corpus.jsonl"), *options, timeout=3_600))
         seconds = time.perf_counter() - start
     return {
         "megabytes of text": written / 1e6,

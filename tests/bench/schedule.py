@@ -59,7 +59,7 @@ def measure(*, prefixes: int = 32, trials: int = 100, turns: int = 3) -> dict[st
     seconds_of_run = _seconds_of_a_run(round_, path, some, trials)
     return {
         f"suffixes a second, harness run baseline, {trials} trials": prefixes * trials / seconds_of_run,
-        "the same / the official arithmetic": prefixes * trials / seconds_of_run * official / len(some[:BATCH]),
+        "the same / the reference implementation": prefixes * trials / seconds_of_run * official / len(some[:BATCH]),
         "time of harness run baseline / of one tree": seconds_of_run / whole,
         f"evaluations of a run of {trials} trials / of one tree (required: 1.03)": statistics.median(evaluations),
         "time of the same (required: 1.1)": statistics.median(seconds),

@@ -1,4 +1,4 @@
-"""Measure the screen: time to open it, a run and a list, response to keys under load, bytes written, and memory.
+"""Measure the TUI: time to open it, a run and a list, response to keys under load, bytes written, and memory.
 
 python -m tests.bench.screen [--full]
 """

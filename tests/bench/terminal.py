@@ -1,4 +1,4 @@
-"""The screen in a terminal: time to the first paint and to a list of 1,000 runs, and bytes written on a live run."""
+"""The TUI in a terminal: time to the first paint and to a list of 1,000 runs, and bytes written on a live run."""
 
 import fcntl
 import json
@@ -61,7 +61,7 @@ def _seconds_to_show(*words: bytes) -> float:
         while any(word not in shown for word in words):
             shown += read(_SECONDS_TO_OPEN)
             if time.monotonic() - start > _SECONDS_TO_OPEN:
-                raise SystemExit(f"the screen did not show {words!r} within {_SECONDS_TO_OPEN:g} s.")
+                raise SystemExit(f"the TUI did not show {words!r} within {_SECONDS_TO_OPEN:g} s.")
     return time.monotonic() - start
 
 
@@ -74,7 +74,7 @@ def _read_for(seconds: float, read: Callable[[float], bytes]) -> int:
 
 @contextmanager
 def _terminal(arguments: list[str], size: tuple[int, int]) -> Iterator[Callable[[float], bytes]]:
-    """Run the screen in a terminal; the value reads what it writes, waiting at most a number of seconds."""
+    """Run the TUI in a terminal; the value reads what it writes, waiting at most a number of seconds."""
     own, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     environment = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -1,4 +1,4 @@
-"""The shipped attacks, and fast settings for each."""
+"""The built-in attacks, and fast settings for each."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import numpy as np
 from harness.core.submission import write_submission
 from harness.plugins.discovery import find_attacks
 
-SHIPPED = [attack for attack in find_attacks() if attack.origin == "shipped"]
+BUILT_IN = [attack for attack in find_attacks() if attack.origin == "built-in"]
 
 
 def fast_settings(name: str, folder: Path, rows: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Contracts of all shipped attacks."""
+"""Contracts of all built-in attacks."""
 
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from harness.engine.target import Target
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import parameters_in
 from harness.worker.plugin import load_attack
-from tests.contract.attacks import SHIPPED, fast_settings
+from tests.contract.attacks import BUILT_IN, fast_settings
 from tests.unit.attacks.running import SmallContext, run
 
-every_attack = pytest.mark.parametrize("attack", SHIPPED, ids=lambda attack: attack.name)
+every_attack = pytest.mark.parametrize("attack", BUILT_IN, ids=lambda attack: attack.name)
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,9 @@ def tiny() -> Target:
 
 def test_every_file_in_attacks_is_an_attack() -> None:
     files = {path.name for path in (paths.PACKAGE.parent / "attacks").glob("[!_]*.py")}
-    assert {attack.path.name for attack in SHIPPED} == files
-    assert {attack.name for attack in SHIPPED} >= {"baseline", "greedy", "replay"}
-    assert [attack.error for attack in SHIPPED] == [None] * len(files)
+    assert {attack.path.name for attack in BUILT_IN} == files
+    assert {attack.name for attack in BUILT_IN} >= {"baseline", "greedy", "replay"}
+    assert [attack.error for attack in BUILT_IN] == [None] * len(files)
 
 
 @every_attack

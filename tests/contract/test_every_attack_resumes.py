@@ -1,4 +1,4 @@
-"""Every shipped attack that is killed, or shared by two workers, ends with the submission of an undisturbed run."""
+"""Every built-in attack that is killed, or shared by two workers, ends with the submission of an undisturbed run."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_status
-from tests.contract.attacks import SHIPPED, fast_settings
+from tests.contract.attacks import BUILT_IN, fast_settings
 from tests.contract.execution import Killed, execute, new_run
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
 
@@ -35,7 +35,7 @@ def _command(attack: AttackFile, folder: Path, rows: int, *, threads: int = 1) -
     "attack",
     [
         pytest.param(attack, marks=() if attack.name in MECHANISMS else pytest.mark.slow, id=attack.name)
-        for attack in SHIPPED
+        for attack in BUILT_IN
     ],
 )
 def test_an_attack_killed_between_frames_ends_with_the_same_bytes(attack: AttackFile, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def _batches_done(folder: RunFolder) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "attack", [pytest.param(attack, id=attack.name) for attack in SHIPPED if attack.name in MECHANISMS]
+    "attack", [pytest.param(attack, id=attack.name) for attack in BUILT_IN if attack.name in MECHANISMS]
 )
 def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(attack: AttackFile, tmp_path: Path) -> None:
     machine, command = Machine(tmp_path), _command(attack, tmp_path, ROWS_OF_A_RUN)
@@ -83,7 +83,7 @@ def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(attack: Attac
     ("attack", "victim"),
     [
         pytest.param(attack, place % 2, id=attack.name, marks=() if attack.name in MECHANISMS else pytest.mark.long)
-        for place, attack in enumerate(SHIPPED)
+        for place, attack in enumerate(BUILT_IN)
     ],
 )
 def test_two_workers_one_of_them_killed_give_the_same_bytes(attack: AttackFile, victim: int, tmp_path: Path) -> None:

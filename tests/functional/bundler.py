@@ -43,13 +43,13 @@ class Bundler:
             summary = self.machine.attack(attack, *options, code=code)
             path = self.machine.folder / f"{attack}-{len(self.bundles)}.zip"
             accepted = [part for check in accept for part in ("--accept", check)]
-            self.machine.run("package", summary["id"], "--out", str(path), *accepted)
+            self.machine.run("bundle", "create", summary["id"], "--out", str(path), *accepted)
             self.bundles[key] = Packed(RunFolder(Path(summary["directory"])), path)
         return self.bundles[key]
 
     def verify(self, bundle: Path, *options: str, code: int = 0) -> dict[str, Any]:
         """Return the verdict on `bundle` for the small round, with this Python environment."""
-        return self.machine.json("verify", str(bundle), *self.round, *OWN_ENVIRONMENT, *options, code=code)
+        return self.machine.json("bundle", "verify", str(bundle), *self.round, *OWN_ENVIRONMENT, *options, code=code)
 
     @property
     def round(self) -> tuple[str, str]:

@@ -153,7 +153,7 @@ def _checked(done: "subprocess.CompletedProcess[str]", code: int) -> "subprocess
 
 
 def is_valid(submission: Path, round_file: Path) -> bool:
-    """Return True if `validate` accepts the submission under the rules of the round."""
+    """Return True if `score` accepts the submission under the rules of the round."""
     round_ = load_round(str(round_file))
     rules = SubmissionRules(
         len(load_prefixes(round_)),

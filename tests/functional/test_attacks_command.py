@@ -1,4 +1,4 @@
-"""`harness attacks`: output and exit codes."""
+"""`harness list attacks`: output and exit codes."""
 
 import json
 import os
@@ -36,19 +36,19 @@ def _harness(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]
 
 
 def test_attacks_lists_all_attacks_and_their_errors(folder: Path) -> None:
-    done = _harness(folder, "attacks", "--attacks", "theirs")
+    done = _harness(folder, "list", "attacks", "--attacks", "theirs")
     assert done.returncode == 0 and done.stderr == ""
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
-    shipped = {path.stem for path in (ROOT / "attacks").glob("[!_]*.py")}
-    assert set(lines) == {"broken", "hostile"} | shipped
-    assert lines["lookup"].split()[:3] == ["lookup", "(control)", "shipped"]
-    assert "shipped" in lines["baseline"] and "the challenge's own baseline." in lines["baseline"]
+    built_in = {path.stem for path in (ROOT / "attacks").glob("[!_]*.py")}
+    assert set(lines) == {"broken", "hostile"} | built_in
+    assert lines["lookup"].split()[:3] == ["lookup", "(control)", "built-in"]
+    assert "built-in" in lines["baseline"] and "the challenge's own baseline." in lines["baseline"]
     assert f"broken: {folder}/theirs/broken.py: line 1: invalid Python (invalid syntax)." in lines["broken"]
     assert lines["hostile"].endswith("A �[31mred�[0m �line.")
 
 
 def test_attacks_prints_one_line_of_json(folder: Path) -> None:
-    done = _harness(folder, "attacks", "--attacks", "theirs", "--json")
+    done = _harness(folder, "list", "attacks", "--attacks", "theirs", "--json")
     (line,) = done.stdout.splitlines()
     rows = {row["attack"]: row for row in json.loads(line)["attacks"]}
     assert rows["replay"]["uses_target"] is False and rows["replay"]["error"] is None
@@ -57,18 +57,18 @@ def test_attacks_prints_one_line_of_json(folder: Path) -> None:
 
 
 def test_attacks_show_prints_parameters_and_reference(folder: Path) -> None:
-    done = _harness(folder, "attacks", "show", "baseline")
+    done = _harness(folder, "show", "baseline")
     assert done.returncode == 0, done.stderr
     assert "Top-k sampling ranked by mean token loss" in done.stdout
     assert "simple_baseline.py" in done.stdout
     assert "whole number, at least 1, default 100. Suffixes sampled per prefix." in done.stdout
     assert "official or corrected, default official." in done.stdout
-    replay = _harness(folder, "attacks", "show", "replay").stdout
+    replay = _harness(folder, "show", "replay").stdout
     assert "does not use a target" in replay and "path, required." in replay
 
 
 def test_attacks_show_prints_json(folder: Path) -> None:
-    shown = json.loads(_harness(folder, "attacks", "show", "baseline", "--json").stdout)
+    shown = json.loads(_harness(folder, "show", "baseline", "--json").stdout)
     assert shown["parameters"][0] == {
         "name": "trials",
         "type": "whole number",
@@ -80,7 +80,7 @@ def test_attacks_show_prints_json(folder: Path) -> None:
 
 
 def test_a_hostile_plugin_prints_no_control_characters(folder: Path) -> None:
-    shown = _harness(folder, "attacks", "show", "hostile", "--attacks", "theirs")
+    shown = _harness(folder, "show", "hostile", "--attacks", "theirs")
     assert shown.returncode == 0, shown.stderr
     assert "[bold]nobody[/bold]" in shown.stdout
     assert "control, may not be submitted, any number of guesses per example" in shown.stdout
@@ -88,39 +88,39 @@ def test_a_hostile_plugin_prints_no_control_characters(folder: Path) -> None:
 
 
 def test_a_broken_or_unknown_attack_is_refused(folder: Path) -> None:
-    broken = _harness(folder, "attacks", "show", "broken", "--attacks", "theirs")
+    broken = _harness(folder, "show", "broken", "--attacks", "theirs")
     assert (broken.returncode, broken.stdout) == (1, "")
     assert broken.stderr == f"harness: {folder}/theirs/broken.py: line 1: invalid Python (invalid syntax).\n"
-    unknown = _harness(folder, "attacks", "show", "basline")
+    unknown = _harness(folder, "show", "basline")
     assert unknown.returncode == 2
-    assert unknown.stderr == "harness: unknown attack 'basline': did you mean baseline or sampling?\n"
+    assert unknown.stderr == "harness: unknown name 'basline': did you mean baseline or sampling?\n"
 
 
 def test_a_new_attack_is_not_overwritten(folder: Path) -> None:
-    done = _harness(folder, "attacks", "new", "my_idea_2")
+    done = _harness(folder, "new", "attack", "my_idea_2")
     assert (done.returncode, done.stdout) == (0, "attacks/my_idea_2.py\n")
     assert done.stderr == "next: harness run my_idea_2 --round demo\n"
-    shown = _harness(folder, "attacks", "show", "my_idea_2")
+    shown = _harness(folder, "show", "my_idea_2")
     assert shown.returncode == 0 and "number, more than 0, default 0.5" in shown.stdout
     (folder / "attacks" / "my_idea_2.py").write_text("mine")
-    again = _harness(folder, "attacks", "new", "my_idea_2")
+    again = _harness(folder, "new", "attack", "my_idea_2")
     assert again.returncode == 1 and "already exists" in again.stderr
     assert (folder / "attacks" / "my_idea_2.py").read_text() == "mine"
 
 
 def test_a_new_attack_can_be_in_another_directory(folder: Path) -> None:
-    done = _harness(folder, "attacks", "new", "none", "--dir", "deep/er")
+    done = _harness(folder, "new", "attack", "none", "--dir", "deep/er")
     assert done.stdout == "deep/er/none.py\n"
     assert done.stderr == "next: harness run none --round demo --attacks deep/er\n"
-    assert _harness(folder, "attacks", "show", "none", "--attacks", "deep/er").returncode == 0
+    assert _harness(folder, "show", "none", "--attacks", "deep/er").returncode == 0
 
 
 @pytest.mark.parametrize("name", ["Upper", "with-dash", "../escape", "", "1st", "a" * 65])
 def test_an_invalid_attack_name_is_refused(folder: Path, name: str) -> None:
-    done = _harness(folder, "attacks", "new", name)
+    done = _harness(folder, "new", "attack", name)
     assert done.returncode == 2 and "is not a valid name" in done.stderr
     assert not (folder / "attacks").exists()
 
 
 def test_options_before_the_command_are_a_usage_error(folder: Path) -> None:
-    assert _harness(folder, "attacks", "--json", "show", "greedy").returncode == 2
+    assert _harness(folder, "list", "attacks", "--json", "show", "greedy").returncode == 2

@@ -18,6 +18,7 @@ from harness.runs.summary import run_status, run_summary
 from tests.completions_server import Reply, completion, completions_server
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.demo_target.corpus import corpus
+from tests.demo_target.names import write_name_pairs
 from tests.demo_texts import TOKENIZER, trained_text, unseen_text
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, readable_bytes, wait_until
 
@@ -80,9 +81,10 @@ def entities(folder: Path) -> Case:
 
 
 def leakage(folder: Path) -> Case:
-    limits = ("--prefix-lengths", "20", "--limit", "12", "--inexact", "3")
+    write_name_pairs(folder)
+    limits = ("--shorter-prefixes", "20", "--limit", "12", "--inexact", "3")
     return Case(
-        ("audit", "leakage", "--names", *limits, "--target", "demo", "--target", "demo-tiny", "--threads", "1"),
+        ("audit", "leakage", "names.npz", *limits, "--target", "demo", "--target", "demo-tiny", "--threads", "1"),
         frozenset({"figures/leaked.svg", "figures/token-probability.svg", "tables/matches.parquet"}),
         text_columns=("suffix", "match"),
     )
@@ -141,7 +143,8 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     machine, case = Machine(folder), AUDITS[request.param](folder)
     machine.run(*case.arguments)
     (run,) = machine.folders()
-    return Finished(machine, case, run.id, machine.json("audit", "show", run.id, "--out", "whole"))
+    machine.run("report", run.id, "--out", "whole")
+    return Finished(machine, case, run.id, machine.json("show", run.id)["findings"])
 
 
 def written(folder: Path) -> dict[str, bytes]:
@@ -163,7 +166,7 @@ def test_an_audit_writes_its_findings_and_redacts_them(finished: Finished) -> No
     json.dumps(finished.findings, allow_nan=False)
     files = written(machine.folder / "whole")
     assert case.files | {"index.html", "findings.json"} <= set(files)
-    machine.run("audit", "show", finished.id, "--out", "hidden", "--redact")
+    machine.run("report", finished.id, "--out", "hidden", "--redact")
     # A page may break a text over lines.
     shown = {name: b" ".join(content.split()) for name, content in files.items()}
     hidden = {name: b" ".join(content.split()) for name, content in written(machine.folder / "hidden").items()}
@@ -185,9 +188,10 @@ def test_a_killed_audit_continues_to_the_same_findings(finished: Finished) -> No
     kill_supervisor(folder)
     wait_until(lambda: run_status(folder).is_over)
     assert run_status(folder) != "finished"
-    assert machine.json("audit", "show", folder.id) != finished.findings
+    assert machine.json("show", folder.id)["findings"] != finished.findings
     machine.run("resume", folder.id)
-    assert machine.json("audit", "show", folder.id, "--out", "resumed") == finished.findings
+    machine.run("report", folder.id, "--out", "resumed")
+    assert machine.json("show", folder.id)["findings"] == finished.findings
     resumed = written(machine.folder / "resumed")
     whole = written(machine.folder / "whole")
     assert set(resumed) == set(whole)
@@ -203,12 +207,11 @@ def test_a_stopped_audit_shows_findings_and_continues_with_the_same_inputs_only(
     machine.run("stop", folder.id)
     assert run_status(folder) == "stopped"
     assert ["audit", "sequence"] in [line.split() for line in machine.run("show", folder.id).stdout.splitlines()]
-    assert "trigrams" in machine.run("audit", "show", folder.id).stdout
+    assert "trigrams" in machine.run("show", folder.id).stdout
     for command in (
         ("export", folder.id),
-        ("package", folder.id),
+        ("bundle", "create", folder.id),
         ("compare", folder.id, folder.id),
-        ("report", folder.id),
         ("show", folder.id, "--example", "1"),
     ):
         assert "found kind audit" in machine.run(*command, code=1).stderr
@@ -219,7 +222,7 @@ def test_a_stopped_audit_shows_findings_and_continues_with_the_same_inputs_only(
     inputs.write_text(original)
     machine.run("resume", folder.id)
     assert run_status(folder) == "finished"
-    assert "finished" in machine.run("runs").stdout
+    assert "finished" in machine.run("list", "audits").stdout
 
 
 @pytest.mark.slow
@@ -229,7 +232,7 @@ def test_an_audit_out_of_time_keeps_its_findings(machine: Machine) -> None:
     summary = machine.newest()
     assert summary["status"] == "out_of_time"
     assert summary["elapsed_s"] > 5
-    assert machine.json("audit", "show", summary["id"])
+    assert machine.json("show", summary["id"])["findings"]
 
 
 @pytest.mark.long
@@ -298,7 +301,7 @@ def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> 
             machine.run("resume", folder.id, "--detach")
         wait_until(lambda: run_status(folder).is_over, seconds=90)
         assert kills > 0
-        found = machine.json("audit", "show", folder.id)
+        found = machine.json("show", folder.id)["findings"]
     assert found["paragraphs"] == {"completed": 24, "unanswered": 0, "no_room": 0, "pending": 0}
     passed = next(row for row in found["measures"] if (row["measure"], row["side"]) == ("passed", "corpus"))
     assert (passed["value"], passed["of"]) == (1.0, 24)
@@ -332,7 +335,7 @@ MEMBERS = ("members.jsonl", "--non-members", "others.jsonl")
         ((*LEAKAGE, "pairs.npz"), 2, "no target is named"),
         (LEAKAGE, 2, "no pairs are named"),
         ((*LEAKAGE, "absent.npz", "--target", "demo"), 1, "no such file"),
-        ((*LEAKAGE, "--names", "--top-p", "2"), 2, "--top-p"),
+        ((*LEAKAGE, "--round", "demo", "--top-p", "2"), 2, "--top-p"),
         ((*LEAKAGE, "--corpus", "pairs.npz"), 2, "--corpus and --tagger must be given together"),
         (MEMBERSHIP, 2, "no members are named. Give a file or a directory, or a round with --round."),
         ((*MEMBERSHIP, "members.jsonl"), 2, "no non-members are named. Give --non-members or --non-members-round."),

@@ -1,4 +1,4 @@
-"""`harness bench`: the engine compared with `generate`."""
+"""`harness doctor --bench`: the engine compared with `generate`."""
 
 from pathlib import Path
 
@@ -18,8 +18,8 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.mark.slow
 def test_every_method_has_a_row(machine: Machine) -> None:
-    options = ("--round", "tiny.toml", "--target", "demo-tiny", "--prefixes", "1", "--turns", "2")
-    measured = machine.json("bench", *options, *ON_ONE_CORE)
+    options = ("--round", "tiny.toml", "--target", "demo-tiny", "--examples", "1", "--turns", "2")
+    measured = machine.json("doctor", "--bench", *options, *ON_ONE_CORE)
     assert (measured["target"], measured["device"], measured["turns"]) == ("demo-tiny", "cpu", 2)
     methods = ["generate", "sample 1", "sample 10", "sample 100", "search 1", "search 8", "search 32"]
     assert [row["method"] for row in measured["rows"]] == methods
@@ -28,5 +28,5 @@ def test_every_method_has_a_row(machine: Machine) -> None:
 
 
 def test_more_prefixes_than_the_round_has_are_refused(machine: Machine) -> None:
-    refused = machine.run("bench", "--round", "tiny.toml", "--prefixes", "501", "--turns", "2", code=1)
-    assert "has 1000 prefixes. Lower --prefixes 501 or --turns 2" in refused.stderr
+    refused = machine.run("doctor", "--bench", "--round", "tiny.toml", "--examples", "501", "--turns", "2", code=1)
+    assert "has 1000 prefixes. Lower --examples 501 or --turns 2" in refused.stderr

@@ -84,7 +84,7 @@ def test_an_invalid_record_hides_no_other_run(machine: Machine) -> None:
     intact, broken = (machine.executed("draws", "--set", "pause=0") for _ in range(2))
     with contextlib.closing(sqlite3.connect(broken.store)) as db, db:
         db.execute("UPDATE event SET detail = '{not json'")
-    listed = machine.run("runs")
+    listed = machine.run("list", "runs")
     assert intact.id in listed.stdout and "internal error" not in listed.stderr
     assert "a record in it is not a JSON object" in machine.run("show", broken.id, code=1).stderr
 
@@ -113,7 +113,7 @@ def test_a_detached_run_can_be_observed_at_once(machine: Machine) -> None:
     gate.mkdir()
     folder = machine.detached("draws", "--set", f"gate={gate}")
     assert machine.summary(folder)["status"] in ("starting", "running")
-    assert [row["id"] for row in machine.json_list("runs")] == [folder.id]
+    assert [row["id"] for row in machine.json_list("list", "runs")] == [folder.id]
     (gate / "open").touch()
     finished = machine.json("watch", folder.id)
     assert finished["status"] == "finished" and finished["progress"] == 1.0
@@ -168,18 +168,18 @@ def test_a_stopped_run_keeps_its_guesses(machine: Machine) -> None:
 
 
 def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
-    assert "no runs yet" in machine.run("runs").stderr
+    assert "no runs yet" in machine.run("list", "runs").stderr
     first = machine.executed("draws", "--set", "pause=0")
     second = machine.detached("patient")
     machine.run("runs", "note", first.id, "a \x1b[31mnote\nin two lines")
-    listing = machine.run("runs").stdout
+    listing = machine.run("list", "runs").stdout
     assert "\x1b" not in listing and "a �[31mnote⏎in two lines" in listing
     assert len(listing.splitlines()) == 3 and listing.splitlines()[1].startswith(second.id)
     assert machine.run("runs", "note", first.id).stdout == "a �[31mnote⏎in two lines\n"
     refused = machine.run("runs", "rm", second.id, code=1)
     assert f"`harness stop {second.id}` stops it, or use --force" in refused.stderr
     machine.run("runs", "rm", second.id, first.id[:4], "--force")
-    assert machine.json_list("runs") == [] and list(machine.runs.iterdir()) == []
+    assert machine.json_list("list", "runs") == [] and list(machine.runs.iterdir()) == []
     wait_until(lambda: not processes_that_name(str(second.path)))
 
 
@@ -190,9 +190,9 @@ def test_logs_show_what_the_worker_printed(machine: Machine) -> None:
     (plugins / "patient.py").write_text(source.replace("time.sleep(0.1)", "print('batch', batch.ids[0], '\\x1b[2J')"))
     options = ("--attacks", str(plugins), "--round", str(machine.folder / "round.toml"), "--limit", "8")
     summary = machine.json("run", "patient", *options)
-    lines = machine.run("logs", summary["id"], "-n", "2").stdout.splitlines()
+    lines = machine.run("show", summary["id"], "--log").stdout.splitlines()[-2:]
     assert lines == ["batch 6 �[2J", "batch 7 �[2J"]
-    assert machine.run("logs", summary["id"], "--follow", "-n", "1").stdout == "batch 7 �[2J\n"
+    assert machine.run("watch", summary["id"], "--log").stdout.splitlines(keepends=True)[-1] == "batch 7 �[2J\n"
 
 
 def test_export_writes_the_submission_or_every_guess(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
@@ -237,7 +237,7 @@ def test_a_limit_attacks_only_the_first_examples(machine: Machine) -> None:
         (("run", "draws", "--set", "file=/nowhere/at/all"), ("/nowhere/at/all: no such file or directory",)),
         (("export", "latest", "--out", "a.parquet"), ("there is no run yet",)),
         (("run", "\x1b[31mred"), ("unknown attack",)),
-        (("show", "nothing"), ("unknown run 'nothing'", "harness runs lists them")),
+        (("show", "nothing"), ("unknown name 'nothing'", "harness list lists them")),
         (("watch", "latest"), ("there is no run yet",)),
         (("resume", "zzzz"), ("unknown run 'zzzz'",)),
     ],
@@ -290,7 +290,7 @@ def test_a_blind_round_has_counts_and_no_score(machine: Machine) -> None:
     assert summary["status"] == "finished" and summary["is_blind"]
     assert summary["recall_at_cap"] is None and summary["rows"] == 128
     assert "blind round" in machine.run("show", "latest").stdout
-    machine.run("validate", summary["submission"], "--round", str(path))
+    machine.run("score", summary["submission"], "--round", str(path))
     answers = machine.folder / "answer-64.npy"
     scored = machine.json("score", summary["id"], "--answers", str(answers))
     assert scored["examples"] == 64 and scored["recall_at_cap"] == 0.0
@@ -361,7 +361,7 @@ def test_a_damaged_run_hides_no_other_run(machine: Machine) -> None:
     for detail in ("{}", '{"phase": []}', '{"phase": "odd"}', "[]"):
         with contextlib.closing(sqlite3.connect(folder.store)) as db, db:
             db.execute("UPDATE event SET detail = ? WHERE name = 'phase'", (detail,))
-        listed = machine.run("runs")
+        listed = machine.run("list", "runs")
         assert intact.id in listed.stdout and folder.id not in listed.stdout
         assert listed.stderr.startswith(f"harness: {folder.id}: {folder.path}") and "cannot be read" in listed.stderr
         assert "internal error" not in machine.run("show", folder.id, code=1).stderr

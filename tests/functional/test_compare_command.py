@@ -58,14 +58,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 
 @pytest.mark.slow
-def test_unreachable_recall_is_given_over_time(runs: Runs) -> None:
+def test_not_in_train_recall_is_given_over_time(runs: Runs) -> None:
     for run in runs.compared("better worse draws")["runs"]:
-        in_time, at_budget = run["unreachable_over_time"], run["unreachable_at_budget"]
+        in_time, at_budget = run["not_in_train_over_time"], run["not_in_train_at_budget"]
         assert [point["share"] for point in at_budget] == [0.01, 0.1, 1.0]
-        assert at_budget[-1]["recall"] == in_time[-1]["recall"] == run["unreachable_score"]["recall_at_cap"]
+        assert at_budget[-1]["recall"] == in_time[-1]["recall"] == run["not_in_train_score"]["recall_at_cap"]
         assert [point["spent"] for point in in_time] == sorted(point["spent"] for point in in_time)
     (untrained, _) = runs.compared("untrained untrained-too")["runs"]
-    assert untrained["unreachable_over_time"] is untrained["unreachable_at_budget"] is None
+    assert untrained["not_in_train_over_time"] is untrained["not_in_train_at_budget"] is None
 
 
 def test_compare_and_score_agree(runs: Runs) -> None:
@@ -85,20 +85,20 @@ def test_a_pair_is_compared_by_example(runs: Runs) -> None:
     assert pair["mcnemar_caveat"] == "ignores overlap between examples"
 
 
-def test_unreachable_examples_are_compared_separately(runs: Runs) -> None:
+def test_not_in_train_examples_are_compared_separately(runs: Runs) -> None:
     found = runs.compared("better worse")
-    assert (found["unreachable_examples"], found["unreachable_error_cap"]) == (EXAMPLES - REACHABLE, 6)
-    assert [run["unreachable_score"]["recall_at_cap"] for run in found["runs"]] == [0.5, 0.5]
-    pair = found["unreachable_contrast"]
+    assert (found["not_in_train_examples"], found["not_in_train_error_cap"]) == (EXAMPLES - REACHABLE, 6)
+    assert [run["not_in_train_score"]["recall_at_cap"] for run in found["runs"]] == [0.5, 0.5]
+    pair = found["not_in_train_contrast"]
     assert (pair["difference"], pair["mcnemar_p"]) == (0, 1)
     assert (pair["only_first"], pair["only_second"]) == ([16, 17, 18, 19], [40, 41, 42, 43])
 
 
-def test_a_round_without_training_rows_has_no_unreachable_part(runs: Runs) -> None:
+def test_a_round_without_training_rows_has_no_not_in_train_part(runs: Runs) -> None:
     found = runs.compared("untrained untrained-too")
-    assert found["no_unreachable_because"] == "round untrained has no training rows to overlap with."
-    assert found["unreachable_examples"] is found["unreachable_contrast"] is None
-    assert found["runs"][0]["unreachable_score"] is None
+    assert found["not_in_train_absent_because"] == "round untrained has no training rows to overlap with."
+    assert found["not_in_train_examples"] is found["not_in_train_contrast"] is None
+    assert found["runs"][0]["not_in_train_score"] is None
     assert "no training rows" in runs.printed("untrained untrained-too")
 
 
@@ -156,8 +156,8 @@ def test_a_pair_is_printed_without_control_characters(runs: Runs) -> None:
     better, worse = runs.named("better worse")
     for line in (
         "round small, 64 examples",
-        "48 examples whose answers are unreachable from the training rows",
-        "Recall@8 after a share of the budget, and Recall@6 on the 48 unreachable examples",
+        "48 examples that are not in the training set",
+        "Recall@8 after a share of the budget, and Recall@6 on the 48 examples not in the training set",
         f"{better} − {worse}, on all examples",
         f"solved within the error cap only by {better}: 20 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …)",
         f"solved within the error cap only by {worse}: 4 (40, 41, 42, 43)",
@@ -170,7 +170,7 @@ def test_a_pair_is_printed_without_control_characters(runs: Runs) -> None:
 
 def test_more_than_two_runs_have_no_pairwise_comparison(runs: Runs) -> None:
     found = runs.compared("better worse draws")
-    assert found["contrast"] is found["unreachable_contrast"] is None
+    assert found["contrast"] is found["not_in_train_contrast"] is None
     assert [run["id"] for run in found["runs"]] == runs.named("better worse draws")
     assert "McNemar" not in runs.printed("better worse draws")
 
@@ -186,7 +186,7 @@ def test_curves_are_written_to_a_file(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("better", "a comparison needs at least two runs. `harness runs` lists them."),
+        ("better", "a comparison needs at least two runs. `harness list runs` lists them."),
         ("better better", "{0} is given twice. Compare different runs."),
         ("better draws better", "{0} is given twice. Compare different runs."),
         (

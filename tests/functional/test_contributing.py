@@ -63,8 +63,8 @@ def clone(tmp_path: Path) -> Clone:
 
 
 def test_an_attack_is_written_run_and_passes_the_contract(clone: Clone) -> None:
-    assert "harness attacks new mine" in section("Add an attack")
-    clone.run("harness", "attacks", "new", "mine")
+    assert "harness new attack mine" in section("Add an attack")
+    clone.run("harness", "new", "attack", "mine")
     summary = json.loads(clone.run("harness", "run", "mine", "--round", "demo", "--limit", "100", "--json"))
     assert summary["status"] == "finished" and summary["recall_at_cap"] > 0
     file = clone.folder / "attacks" / "mine.py"
@@ -94,7 +94,7 @@ def test_a_command_of_one_file_and_one_entry_passes_its_tests(clone: Clone) -> N
     section_of_json = (
         "## `harness hello`\n\n| key | type | meaning |\n|---|---|---|\n| `greeting` | string | a greeting |\n\n"
     )
-    insert(clone.folder / "docs/reference/json.md", "## `harness logs`", section_of_json)
+    insert(clone.folder / "docs/reference/json.md", "## `harness compare`", section_of_json)
     assert clone.run("harness", "hello") == "hello\n"
     assert json.loads(clone.run("harness", "hello", "--json"))["greeting"] == "hello"
     assert "Print a greeting." in clone.run("harness", "--help")

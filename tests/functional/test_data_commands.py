@@ -1,4 +1,4 @@
-"""`harness data` and `harness rounds`: output and exit codes."""
+"""`harness data` and `harness list rounds`: output and exit codes."""
 
 import json
 import os
@@ -106,10 +106,10 @@ def test_files_that_contradict_the_round_are_named(small_round, tmp_path):
 def test_overlap_of_the_challenge_is_one_line_of_json(fetched_data):
     overlap = json.loads(harness("data", "overlap", "satml-dev", "--json", data=fetched_data).stdout)
     assert (overlap["known_prefix"], overlap["clusters"], overlap["largest_cluster"]) == (229, 547, 241)
-    assert overlap["reachable"] == len(overlap["reachable_ids"]) == 438
+    assert overlap["in_train"] == len(overlap["in_train_ids"]) == 438
 
 
-def test_overlap_of_a_blind_round_has_no_reachable_examples(small_round, tmp_path):
+def test_overlap_of_a_blind_round_has_no_examples_in_train(small_round, tmp_path):
     prefixes = np.load(small_round.parent / "prefix.npy")
     np.save(small_round.parent / "train_suffix.npy", np.zeros((5, 4), np.uint16))
     small_round.write_text(
@@ -117,9 +117,9 @@ def test_overlap_of_a_blind_round_has_no_reachable_examples(small_round, tmp_pat
         + 'train_prefix_file = "prefix.npy"\ntrain_suffix_file = "train_suffix.npy"\n'
     )
     done = harness("data", "overlap", small_round, data=tmp_path)
-    assert done.returncode == 0 and "blind" in done.stdout and "reachable" not in done.stdout
+    assert done.returncode == 0 and "blind" in done.stdout and "in train" not in done.stdout
     found = json.loads(harness("data", "overlap", small_round, "--json", data=tmp_path).stdout)
-    assert (found["known_prefix"], found["stitched"], found["reachable"]) == (len(prefixes), len(prefixes), None)
+    assert (found["known_prefix"], found["stitched"], found["in_train"]) == (len(prefixes), len(prefixes), None)
 
 
 def test_overlap_without_files_is_refused(tmp_path, small_round):
@@ -128,43 +128,43 @@ def test_overlap_without_files_is_refused(tmp_path, small_round):
 
 
 def test_an_unknown_name_suggests_similar_ones(tmp_path):
-    for command in (["rounds", "show"], ["data", "status"], ["data", "overlap"]):
+    for command in (["show"], ["data", "status"], ["data", "overlap"]):
         assert_refused(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev", code=2)
     assert_refused(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml", code=2)
 
 
 def test_rounds_lists_the_state_of_the_files(fetched_data):
-    listed = {line.split()[0]: line for line in harness("rounds", data=fetched_data).stdout.splitlines()}
+    listed = {line.split()[0]: line for line in harness("list", "rounds", data=fetched_data).stdout.splitlines()}
     assert "complete" in listed["satml-dev"] and "blind" not in listed["satml-dev"]
     assert "complete, blind" in listed["satml-test"]
-    rounds = json.loads(harness("rounds", "--json", data=fetched_data).stdout)["rounds"]
+    rounds = json.loads(harness("list", "rounds", "--json", data=fetched_data).stdout)["rounds"]
     by_name = {row["round"]: row for row in rounds}
     assert by_name["satml-dev"]["examples"] == 1000 and by_name["satml-dev"]["is_complete"]
 
 
 def test_rounds_show_prints_every_rule_and_file(small_round, tmp_path):
-    done = harness("rounds", "show", small_round, "--json", data=tmp_path)
+    done = harness("show", small_round, "--json", data=tmp_path)
     shown = json.loads(done.stdout)
     rules = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap", "budget_s", "examples")
     assert [shown[rule] for rule in rules] == [8, 4, 90, 100, 100_000, 86400.0, 5]
     assert [file["fields"] for file in shown["files"]] == [["prefix_file"], ["answer_file"]]
-    text = harness("rounds", "show", small_round, data=tmp_path).stdout
+    text = harness("show", small_round, data=tmp_path).stdout
     assert "24:00:00" in text and str(small_round.parent / "prefix.npy") in text
 
 
 def test_rounds_show_prints_the_rules_of_a_fold(tmp_path):
-    shown = json.loads(harness("rounds", "show", "demo:fold0of5", "--json", data=tmp_path).stdout)
+    shown = json.loads(harness("show", "demo:fold0of5", "--json", data=tmp_path).stdout)
     assert shown["answer_rows"] is None and shown["train_rows"] is None
-    whole = json.loads(harness("rounds", "show", "demo", "--json", data=tmp_path).stdout)
+    whole = json.loads(harness("show", "demo", "--json", data=tmp_path).stdout)
     assert shown["error_cap"] == round(whole["error_cap"] * shown["examples"] / whole["examples"])
-    assert f"error cap      {shown['error_cap']}\n" in harness("rounds", "show", "demo:fold0of5", data=tmp_path).stdout
+    assert f"error cap      {shown['error_cap']}\n" in harness("show", "demo:fold0of5", data=tmp_path).stdout
 
 
 def test_rounds_show_lists_the_presets(tmp_path):
-    shown = json.loads(harness("rounds", "show", "demo", "--json", data=tmp_path).stdout)
+    shown = json.loads(harness("show", "demo", "--json", data=tmp_path).stdout)
     assert shown["presets"]["baseline"] == {"trials": 4}
-    assert "  preset         baseline: trials=4\n" in harness("rounds", "show", "demo", data=tmp_path).stdout
-    assert "preset" not in harness("rounds", "show", "satml-dev", data=tmp_path).stdout
+    assert "  preset         baseline: trials=4\n" in harness("show", "demo", data=tmp_path).stdout
+    assert "preset" not in harness("show", "satml-dev", data=tmp_path).stdout
 
 
 def test_the_status_of_all_rounds(tmp_path):
@@ -181,4 +181,4 @@ def test_the_status_of_all_rounds(tmp_path):
 
 def test_a_title_prints_no_control_characters(small_round, tmp_path):
     small_round.write_text(small_round.read_text().replace('title = "small"', 'title = "\\u001b[2Jsmall"'))
-    assert "\x1b" not in harness("rounds", "show", small_round, data=tmp_path).stdout
+    assert "\x1b" not in harness("show", small_round, data=tmp_path).stdout

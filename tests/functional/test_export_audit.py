@@ -9,9 +9,10 @@ import pytest
 
 from harness.core.text import sanitize
 from harness.submit.mlflow_export import require_mlflow
+from tests.demo_target.names import write_name_pairs
 from tests.functional.machine import Machine, readable_bytes
 
-AUDIT = ("audit", "leakage", "--names", "--target", "demo-tiny", "--threads", "1", "--prefix-lengths", "20")
+AUDIT = ("audit", "leakage", "names.npz", "--target", "demo-tiny", "--threads", "1", "--shorter-prefixes", "20")
 SMALL = ("--limit", "12", "--inexact", "3", "--near", "0")
 
 
@@ -19,6 +20,7 @@ SMALL = ("--limit", "12", "--inexact", "3", "--near", "0")
 def test_datasets_loads_every_table_of_an_audit(machine: Machine) -> None:
     import datasets  # slow to import, and needed by one test
 
+    write_name_pairs(machine.folder)
     machine.json(*AUDIT, *SMALL, "--out", "out")
     out = machine.folder / "out"
     tables = {path.stem: pyarrow.parquet.read_table(path) for path in (out / "tables").glob("*.parquet")}
@@ -30,12 +32,13 @@ def test_datasets_loads_every_table_of_an_audit(machine: Machine) -> None:
         assert loaded.to_list() == tables[name].to_pylist()
     for file in filter(Path.is_file, out.rglob("*")):
         assert bytes(machine.folder) not in file.read_bytes(), file
-    machine.run("audit", "show", "latest", "--out", "again")
+    machine.run("report", "latest", "--out", "again")
     assert (machine.folder / "again" / "README.md").read_bytes() == (out / "README.md").read_bytes()
 
 
 @pytest.mark.slow
 def test_a_redacted_audit_is_logged_to_mlflow_without_text(machine: Machine) -> None:
+    write_name_pairs(machine.folder)
     findings = machine.json(*AUDIT, *SMALL, "--out", "out")
     uri = f"sqlite:///{machine.folder}/mlflow.db"
     with contextlib.chdir(machine.folder):

@@ -171,7 +171,7 @@ def test_a_run_with_a_forged_target_event_can_be_shown(machine: Machine, action:
 def test_binary_output_is_harmless(machine: Machine) -> None:
     summary = _run_misbehaving(machine, "binary_output", code=0)
     assert summary["status"] == "finished"
-    shown = machine.run("logs", summary["id"], "-n", "0").stdout
+    shown = machine.run("show", summary["id"], "--log").stdout
     assert "\x1b" not in shown and "\x07" not in shown
 
 
@@ -218,8 +218,8 @@ def test_plugin_messages_are_sanitized(machine: Machine, action: str) -> None:
     process = machine.start("run", "misbehaving", *machine.plugin(), "--set", f"action={action}")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    shown = machine.run("show", "latest").stdout + machine.run("logs", "latest").stdout
-    shown += machine.run("runs").stdout
+    shown = machine.run("show", "latest").stdout + machine.run("show", "latest", "--log").stdout
+    shown += machine.run("list", "runs").stdout
     for text in (out, err, shown):
         assert not set(text) & set("\x1b\x07\u202e\r\0")
     summary = machine.json("show", "latest")

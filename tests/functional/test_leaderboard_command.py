@@ -1,4 +1,4 @@
-"""`harness leaderboard`: the order of bundles, and reasons why one is not ranked."""
+"""`harness bundle rank`: the order of bundles, and reasons why one is not ranked."""
 
 import csv
 import io
@@ -30,14 +30,14 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> Bundler:
     for name, solved in (("half", 32), ("quarter", 16), ("none", 0)):
         run = machine.replayed(name, range(solved))
         (folder / "team.toml").write_text(f'name = "team {name}"\n[[members]]\nname = "A"\n')
-        machine.run("package", run.id, "--out", str(folder / "entries" / f"{name}.zip"))
+        machine.run("bundle", "create", run.id, "--out", str(folder / "entries" / f"{name}.zip"))
     team = files_of(folder / "entries" / "half.zip")["team.toml"].replace(b"half", b"also half")
     altered(folder / "entries" / "half.zip", folder / "entries" / "also.zip", {"team.toml": team})
     return Bundler(machine)
 
 
 def _ranked(bundler: Bundler, *options: str, folder: str = "entries") -> dict[str, dict[str, Any]]:
-    result = bundler.machine.json("leaderboard", folder, *bundler.round, *options)
+    result = bundler.machine.json("bundle", "rank", folder, *bundler.round, *options)
     return {entry["bundle"]: entry for entry in result["entries"]}
 
 
@@ -74,12 +74,12 @@ def test_times_are_compared_only_on_equal_hardware(entered: Bundler, tmp_path: P
 
 def test_csv_table_and_page_agree(entered: Bundler, tmp_path: Path) -> None:
     page = tmp_path / "board.html"
-    output = entered.machine.run("leaderboard", "entries", *entered.round, "--csv", "-", "--html", str(page)).stdout
+    output = entered.machine.run("bundle", "rank", "entries", *entered.round, "--csv", "-", "--html", str(page)).stdout
     rows = list(csv.DictReader(io.StringIO(output)))
     assert [row["team"] for row in rows] == ["team also half", "team half", "team quarter", "team none"]
     assert all(f'<td class="first">{row["team"]}</td>' in page.read_text() for row in rows)
     assert "<h1>2 bundles share the first place with Recall@5 0.500</h1>" in page.read_text()
-    shown = entered.machine.run("leaderboard", "entries", *entered.round).stdout
+    shown = entered.machine.run("bundle", "rank", "entries", *entered.round).stdout
     assert [line.split("team ")[1].split("  ")[0] for line in shown.splitlines()[1:]] == [
         *("also half", "half", "quarter", "none")
     ]
@@ -125,11 +125,11 @@ def test_a_hostile_team_name_is_sanitized(entered: Bundler, tmp_path: Path) -> N
         entered.machine.folder / "entries" / "half.zip", folder / "a\x1b\u202e<i>.zip", {"team.toml": team}, marks=marks
     )
     page = tmp_path / "board.html"
-    done = entered.machine.run("leaderboard", str(folder), *entered.round, "--html", str(page))
+    done = entered.machine.run("bundle", "rank", str(folder), *entered.round, "--html", str(page))
     for shown in (done.stdout, done.stderr, page.read_text()):
         assert not set(shown) & set("\x1b\u202e")
     assert "<script>" not in page.read_text() and "<i>" not in page.read_text() and "<b>" not in page.read_text()
-    table = entered.machine.run("leaderboard", str(folder), *entered.round, "--csv", "-").stdout
+    table = entered.machine.run("bundle", "rank", str(folder), *entered.round, "--csv", "-").stdout
     (row,) = csv.DictReader(io.StringIO(table))
     assert row["team"].startswith("'=")
 
@@ -139,12 +139,12 @@ def test_a_blind_round_is_scored_once_answers_are_given(entered: Bundler) -> Non
     blind = (folder / "round.toml").read_text().replace(f'answer_file = "answer-{EXAMPLES}.npy"\n', "")
     (folder / "blind.toml").write_text(blind)
     on = ("--round", str(folder / "blind.toml"))
-    before = entered.machine.json("leaderboard", "entries", *on)["entries"]
+    before = entered.machine.json("bundle", "rank", "entries", *on)["entries"]
     assert {(entry["place"], entry["recall_at_cap"], entry["unranked"]) for entry in before} == {
         (None, None, "the round is blind: its answers are not known yet")
     }
     answers = str(folder / f"answer-{EXAMPLES}.npy")
-    after = entered.machine.json("leaderboard", "entries", *on, "--answers", answers)["entries"]
+    after = entered.machine.json("bundle", "rank", "entries", *on, "--answers", answers)["entries"]
     assert after == list(_ranked(entered).values())
 
 
@@ -189,11 +189,11 @@ def test_a_verdict_for_other_bytes_is_ignored(entered: Bundler, tmp_path: Path) 
     ],
 )
 def test_invalid_arguments_are_refused(entered: Bundler, options: tuple[str, ...], code: int, words: str) -> None:
-    error = entered.machine.run("leaderboard", *options, *entered.round, code=code).stderr
+    error = entered.machine.run("bundle", "rank", *options, *entered.round, code=code).stderr
     assert words in " ".join(error.replace("│", " ").split()) and "internal error" not in error
 
 
 def test_answers_of_another_length_are_refused(entered: Bundler, tmp_path: Path) -> None:
     np.save(tmp_path / "few.npy", np.load(entered.machine.folder / f"answer-{EXAMPLES}.npy")[:9])
     options = ("entries", *entered.round, "--answers", str(tmp_path / "few.npy"))
-    assert "9 answers for 64 prefixes" in entered.machine.run("leaderboard", *options, code=1).stderr
+    assert "9 answers for 64 prefixes" in entered.machine.run("bundle", "rank", *options, code=1).stderr

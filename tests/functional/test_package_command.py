@@ -1,4 +1,4 @@
-"""`harness package`: the content of a bundle, reproducibility, and failed checks."""
+"""`harness bundle create`: the content of a bundle, reproducibility, and failed checks."""
 
 import hashlib
 import io
@@ -73,7 +73,7 @@ def test_packaging_is_reproducible(
     bundler: Bundler, draws: Packed, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     machine = Machine(bundler.machine.folder, environment)
-    machine.run_process("package", draws.run.id, "--out", str(tmp_path / "again.zip"))
+    machine.run_process("bundle", "create", draws.run.id, "--out", str(tmp_path / "again.zip"))
     assert files_of(tmp_path / "again.zip") == files_of(draws.zip)
     assert (tmp_path / "again.zip").read_bytes() == draws.zip.read_bytes()
 
@@ -134,10 +134,10 @@ def test_a_failed_check_is_refused_or_marked_if_accepted(
 ) -> None:
     run = bundler.machine.attack(attack, *options, code=code)["id"]
     out = ("--out", str(tmp_path / "x.zip"))
-    refused = bundler.machine.run("package", run, *out, code=1)
+    refused = bundler.machine.run("bundle", "create", run, *out, code=1)
     assert refused.stderr.startswith(f"harness: {check}: {words}") and f"with --accept {check}." in refused.stderr
     assert not (tmp_path / "x.zip").exists()
-    bundler.machine.run("package", run, *out, "--accept", check)
+    bundler.machine.run("bundle", "create", run, *out, "--accept", check)
     (mark,) = _manifest(tmp_path / "x.zip")["marks"]
     assert mark["check"] == check and mark["sentence"].startswith(words)
 
@@ -146,7 +146,9 @@ def test_a_failed_check_is_refused_or_marked_if_accepted(
 def test_a_run_without_a_sandbox_is_refused(bundler: Bundler, tmp_path: Path) -> None:
     bare = Machine(bundler.machine.folder, {"HARNESS_SANDBOX": "none"})
     run = bare.attack("draws", *FAST)["id"]
-    assert bare.run("package", run, code=1).stderr.startswith("harness: sandbox: the attack ran without a sandbox")
+    assert bare.run("bundle", "create", run, code=1).stderr.startswith(
+        "harness: sandbox: the attack ran without a sandbox"
+    )
 
 
 @pytest.mark.slow
@@ -154,14 +156,14 @@ def test_a_run_over_the_budget_of_the_round_is_refused(team: Machine) -> None:
     round_ = team.folder / "round.toml"
     round_.write_text(round_.read_text().replace('budget = "60s"', 'budget = "1s"'))
     run = team.attack("draws", "--set", "pause=0.1", "--budget", "60s")["id"]
-    refused = team.run("package", run, code=1).stderr
+    refused = team.run("bundle", "create", run, code=1).stderr
     assert refused.startswith("harness: budget: the run spent ") and "its budget of 1:00 exceeds the round's" in refused
 
 
 def test_a_control_cannot_be_accepted(team: Machine) -> None:
     run = team.json("run", "lookup", "--round", str(team.folder / "round.toml"))["id"]
-    assert team.run("package", run, code=1).stderr.startswith("harness: control: lookup")
-    error = team.run("package", run, "--accept", "control", code=1).stderr
+    assert team.run("bundle", "create", run, code=1).stderr.startswith("harness: control: lookup")
+    error = team.run("bundle", "create", run, "--accept", "control", code=1).stderr
     assert error.startswith("harness: --accept control: ") and error.endswith(". This check cannot be accepted.\n")
 
 
@@ -170,7 +172,7 @@ def test_an_undeclared_model_is_refused(team: Machine) -> None:
     (folder := team.folder / "other").mkdir()
     (folder / "model.safetensors").write_bytes(b"weights")
     run = team.attack("draws", *FAST, "--set", f"file={folder}")["id"]
-    error = team.run("package", run, code=1).stderr
+    error = team.run("bundle", "create", run, code=1).stderr
     assert error.startswith(
         "harness: models: the parameter file contains a model (model.safetensors) that the attack does not"
     )
@@ -184,7 +186,9 @@ def test_pre_prefixes_of_attacked_examples_are_refused(team: Machine) -> None:
         file.write('preprefix_file = "before.npy"\n')
     shutil.copy(team.folder / "before.npy", team.folder / "copy.npy")
     run = team.attack("draws", *FAST, "--set", f"file={team.folder / 'copy.npy'}")["id"]
-    assert team.run("package", run, code=1).stderr.startswith("harness: preprefixes: the parameter file contains")
+    assert team.run("bundle", "create", run, code=1).stderr.startswith(
+        "harness: preprefixes: the parameter file contains"
+    )
 
 
 MISSING = [
@@ -203,7 +207,7 @@ def test_missing_or_changed_files_are_named(team: Machine) -> None:
         (team.folder / name).unlink()
         if content is not None:
             (team.folder / name).write_text(content)
-        assert team.run("package", run, code=1).stderr.startswith(f"harness: {words}")
+        assert team.run("bundle", "create", run, code=1).stderr.startswith(f"harness: {words}")
         (team.folder / name).write_bytes(before)
 
 
@@ -214,20 +218,20 @@ def test_a_run_with_other_package_versions_is_refused(team: Machine) -> None:
     spec = json.loads(spec_file.read_bytes())
     spec["versions"]["numpy"] = "1.0"
     spec_file.write_text(json.dumps(spec))
-    refused = team.run("package", summary["id"], code=1).stderr
+    refused = team.run("bundle", "create", summary["id"], code=1).stderr
     assert refused.startswith("harness: inputs: changed since the run started: numpy ") and ", was 1.0" in refused
 
 
 def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
     run = team.attack("draws", *FAST, "--limit", "9")["id"]
     (team.folder / "team.toml").unlink()
-    output = team.run("package", run, "--check", code=1).stdout
+    output = team.run("bundle", "create", run, "--check", code=1).stdout
     assert (
         "✗ partial" in output
         and "→ run the attack without --limit; or --accept partial" in output
         and "✗ team" in output
     )
-    (line,) = team.run("package", run, "--check", "--json", "--accept", "partial", code=1).stdout.splitlines()
+    (line,) = team.run("bundle", "create", run, "--check", "--json", "--accept", "partial", code=1).stdout.splitlines()
     checks = json.loads(line)["checks"]
     unmet = {check["name"]: check["is_accepted"] for check in checks if not check["is_met"]}
     assert unmet == {"partial": True, "team": False}
@@ -251,22 +255,24 @@ def test_invalid_arguments_are_refused(
 ) -> None:
     (bundler.machine.folder / "there.zip").write_bytes(b"")
     options = tuple(draws.run.id if option == "latest" else option for option in options)
-    assert words in " ".join(bundler.machine.run("package", *options, code=code).stderr.replace("│", " ").split())
+    assert words in " ".join(
+        bundler.machine.run("bundle", "create", *options, code=code).stderr.replace("│", " ").split()
+    )
 
 
 @pytest.mark.slow
 def test_out_may_be_a_directory_and_force_replaces(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
-    result = bundler.machine.json("package", draws.run.id, "--out", str(tmp_path / "new" / "folder"))
+    result = bundler.machine.json("bundle", "create", draws.run.id, "--out", str(tmp_path / "new" / "folder"))
     assert result["bundle"] == str(tmp_path / "new" / "folder" / f"{draws.run.id}.zip")
     assert result["sha256"] == hashlib.sha256(draws.zip.read_bytes()).hexdigest()
     Path(result["bundle"]).write_bytes(b"old")
-    bundler.machine.run("package", draws.run.id, "--out", result["bundle"], "--force")
+    bundler.machine.run("bundle", "create", draws.run.id, "--out", result["bundle"], "--force")
     assert Path(result["bundle"]).read_bytes() == draws.zip.read_bytes()
 
 
 def _code_only(machine: Machine, *options: str, code: int = 0) -> Path:
     out = machine.folder / "frozen.zip"
-    machine.run("package", "code", "draws", *machine.plugin(), *FAST, *options, "--out", str(out), code=code)
+    machine.run("bundle", "code", "draws", *machine.plugin(), *FAST, *options, "--out", str(out), code=code)
     return out
 
 
@@ -281,7 +287,7 @@ def test_a_bundle_names_earlier_packaged_code(team: Machine) -> None:
     for file in hidden:
         (aside / file.name).rename(file)
     run = team.attack("draws", *FAST)["id"]
-    result = team.json("package", run)
+    result = team.json("bundle", "create", run)
     assert result["code_bundle_sha256"] == hashlib.sha256(frozen.read_bytes()).hexdigest()
     before, after = files_of(frozen), files_of(team.folder / result["bundle"])
     changed = [name for name in before if name != MANIFEST and before[name] != after[name]]
@@ -290,7 +296,7 @@ def test_a_bundle_names_earlier_packaged_code(team: Machine) -> None:
 
 @pytest.mark.slow
 def test_a_code_bundle_names_no_prefixes(team: Machine) -> None:
-    result = team.json("package", "code", "draws", *team.plugin(), *FAST)
+    result = team.json("bundle", "code", "draws", *team.plugin(), *FAST)
     bundle = team.folder / result["bundle"]
     assert bundle == team.folder / "submissions" / "draws-small-code.zip"
     assert result["sha256"] == result["code_bundle_sha256"] == hashlib.sha256(bundle.read_bytes()).hexdigest()
@@ -304,18 +310,20 @@ def test_the_bundle_of_a_blind_round_does_not_depend_on_answers(team: Machine) -
     answers = team.folder / f"answer-{EXAMPLES}.npy"
     answers.rename(team.folder / "later.npy")
     run = team.attack("draws", *FAST)["id"]
-    before = team.folder / team.json("package", run, "--out", "before")["bundle"]
+    before = team.folder / team.json("bundle", "create", run, "--out", "before")["bundle"]
     assert "scorecard.json" not in files_of(before)
     (team.folder / "later.npy").rename(answers)
-    after = team.folder / team.json("package", run, "--out", "after")["bundle"]
+    after = team.folder / team.json("bundle", "create", run, "--out", "after")["bundle"]
     assert after.read_bytes() == before.read_bytes()
-    (entry,) = team.json("leaderboard", "after", "--round", "round.toml")["entries"]
+    (entry,) = team.json("bundle", "rank", "after", "--round", "round.toml")["entries"]
     assert (entry["place"], entry["recall_at_cap"]) == (1, 0.0)
 
 
 def test_a_zip_does_not_replace_a_directory(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     (tmp_path / "x.zip").mkdir()
-    error = bundler.machine.run("package", draws.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1).stderr
+    error = bundler.machine.run(
+        "bundle", "create", draws.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1
+    ).stderr
     assert "x.zip is a directory. Name a file." in error
     assert os.listdir(tmp_path) == ["x.zip"] and os.listdir(tmp_path / "x.zip") == []
 

@@ -11,7 +11,7 @@ import pytest
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
 from harness.audits.entities.inputs import read_inputs as read_names
 from harness.audits.leakage.audit import LeakageAudit
-from harness.audits.leakage.inputs import PairSize, demo_name_pairs
+from harness.audits.leakage.inputs import PairSize
 from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.models import Model
 from harness.audits.sequence.audit import SequenceAudit
@@ -28,6 +28,7 @@ from harness.submit.verdict import Finding, Outcome, Verdict
 from tests.browser import Browser, open_browser
 from tests.conftest import require_chromium
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
+from tests.demo_target.names import demo_name_pairs
 from tests.functional.machine import homes
 from tests.unit.audits.in_memory import InMemory, target_configs
 from tests.unit.submit.audit_header import HEADER

@@ -56,7 +56,7 @@ def test_queued_runs_are_served_in_order_without_killed_and_stopped_ones(machine
     for folder in (last, first, killed):
         assert machine.json("watch", folder.id)["status"] == "finished"
     assert started_at(last) < started_at(first) < started_at(killed)
-    assert {run["id"] for run in machine.json_list("runs", "--group", "seeds")} == {
+    assert {run["id"] for run in machine.json_list("list", "runs", "--group", "seeds")} == {
         folder.id for folder in (first, killed, stopped, last)
     }
     again = machine.json("run", "--like", last.id, "--dry-run")["spec"]

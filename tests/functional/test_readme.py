@@ -9,7 +9,6 @@ import pytest
 
 from harness.audits.registry import AUDITS
 from harness.cli.app import PANELS, load_command
-from harness.cli.typer_classes import GroupWithDefault
 from harness.plugins.discovery import find_attacks
 from tests.functional.machine import ROOT, Machine, kill_processes_that_name
 from tests.functional.walkthrough import walk_through
@@ -106,7 +105,7 @@ def test_the_blocks_of_the_readme_run_as_they_are(tmp_path: Path) -> None:
 
 
 def test_the_readme_counts_attacks_and_audits() -> None:
-    attacks = [one for one in find_attacks() if one.origin == "shipped" and one.uses_target and not one.control]
+    attacks = [one for one in find_attacks() if one.origin == "built-in" and one.uses_target and not one.control]
     assert len(AUDITS) == 6
     assert f"{len(attacks)} attacks, six audits" in README.read_text(encoding="utf-8")
 
@@ -133,10 +132,8 @@ def fault_of(command_line: str) -> str:
     while isinstance(command, click.Group) or hasattr(command, "commands"):
         if rest and rest[0] in command.commands:
             command, rest = command.commands[rest[0]], rest[1:]
-        elif isinstance(command, GroupWithDefault):
-            command = next(iter(command.commands.values()))
         else:
-            break
+            return f"unknown command: {words[0]} {' '.join(rest[:1])}".strip() if rest else ""
     options = {name for parameter in command.get_params(click.Context(command)) for name in parameter.opts}
     unknown = [word for word in rest if re.match(r"--?[a-zA-Z]", word) and word.partition("=")[0] not in options]
     return f"unknown option: {', '.join(unknown)}" if unknown else ""
@@ -150,13 +147,18 @@ def test_the_commands_of_a_page_exist(page: Path) -> None:
 
 def test_an_unknown_command_or_option_is_found() -> None:
     block = "```sh\nharness runn greedy  # a comment\nharness run greedy --sets a=1 | head\n```\n"
-    text = f"{block}and `harness package RUN --chek`."
+    text = f"{block}and `harness bundle create RUN --chek`."
     assert [fault_of(command) for command in commands_in(text)] == [
         "unknown command: runn",
         "unknown option: --sets",
         "unknown option: --chek",
     ]
-    assert fault_of("package RUN --check") == fault_of("audit sequence X --control Y") == fault_of("runs --tag a") == ""
+    assert (
+        fault_of("bundle create RUN --check")
+        == fault_of("audit sequence X --control Y")
+        == fault_of("list runs --tag a")
+        == ""
+    )
 
 
 def test_every_page_is_checked_for_commands() -> None:

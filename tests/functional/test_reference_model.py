@@ -29,14 +29,14 @@ def _packed(few: Bundler, reference: str, name: str, *options: str) -> Packed:
     summary = few.machine.json("run", "sampling", *ROUND, *SETTINGS, "--reference", reference, *options)
     assert (summary["status"], summary["target"]) == ("finished", "demo-tiny")
     bundle = few.machine.folder / f"{name}.zip"
-    few.machine.run("package", summary["id"], "--out", str(bundle))
+    few.machine.run("bundle", "create", summary["id"], "--out", str(bundle))
     return Packed(RunFolder(Path(summary["directory"])), bundle)
 
 
 @pytest.fixture(scope="module")
 def packed(few: Bundler) -> Packed:
     """The bundle of a run with the demo's reference model."""
-    return _packed(few, REFERENCE.name, "shipped-reference")
+    return _packed(few, REFERENCE.name, "built-in-reference")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_a_bundle_with_a_reference_model_is_reproduced(few: Bundler, packed: Pac
     files = files_of(packed.zip)
     assert b"## Reference model\n\n`demo-reference`, weights\n" in files["code/README.md"]
     assert b"\n# HARNESS_REFERENCE: " in files["code/run.sh"]
-    verdict = few.machine.json("verify", str(packed.zip), *ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
+    verdict = few.machine.json("bundle", "verify", str(packed.zip), *ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
     assert finding(verdict, "target")["sentence"].startswith("the target is demo-tiny, weights ")
     assert finding(verdict, "reference")["sentence"].startswith("the reference model is demo-reference, weights ")
@@ -64,20 +64,20 @@ def test_a_bundle_with_a_reference_model_is_reproduced(few: Bundler, packed: Pac
 @pytest.mark.slow
 def test_a_bundle_with_other_weights_of_the_reference_is_refused(few: Bundler, packed: Packed, tmp_path: Path) -> None:
     options = (*ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
-    verdict = few.machine.json("verify", str(packed.zip), *options, "--reference", "demo-small", code=1)
+    verdict = few.machine.json("bundle", "verify", str(packed.zip), *options, "--reference", "demo-small", code=1)
     assert reason(verdict)[0] == "reference" and "the bundle names demo-reference" in reason(verdict)[1]
     forged = altered(packed.zip, tmp_path / "forged.zip", {}, reference=None)
-    verdict = few.machine.json("verify", str(forged), *options, code=1)
+    verdict = few.machine.json("bundle", "verify", str(forged), *options, code=1)
     assert reason(verdict)[0] == "code"
 
 
 @pytest.mark.long
 def test_a_reference_directory_is_named_by_the_verifier(few: Bundler, packed_folder: Packed, tmp_path: Path) -> None:
     options = (*ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
-    refused = few.machine.run("verify", str(packed_folder.zip), *options, code=1)
+    refused = few.machine.run("bundle", "verify", str(packed_folder.zip), *options, code=1)
     assert "the bundle's reference model is the directory other-text. Name it with --reference." in refused.stderr
     moved = str(shutil.copytree(REFERENCE.weights, tmp_path / "moved"))
-    verdict = few.machine.json("verify", str(packed_folder.zip), *options, "--reference", moved)
+    verdict = few.machine.json("bundle", "verify", str(packed_folder.zip), *options, "--reference", moved)
     assert verdict["outcome"] == "reproduced"
 
 
@@ -88,7 +88,7 @@ def test_a_bundle_is_run_again_with_its_reference(few: Bundler, packed_folder: P
         (tmp_path / name).write_bytes(content)
     prefixes = tmp_path / "few.npy"
     np.save(prefixes, np.load(ROUND_ARRAYS / "prefix.npy")[:EXAMPLES])
-    again = ("rerun", str(tmp_path / "code"), str(prefixes), "--out", str(tmp_path / "out.csv"))
+    again = ("bundle", "rerun", str(tmp_path / "code"), str(prefixes), "--out", str(tmp_path / "out.csv"))
     (tmp_path / "elsewhere").mkdir()
     machine = Machine(tmp_path / "elsewhere")
     refused = machine.run(*again, code=1)
@@ -113,7 +113,7 @@ def test_a_bundle_of_a_split_target_splits_both_models_again_unless_a_device_is_
     assert "It ran on cpu, cpu with 1 threads" in (tmp_path / "code" / "README.md").read_text()
     prefixes = tmp_path / "few.npy"
     np.save(prefixes, np.load(ROUND_ARRAYS / "prefix.npy")[:EXAMPLES])
-    again = ("rerun", str(tmp_path / "code"), str(prefixes), "--out", str(tmp_path / "out.csv"))
+    again = ("bundle", "rerun", str(tmp_path / "code"), str(prefixes), "--out", str(tmp_path / "out.csv"))
     for name, options, shards in (("same", (), ["cpu", "cpu"]), ("one", ("--device", "cpu"), [])):
         (tmp_path / name).mkdir()
         machine = Machine(tmp_path / name)

@@ -1,4 +1,4 @@
-"""`harness rerun` and run.sh create the same submission from the bundled code, also after a kill."""
+"""`harness bundle rerun` and run.sh create the same submission from the bundled code, also after a kill."""
 
 import csv
 import os
@@ -47,7 +47,7 @@ def test_a_bundle_is_run_again_on_a_file_of_prefixes(bundler: Bundler, draws: Pa
     file = tmp_path / "p.csv"
     rows = np.load(_prefixes(bundler)).tolist()
     file.write_text("".join(f'{id_},"{row}"\n' for id_, row in enumerate(rows)))
-    done = other.run("rerun", str(code), str(file), "--out", str(tmp_path / "out.csv"))
+    done = other.run("bundle", "rerun", str(code), str(file), "--out", str(tmp_path / "out.csv"))
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == files_of(draws.zip)["submission.csv"]
 
@@ -55,7 +55,7 @@ def test_a_bundle_is_run_again_on_a_file_of_prefixes(bundler: Bundler, draws: Pa
 @pytest.mark.long
 def test_scores_are_written_for_each_row(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     code = _code_of(draws.zip, tmp_path)
-    _other_machine(tmp_path).run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
+    _other_machine(tmp_path).run("bundle", "rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
     rows, scores = (list(csv.reader((tmp_path / name).open())) for name in ("out.csv", "scores.csv"))
     assert scores[0] == ["Example ID", "Score"] and [row[0] for row in rows[1:]] == [row[0] for row in scores[1:]]
     values = [float(score) for _, score in scores[1:]]
@@ -66,7 +66,9 @@ def test_scores_are_written_for_each_row(bundler: Bundler, draws: Packed, tmp_pa
 def test_a_subset_of_prefixes_can_be_attacked(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     code = _code_of(draws.zip, tmp_path)
     np.save(tmp_path / "few.npy", np.load(_prefixes(bundler))[:5])
-    _other_machine(tmp_path).run("rerun", str(code), str(tmp_path / "few.npy"), "--out", str(tmp_path / "out.csv"))
+    _other_machine(tmp_path).run(
+        "bundle", "rerun", str(code), str(tmp_path / "few.npy"), "--out", str(tmp_path / "out.csv")
+    )
     ids = {row[0] for row in list(csv.reader((tmp_path / "out.csv").open()))[1:]}
     assert ids == {"0", "1", "2", "3", "4"}
 
@@ -77,9 +79,9 @@ def test_a_title_may_contain_any_character(bundler: Bundler, tmp_path: Path) -> 
     title = "Größe 😀 \\u0022 \\u007f \\\\ \\t end"
     round_.write_text((bundler.machine.folder / "round.toml").read_text().replace("A small round", title))
     summary = bundler.machine.attack("draws", *FAST, round_="titled.toml")
-    bundler.machine.run("package", summary["id"], "--out", str(tmp_path / "x.zip"))
+    bundler.machine.run("bundle", "create", summary["id"], "--out", str(tmp_path / "x.zip"))
     code = _code_of(tmp_path / "x.zip", tmp_path)
-    _other_machine(tmp_path).run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
+    _other_machine(tmp_path).run("bundle", "rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
     assert (tmp_path / "out.csv").read_bytes() == files_of(tmp_path / "x.zip")["submission.csv"]
 
 
@@ -135,7 +137,7 @@ def test_the_guesses_of_a_failed_attack_are_written(bundler: Bundler, tmp_path: 
     packed = bundler.package("misbehaving", "--set", "action=raises", accept=("ended",), code=1)
     code = _code_of(packed.zip, tmp_path)
     other = _other_machine(tmp_path)
-    other.run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"), code=1)
+    other.run("bundle", "rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"), code=1)
     assert (tmp_path / "out.csv").read_bytes() == files_of(packed.zip)["submission.csv"]
     assert RunFolder(other.folders()[0].path).submission.exists()
 
@@ -160,7 +162,9 @@ def test_code_that_contradicts_its_spec_is_refused(
     if content is not None:
         (tmp_path / name).write_bytes(content)
     other = _other_machine(tmp_path)
-    error = other.run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"), code=1).stderr
+    error = other.run(
+        "bundle", "rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"), code=1
+    ).stderr
     assert words in error and "internal error" not in error
     assert other.folders() == []
 
@@ -171,7 +175,7 @@ def test_invalid_training_rows_are_refused(bundler: Bundler, tmp_path: Path) -> 
     content = (code / "train.npz").read_bytes()
     for damaged in (b"", content[: len(content) // 2], content.replace(b"prefixes.npy", b"prefixed.npy"), b"\x93NUMPY"):
         (code / "train.npz").write_bytes(damaged)
-        error = _other_machine(tmp_path).run("rerun", str(code), _prefixes(bundler), code=1).stderr
+        error = _other_machine(tmp_path).run("bundle", "rerun", str(code), _prefixes(bundler), code=1).stderr
         assert "train.npz: " in error and "internal error" not in error
 
 
@@ -188,7 +192,7 @@ def test_an_invalid_output_path_is_refused_before_the_run(
 ) -> None:
     code, other = _code_of(draws.zip, tmp_path), _other_machine(tmp_path)
     (other.folder / "taken").mkdir()
-    error = other.run("rerun", str(code), _prefixes(bundler), "--out", out, code=1).stderr
+    error = other.run("bundle", "rerun", str(code), _prefixes(bundler), "--out", out, code=1).stderr
     assert words in error and other.folders() == []
 
 

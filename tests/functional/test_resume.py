@@ -79,7 +79,7 @@ def test_a_run_whose_supervisor_was_killed_at_start_can_be_resumed(machine: Mach
             if str(folder.path) in process.cmdline():
                 process.kill()
         starting.communicate(timeout=60)
-        listed = machine.json_list("runs")
+        listed = machine.json_list("list", "runs")
         assert {row["id"] for row in listed} == {folder.id, reference.id}
         wait_until(lambda folder=folder: run_status(folder).is_over)
         if str(run_status(folder)) != "finished":

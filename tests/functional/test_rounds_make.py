@@ -1,4 +1,4 @@
-"""`harness rounds make`: a round from the demo's corpus, checked by brute force, a killed command, and bad input."""
+"""`harness new round`: a round from the demo's corpus, checked by brute force, a killed command, and bad input."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ def write_jsonl(path: Path, texts: list[str]) -> Path:
 
 
 def make(machine: Machine, *arguments: object) -> dict[str, Any]:
-    return machine.json("rounds", "make", *map(str, arguments))
+    return machine.json("new", "round", *map(str, arguments))
 
 
 def rows_of(folder: Path, split: str) -> np.ndarray[Any, Any]:
@@ -65,7 +65,7 @@ def test_the_demos_corpus_by_brute_force(machine: Machine, texts: list[str]) -> 
             line, start = int(pointer["document"].removeprefix("demo.jsonl:")) - 1, int(pointer["token"])
             assert tokens[line][start : start + 100] == row
     overlap = machine.json("data", "overlap", str(out / "mine-val.toml"))
-    assert overlap["reachable"] == overlap["known_prefix"] == overlap["clustered"] == 0
+    assert overlap["in_train"] == overlap["known_prefix"] == overlap["clustered"] == 0
     assert not list(out.glob(".tokens-*"))
 
 
@@ -108,20 +108,20 @@ def test_extractable_examples_are_those_that_the_target_completes(machine: Machi
 def test_answers_of_the_test_split_are_kept_apart(machine: Machine, texts: list[str]) -> None:
     folder = machine.folder
     source = write_jsonl(folder / "demo.jsonl", texts[:2_000])
-    card = make(machine, source, "--out", folder / "open", "--answers", folder / "secret", *SMALL)
+    card = make(machine, source, "--out", folder / "open", "--answers-out", folder / "secret", *SMALL)
     assert card["splits"]["test"]["examples"] == 30
     assert {path.name for path in (folder / "secret").iterdir()} == {"test_suffix.npy", "pointers.csv"}
     assert not (folder / "open" / "test_suffix.npy").exists()
     with (folder / "open" / "pointers.csv").open() as file:
         assert {row["split"] for row in csv.DictReader(file)} == {"train", "val"}
-    assert machine.json("rounds", "show", str(folder / "open" / "open-test.toml"))["is_blind"]
+    assert machine.json("show", str(folder / "open" / "open-test.toml"))["is_blind"]
 
 
 @pytest.mark.slow
 def test_a_killed_command_continues_with_the_same_files(machine: Machine, texts: list[str]) -> None:
     folder = machine.folder
     source = write_jsonl(folder / "demo.jsonl", texts)
-    arguments = ("rounds", "make", str(source), *SMALL, "--name", "same")
+    arguments = ("new", "round", str(source), *SMALL, "--name", "same")
     killed = machine.start(*arguments, "--out", str(folder / "killed"))
     wait_until(lambda: list(folder.glob("killed/.tokens-*/state.json")))
     killed.send_signal(signal.SIGKILL)
@@ -158,15 +158,15 @@ def test_bad_input_is_one_sentence(machine: Machine, texts: list[str]) -> None:
         ((source, *SMALL, "--copies", "2,1"), "expected ascending numbers", 2),
         ((source, *SMALL, "--name", "a/b"), "--name", 2),
         ((source, *SMALL, "--copies", "500"), "most were removed: other number of copies"),
-        ((source, *SMALL, "--answers", folder / "taken"), "test_suffix.npy exists already. Use --force"),
-        ((source, *SMALL, "--answers", folder / "empty.txt" / "x"), "cannot"),
+        ((source, *SMALL, "--answers-out", folder / "taken"), "test_suffix.npy exists already. Use --force"),
+        ((source, *SMALL, "--answers-out", folder / "empty.txt" / "x"), "cannot"),
         ((source, "--target", "demo", "--val", "0", "--test", "0"), "nothing would be attacked", 2),
         ((folder, *SMALL), "inside the corpus"),
     ):
-        done = machine.run("rounds", "make", "--quiet", *map(str, arguments), *out, code=codes[0] if codes else 1)
+        done = machine.run("new", "round", "--quiet", *map(str, arguments), *out, code=codes[0] if codes else 1)
         assert done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
     make(machine, source, *SMALL, *out)
-    again = machine.run("rounds", "make", str(source), *SMALL, *out, code=1)
+    again = machine.run("new", "round", str(source), *SMALL, *out, code=1)
     assert "exists already. Use --force" in again.stderr
     assert (folder / "out" / "test_suffix.npy").exists()
     make(machine, source, "--target", "demo", "--train", "0", "--val", "9", "--test", "0", *out, "--force")
@@ -179,25 +179,25 @@ def test_files_of_the_user_are_kept(machine: Machine, texts: list[str]) -> None:
     source = write_jsonl(folder / "demo.jsonl", texts[:500])
     (folder / "project").mkdir()
     (folder / "project" / "README.md").write_text("mine")
-    done = machine.run("rounds", "make", str(source), *SMALL, "--out", str(folder / "project"), code=1)
+    done = machine.run("new", "round", str(source), *SMALL, "--out", str(folder / "project"), code=1)
     assert "README.md exists already" in done.stderr
     assert [path.name for path in (folder / "project").iterdir()] == ["README.md"]
 
 
 def test_one_directory_named_twice_has_all_files(machine: Machine, texts: list[str]) -> None:
     source = write_jsonl(machine.folder / "demo.jsonl", texts[:2_000])
-    card = make(machine, source, *SMALL, "--out", "mine", "--answers", machine.folder / "mine")
+    card = make(machine, source, *SMALL, "--out", "mine", "--answers-out", machine.folder / "mine")
     with (machine.folder / "mine" / "pointers.csv").open() as file:
         assert {row["split"] for row in csv.DictReader(file)} == {"train", "val", "test"}
     assert "test_suffix.npy" in card["files"]
-    assert not machine.json("rounds", "show", "mine/mine-test.toml")["is_blind"]
+    assert not machine.json("show", "mine/mine-test.toml")["is_blind"]
 
 
 def test_a_relative_target_works_from_everywhere(machine: Machine, texts: list[str]) -> None:
     (machine.folder / "weights").symlink_to(SIZES[0].weights)
     source = write_jsonl(machine.folder / "demo.jsonl", texts[:500])
     make(machine, source, *SMALL, "--target", "weights", "--out", machine.folder / "mine")
-    assert machine.json("rounds", "show", "mine/mine-val.toml")["target"] == str(SIZES[0].weights)
+    assert machine.json("show", "mine/mine-val.toml")["target"] == str(SIZES[0].weights)
 
 
 def test_token_files_beside_their_indices_and_with_one_name(machine: Machine, texts: list[str]) -> None:
@@ -218,7 +218,7 @@ def test_token_files_beside_their_indices_and_with_one_name(machine: Machine, te
 def test_line_ends_are_kept_on_request(machine: Machine) -> None:
     texts = [f"Line {number} of {word}.\r\n" * 20 for number in range(50) for word in ("one", "two")]
     source = write_jsonl(machine.folder / "lines.jsonl", texts)
-    lengths = ("--prefix", "5", "--suffix", "5", "--keep-line-ends")
+    lengths = ("--prefix-tokens", "5", "--suffix-tokens", "5", "--keep-line-ends")
     card = make(machine, source, *SMALL, *lengths, "--out", machine.folder / "mine")
     assert card["notes"] == ["Line ends CR LF or CR were kept in 1 file: lines.jsonl."]
     encodings = Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts)
@@ -227,6 +227,6 @@ def test_line_ends_are_kept_on_request(machine: Machine) -> None:
 
 def test_too_few_examples_are_reported(machine: Machine, texts: list[str]) -> None:
     source = write_jsonl(machine.folder / "demo.jsonl", texts[:40])
-    done = machine.run("rounds", "make", str(source), *SMALL, "--out", str(machine.folder / "few"))
+    done = machine.run("new", "round", str(source), *SMALL, "--out", str(machine.folder / "few"))
     assert "train: found" in done.stderr and "of 60 requested examples" in done.stderr
     assert "few: 40 documents" in done.stdout

@@ -1,4 +1,4 @@
-"""`harness score` and `harness validate`, also on the challenge's files if present."""
+"""`harness score` and `harness score`, also on the challenge's files if present."""
 
 import json
 import os
@@ -136,7 +136,7 @@ def test_contradicting_options_are_a_usage_error(arguments, folder: Path):
 
 def test_a_valid_submission_needs_no_answers(folder: Path):
     (folder / "answers.npy").unlink()
-    done = harness("validate", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
+    done = harness("score", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
     assert printed == {"schema_version": SCHEMA_VERSION, "valid": True, "round": "small", "rows": 5, "faults": []}
@@ -145,7 +145,7 @@ def test_a_valid_submission_needs_no_answers(folder: Path):
 def test_faults_are_listed_by_line_with_exit_code_1(folder: Path):
     path = folder / "faulty.csv"
     path.write_text('Example ID,Suffix Guess\n4,"[1,2,3]"\n0,"[1,2,3]"\n1,"[np.int64(3),2,3]"\n1,"[1,2,100]"\n')
-    done = harness("validate", path, "--round", folder / "small.toml")
+    done = harness("score", path, "--round", folder / "small.toml")
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         "line 2: the example id '4' is not in 0..3",
@@ -154,7 +154,7 @@ def test_faults_are_listed_by_line_with_exit_code_1(folder: Path):
     ]
     assert [
         fault["line"]
-        for fault in json.loads(harness("validate", path, "--round", folder / "small.toml", "--json").stdout)["faults"]
+        for fault in json.loads(harness("score", path, "--round", folder / "small.toml", "--json").stdout)["faults"]
     ] == [2, 4, 5]
 
 
@@ -163,4 +163,4 @@ def test_at_most_twenty_faults_are_listed(folder: Path):
     rules = (folder / "small.toml").read_text().replace("row_cap = 6", "row_cap = 1000")
     (folder / "small.toml").write_text(rules)
     path.write_text("Example ID,Suffix Guess\n" + "nonsense\n" * 500)
-    assert len(harness("validate", path, "--round", folder / "small.toml").stdout.splitlines()) == 20
+    assert len(harness("score", path, "--round", folder / "small.toml").stdout.splitlines()) == 20

@@ -92,7 +92,7 @@ def test_the_sandbox_hides_the_files_with_answers(sandboxed_machine: Machine, li
         Path(other["directory"]) / "run.db",
         data,
         data / "copy.npy",
-        paths.SHIPPED_ROUNDS / "demo" / "suffix.npy",
+        paths.BUILT_IN_ROUNDS / "demo" / "suffix.npy",
         Path("/run/user"),
         Path("/run/systemd"),
         Path("/etc/shadow"),
@@ -118,7 +118,7 @@ def test_root_cannot_unmount_what_the_sandbox_hides(sandboxed_machine: Machine) 
     data = machine.folder / "data"
     data.mkdir()
     (data / "answers.npy").write_bytes(b"answers")
-    hidden = str([str(data), str(machine.runs), str(paths.SHIPPED_ROUNDS / "demo" / "suffix.npy")]).replace("'", '"')
+    hidden = str([str(data), str(machine.runs), str(paths.BUILT_IN_ROUNDS / "demo" / "suffix.npy")]).replace("'", '"')
     summary = machine.attack("unmounting", "--set", f"paths={hidden}")
     log = RunFolder(Path(summary["directory"])).log.read_text()
     assert "capabilities 0\n" in log
@@ -128,7 +128,7 @@ def test_root_cannot_unmount_what_the_sandbox_hides(sandboxed_machine: Machine) 
 
 
 def test_the_answers_of_a_fold_are_refused_as_a_path_parameter(machine: Machine) -> None:
-    answers = paths.SHIPPED_ROUNDS / "demo" / "train_suffix.npy"
+    answers = paths.BUILT_IN_ROUNDS / "demo" / "train_suffix.npy"
     options = ("--attacks", str(PLUGINS), "--round", "demo:fold0of5")
     refused = machine.run("run", "draws", *options, "--set", f"file={answers}", code=1)
     assert "contains the round's answers. An attack may not read it." in refused.stderr

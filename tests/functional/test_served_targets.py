@@ -72,7 +72,7 @@ def test_a_server_of_transformers_has_the_local_figures_also_if_it_is_restarted(
         wait_until(lambda: run_status(folder).is_over, seconds=240)
     assert run_status(folder) == "finished"
     assert run_summary(folder).guesses > kept
-    served = machine.json("audit", "show", folder.id)
+    served = machine.json("show", folder.id)["findings"]
     assert served["paragraphs"] == {"completed": 16, "unanswered": 0, "no_room": 0, "pending": 0}
     measured, expected = (
         [row | {"model": None} for row in audit["measures"] if row["measure"] in ("passed", "too_short", "p_value")]
@@ -102,7 +102,7 @@ def test_a_sandboxed_worker_measures_a_served_target_and_is_resumed(machine: Mac
             wait_until(lambda: run_status(folder).is_over)
             machine.run("resume", folder.id, "--detach")
             wait_until(lambda: run_status(folder).is_over, seconds=120)
-        found = machine.json("audit", "show", folder.id)
+        found = machine.json("show", folder.id)["findings"]
         local = machine.json("audit", "leakage", "--round", "demo", "--limit", "24", "--inexact", "0", "--near", "0")
     assert (found["model"], found["sequences"], found["is_complete"]) == ("demo", 24, True)
     served_rates, local_rates = (
@@ -135,12 +135,12 @@ def test_an_audit_whose_server_fails_is_stopped_and_a_resume_asks_for_the_rest(
         url = ("--endpoint", served.url, "--endpoint-model", "demo")
         done = machine.run("audit", "leakage", "--round", "demo", *options, *url, code=3)
         folder = RunFolder(Path(machine.newest()["directory"]))
-        kept = machine.json("audit", "show", folder.id)["sequences"]
+        kept = machine.json("show", folder.id)["findings"]["sequences"]
         assert 0 < kept < 24
         is_down, asked = False, len(served.bodies)
         machine.run("resume", folder.id)
         asked = len(served.bodies) - asked
-        found = machine.json("audit", "show", folder.id)
+        found = machine.json("show", folder.id)["findings"]
     assert "stopped: " in done.stderr
     assert "answers with status 503. The answers so far are kept; resume the audit" in done.stderr
     assert (found["sequences"], found["is_complete"]) == (24, True)

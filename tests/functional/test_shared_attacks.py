@@ -33,7 +33,7 @@ def test_the_package_in_the_docs_is_listed_and_run(tmp_path: Path) -> None:
     (package / "__init__.py").touch()
     (block,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     (project / "pyproject.toml").write_text(block)
-    Machine(project).run("attacks", "new", "my_idea", "--dir", "my_attacks")
+    Machine(project).run("new", "attack", "my_idea", "--dir", "my_attacks")
     _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel"], project)
     (wheel,) = (project / "dist").glob("*.whl")
     _run([sys.executable, "-m", "venv", "--without-pip", environment], tmp_path)

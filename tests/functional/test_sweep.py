@@ -38,7 +38,7 @@ def test_every_combination_becomes_a_run_of_the_sweep(machine: Machine) -> None:
     specs = sorted((folder.attack_spec() for folder in machine.folders()), key=lambda spec: spec.id)
     assert [(spec.seed, spec.params["trials"]) for spec in specs] == [(0, 1), (0, 3), (1, 1), (1, 3)]
     assert {spec.parent for spec in specs} == {result["id"]} and [spec.id for spec in specs] == result["finished"]
-    shown = machine.json("sweep", "show")
+    shown = machine.json("show", "latest")
     assert shown["finished"] == 4 and len(shown["differences"]) == 1
     again = machine.json("sweep", file, *ATTACKS, *HERE, "--dry-run")
     assert again["estimated_s"] > 0 and again["unestimated_budget_s"] == 0
@@ -67,7 +67,7 @@ def test_a_killed_sweep_is_resumed_and_no_finished_run_is_run_again(machine: Mac
         folder.id: folder.store.read_bytes() for folder in machine.folders() if run_status(folder) is Status.FINISHED
     }
     assert len(before) == 1
-    result = machine.json("sweep", "--resume", "latest", *HERE)
+    result = machine.json("resume", "latest")
     assert len(result["finished"]) == 2
     after = {folder.id: folder.store.read_bytes() for folder in machine.folders() if folder.id in before}
     assert after == before
@@ -79,11 +79,11 @@ def test_ctrl_c_leaves_the_run_running_and_says_how_to_continue(machine: Machine
     wait_until(lambda: any(guess_count(folder) for folder in machine.folders() if folder.store.exists()))
     driver.send_signal(signal.SIGINT)
     _, err = driver.communicate(timeout=60)
-    assert driver.returncode == 130 and "harness sweep --resume" in err
+    assert driver.returncode == 130 and "harness resume" in err
     (folder,) = machine.folders()
     assert run_status(folder) is Status.RUNNING
     machine.run("stop", folder.id)
-    assert machine.json("sweep", "--resume", "latest", *HERE)["unfinished"] == []
+    assert machine.json("resume", "latest")["unfinished"] == []
 
 
 @pytest.mark.slow
@@ -114,19 +114,6 @@ def test_a_sweep_with_a_mistake_starts_nothing(machine: Machine, text: str, mess
     assert not machine.folders() and not (machine.folder / "state" / "sweeps").exists()
 
 
-def test_a_sweep_needs_a_file_or_a_sweep_to_resume(machine: Machine) -> None:
-    assert "name a sweep file, or use --resume" in " ".join(machine.run("sweep", "run", code=2).stderr.split())
-    missing = machine.run("sweep", "--resume", "latest", *HERE, code=1).stderr
-    assert "there is no sweep yet" in missing
-
-
-@pytest.mark.slow
-def test_a_resumed_sweep_keeps_its_options(machine: Machine) -> None:
-    machine.run("sweep", _draws(machine, pause=0, seeds="[0]"), *ATTACKS, *HERE)
-    refused = machine.run("sweep", "--resume", "latest", "--threads", "7", *HERE, code=2).stderr
-    assert "Remove --threads, or start a new sweep." in " ".join(refused.replace("│", " ").split())
-
-
 @pytest.mark.slow
 def test_runs_of_a_sweep_are_removed_with_it(machine: Machine) -> None:
     result = machine.json("sweep", _draws(machine, pause=0, seeds="[0]"), *ATTACKS, *HERE)
@@ -141,13 +128,13 @@ def test_a_sweep_is_not_continued_with_another_source(machine: Machine) -> None:
     result = machine.json("sweep", file, "--attacks", str(machine.folder), *HERE)
     machine.run("runs", "rm", result["finished"][0])
     attack.write_text(attack.read_text() + "# changed\n")
-    refused = machine.run("sweep", "--resume", result["id"], *HERE, code=1).stderr
+    refused = machine.run("resume", result["id"], code=1).stderr
     assert "is not the source with which" in refused and not refused.count("Traceback")
 
 
 def test_two_commands_do_not_work_on_one_sweep(machine: Machine) -> None:
     driver = machine.start("sweep", _draws(machine, pause=0.5, seeds="[0]"), *ATTACKS, *HERE)
     wait_until(machine.folders)
-    assert "another command works on" in machine.run("sweep", "--resume", "latest", *HERE, code=1).stderr
+    assert "another command works on" in machine.run("resume", "latest", code=1).stderr
     driver.kill()
     driver.communicate()

@@ -85,12 +85,10 @@ def test_a_killed_driver_is_resumed_and_runs_nothing_twice(machine: Machine) -> 
         driver.kill()
         driver.communicate()
         before = {folder.id: folder.store.stat().st_ino for folder in machine.folders()}
-        result = json.loads(
-            client.run_process("sweep", "--resume", "latest", "--ray", cluster.address, "--json").stdout
-        )
+        result = json.loads(client.run_process("resume", "latest", "--ray", cluster.address, "--json").stdout)
     assert len(result["finished"]) == 6 and not result["failed"]
     assert {id_: RunFolder(machine.runs / id_).store.stat().st_ino for id_ in before} == before
-    again = machine.json("sweep", "--resume", "latest", "--ray", "none")
+    again = machine.json("resume", "latest", "--ray", "none")
     assert len(again["finished"]) == 6
 
 
@@ -104,7 +102,7 @@ def test_a_run_that_was_begun_here_is_continued_on_a_node(machine: Machine) -> N
     (folder,) = machine.folders()
     machine.run("stop", folder.id)
     before = machine.summary(folder)
-    machine.run_process("sweep", "--resume", "latest", "--ray", "local")
+    machine.run_process("resume", "latest", "--ray", "local")
     with RunReader(folder.store) as reader:
         assert len([name for _, _, name, _ in reader.events() if name == "supervisor"]) == 2
         assert reader.row_count("guess") > before["guesses"]
@@ -121,7 +119,7 @@ def test_sigterm_says_how_to_continue_and_nothing_else(machine: Machine) -> None
     wait_until(lambda: any(RunFolder(path).store.exists() for path in node.glob("*")))
     driver.terminate()
     _, err = driver.communicate(timeout=120)
-    assert driver.returncode == 130 and "harness sweep --resume" in err.splitlines()[-1]
+    assert driver.returncode == 130 and "harness resume" in err.splitlines()[-1]
     assert len(err.splitlines()) < 5, err
 
 
@@ -140,7 +138,7 @@ def test_a_dead_process_of_ray_ends_the_command_with_a_sentence(machine: Machine
     assert err.splitlines()[-1].startswith(
         "harness: --ray local: this command was killed, or ended by a process of Ray"
     )
-    machine.run_process("sweep", "--resume", "latest", "--ray", "none")
+    machine.run_process("resume", "latest", "--ray", "none")
     assert [run_status(folder) for folder in machine.folders()] == [Status.FINISHED] * 4
 
 

@@ -1,4 +1,4 @@
-"""`harness sweep show` on real runs."""
+"""`harness show SWEEP` on real runs."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 
 def test_rows_agree_with_the_scores_of_the_runs(machine: Machine) -> None:
-    for row in machine.json("sweep", "show")["rows"]:
+    for row in machine.json("show", "latest")["rows"]:
         (run,) = row["runs"]
         if row["finished"]:
             score = machine.json("score", run["id"])
@@ -49,7 +49,7 @@ def test_rows_agree_with_the_scores_of_the_runs(machine: Machine) -> None:
 
 
 def test_differences_agree_with_compare(machine: Machine) -> None:
-    shown = machine.json("sweep", "show")
+    shown = machine.json("show", "latest")
     runs = {row["setting"]: row["runs"][0]["id"] for row in shown["rows"]}
     different = {}
     for one in shown["differences"]:
@@ -63,6 +63,6 @@ def test_differences_agree_with_compare(machine: Machine) -> None:
 
 
 def test_the_page_is_written_while_a_run_is_missing(machine: Machine, tmp_path: Path) -> None:
-    done = machine.run("sweep", "show", "abcd", "--report", str(tmp_path / "page.html"))
+    done = machine.run("report", "abcd", "--out", str(tmp_path / "page.html"))
     assert "1 run of 4 not finished: 1 not started" in done.stderr
     assert "1 run of 4 not finished" in (tmp_path / "page.html").read_text()

@@ -168,7 +168,9 @@ def test_other_architectures_from_the_screen_to_a_verified_bundle(
     opened.press("C-r")
     opened.until("packaged in", f"{run.id}.zip")
     bundle = str(folder / "submissions" / f"{run.id}.zip")
-    verdict = machine.json("verify", bundle, "--round", "few.toml", *OWN_ENVIRONMENT, "--out", str(folder / "again"))
+    verdict = machine.json(
+        "bundle", "verify", bundle, "--round", "few.toml", *OWN_ENVIRONMENT, "--out", str(folder / "again")
+    )
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
 
 

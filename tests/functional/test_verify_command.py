@@ -1,4 +1,4 @@
-"""`harness verify`: a bundle reproduces its submission, or is refused with the correct reason."""
+"""`harness bundle verify`: a bundle reproduces its submission, or is refused with the correct reason."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def test_a_bundle_contains_all_inputs_of_the_attack(bundler: Bundler, attack: st
 
 @pytest.mark.slow
 def test_the_verdict_is_printed_with_every_check(bundler: Bundler, draws: Packed) -> None:
-    done = bundler.machine.run("verify", str(draws.zip), *bundler.round, *OWN_ENVIRONMENT)
+    done = bundler.machine.run("bundle", "verify", str(draws.zip), *bundler.round, *OWN_ENVIRONMENT)
     assert done.stdout.endswith("reproduced: the code produces the submission, byte for byte\n")
     names = {line[2:].split("  ")[0].strip() for line in done.stdout.splitlines() if line[:1] in "✓·"}
     assert {"manifest", "code", "rules", "prefixes", "submission", "sandbox", "environment", "budget"} <= names
@@ -63,11 +63,17 @@ def test_prefixes_and_answers_may_be_files(bundler: Bundler, draws: Packed, tmp_
     folder = bundler.machine.folder
     np.savez(tmp_path / "prefixes.npz", np.load(folder / f"prefix-{EXAMPLES}.npy").astype(np.int64))
     given = ("--prefixes", str(tmp_path / "prefixes.npz"), "--out", str(tmp_path))
-    blind = bundler.machine.json("verify", str(draws.zip), *given, *OWN_ENVIRONMENT)
+    blind = bundler.machine.json("bundle", "verify", str(draws.zip), *given, *OWN_ENVIRONMENT)
     assert blind["outcome"] == "reproduced" and blind["scores"] == {}
     assert finding(blind, "rules")["sentence"].endswith("caps from the challenge: 100 errors, 100,000 rows")
     result = bundler.machine.json(
-        "verify", str(draws.zip), *given, "--answers", str(folder / f"answer-{EXAMPLES}.npy"), *OWN_ENVIRONMENT
+        "bundle",
+        "verify",
+        str(draws.zip),
+        *given,
+        "--answers",
+        str(folder / f"answer-{EXAMPLES}.npy"),
+        *OWN_ENVIRONMENT,
     )
     assert result["scores"]["produced"]["examples"] == EXAMPLES
 
@@ -174,7 +180,7 @@ def test_a_submission_for_other_prefixes_is_refused(bundler: Bundler, draws: Pac
     prefixes[0, 0] ^= 1
     np.save(tmp_path / "other.npy", prefixes)
     given = ("--prefixes", str(tmp_path / "other.npy"), *OWN_ENVIRONMENT, "--out", str(tmp_path))
-    assert reason(bundler.machine.json("verify", str(draws.zip), *given, code=1))[0] == "prefixes"
+    assert reason(bundler.machine.json("bundle", "verify", str(draws.zip), *given, code=1))[0] == "prefixes"
 
 
 def test_a_target_with_other_weights_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
@@ -232,13 +238,13 @@ def test_earlier_packaged_code_runs_on_new_prefixes(bundler: Bundler, draws: Pac
 def _package_code(bundler: Bundler, folder: Path, *options: str) -> Path:
     out = folder / "code.zip"
     settings = options or FAST
-    bundler.machine.run("package", "code", "draws", *bundler.machine.plugin(), *settings, "--out", str(out))
+    bundler.machine.run("bundle", "code", "draws", *bundler.machine.plugin(), *settings, "--out", str(out))
     return out
 
 
 def test_a_bundle_of_the_frozen_code_is_the_same_code(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     frozen = _package_code(bundler, tmp_path)
-    verdict = bundler.machine.json("verify", str(draws.zip), "--frozen", str(frozen), "--out", str(tmp_path))
+    verdict = bundler.machine.json("bundle", "verify", str(draws.zip), "--frozen", str(frozen), "--out", str(tmp_path))
     assert verdict["outcome"] == "same_code"
     assert verdict["sentence"] == "the code is the frozen code, and the manifest contains its hash"
 
@@ -249,7 +255,7 @@ def test_a_difference_from_the_frozen_code_is_shown(bundler: Bundler, draws: Pac
     given = ("--frozen", str(frozen), "--out", str(tmp_path))
     patched = bundler.verify(draws.zip, *given)
     assert patched["outcome"] == "reproduced" and patched["sentence"].endswith("differ from the frozen code: spec.json")
-    done = bundler.machine.run("verify", str(draws.zip), *given, code=3)
+    done = bundler.machine.run("bundle", "verify", str(draws.zip), *given, code=3)
     stored = json.loads((tmp_path / f"{draws.zip.stem}.verdict.json").read_bytes())
     assert stored["outcome"] == "reproduced"
     assert "other code: 1 files differ from the frozen code: spec.json" in done.stdout
@@ -279,7 +285,7 @@ def test_invalid_arguments_write_no_verdict(
     bundler: Bundler, draws: Packed, tmp_path: Path, options: tuple[str, ...], code: int, words: str
 ) -> None:
     bundle = Path(shutil.copy(draws.zip, tmp_path / "mine.zip"))
-    done = bundler.machine.run("verify", str(bundle), *options, code=code)
+    done = bundler.machine.run("bundle", "verify", str(bundle), *options, code=code)
     assert words in " ".join(done.stderr.replace("│", " ").split()) and "internal error" not in done.stderr
     assert not bundle.with_name("mine.verdict.json").exists()
 
@@ -290,7 +296,7 @@ def test_other_package_versions_write_no_verdict(
 ) -> None:
     pin = f"{name}==1.0 --hash=sha256:{'0' * 64}\n".encode()
     bundle = altered(draws.zip, tmp_path / "mine.zip", {"code/requirements.txt": pin})
-    done = bundler.machine.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
+    done = bundler.machine.run("bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
     assert f"this environment differs from the bundle's lock: {name} is {installed}, the lock has 1.0" in done.stderr
     assert not bundle.with_name("mine.verdict.json").exists()
 
@@ -299,9 +305,9 @@ def test_other_package_versions_write_no_verdict(
 def test_a_missing_sandbox_writes_no_verdict(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     bundle = Path(shutil.copy(draws.zip, tmp_path / "mine.zip"))
     bare = Machine(bundler.machine.folder, {"HARNESS_SANDBOX": "none"})
-    done = bare.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
+    done = bare.run("bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
     assert "--unsafe runs the code" in done.stderr and not bundle.with_name("mine.verdict.json").exists()
-    unsafe = bare.json("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, "--unsafe")
+    unsafe = bare.json("bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, "--unsafe")
     assert unsafe["outcome"] == "reproduced" and finding(unsafe, "sandbox")["holds"] is None
 
 
@@ -311,18 +317,18 @@ def packed_demo(bundler: Bundler) -> Packed:
     write_tiny_demo(bundler.machine.folder)
     summary = bundler.machine.json("run", "greedy", "--round", "tiny.toml", "--threads", "1")
     bundle = bundler.machine.folder / "greedy-tiny.zip"
-    bundler.machine.run("package", summary["id"], "--out", str(bundle))
+    bundler.machine.run("bundle", "create", summary["id"], "--out", str(bundle))
     return Packed(RunFolder(Path(summary["directory"])), bundle)
 
 
 @pytest.mark.slow
 def test_a_bundle_with_the_demo_target_is_reproduced(bundler: Bundler, packed_demo: Packed, tmp_path: Path) -> None:
     options = ("--round", "tiny.toml", *OWN_ENVIRONMENT, "--out", str(tmp_path))
-    verdict = bundler.machine.json("verify", str(packed_demo.zip), *options)
+    verdict = bundler.machine.json("bundle", "verify", str(packed_demo.zip), *options)
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
     assert finding(verdict, "target")["sentence"].startswith("the target is demo-tiny, weights ")
     assert verdict["scores"]["produced"] == verdict["scores"]["submitted"]
-    board = bundler.machine.json("leaderboard", str(packed_demo.zip.parent), "--round", "tiny.toml")["entries"]
+    board = bundler.machine.json("bundle", "rank", str(packed_demo.zip.parent), "--round", "tiny.toml")["entries"]
     assert [(one["bundle"], one["place"]) for one in board if one["place"]] == [(packed_demo.zip.name, 1)]
 
 
@@ -337,6 +343,6 @@ def test_the_environment_is_installed_from_the_lock_of_the_bundle(
             pytest.fail(needed)
         pytest.skip(needed)
     out = ("--wheels", wheels, "--out", str(tmp_path))
-    verdict = bundler.machine.json("verify", str(draws.zip), *bundler.round, *out)
+    verdict = bundler.machine.json("bundle", "verify", str(draws.zip), *bundler.round, *out)
     assert verdict["outcome"] == "reproduced"
     assert finding(verdict, "environment")["sentence"].startswith("a new environment from the bundle's lock, Python ")

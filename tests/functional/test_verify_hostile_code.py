@@ -1,4 +1,4 @@
-"""`harness verify` on hostile code: it cannot escape, block the verification or leave anything behind."""
+"""`harness bundle verify` on hostile code: it cannot escape, block the verification or leave anything behind."""
 
 import hashlib
 import json
@@ -60,7 +60,7 @@ def test_installation_runs_no_code_of_the_bundle(bundler: Bundler, draws: Packed
     changes = {"code/requirements.txt": lock, "code/spec.json": json.dumps(spec).encode()}
     bundle = altered(draws.zip, tmp_path / "x.zip", changes)
     given = ("--wheels", str(wheels), "--work", str(work), "--out", str(tmp_path))
-    verdict = bundler.machine.json("verify", str(bundle), *bundler.round, *given, code=1)
+    verdict = bundler.machine.json("bundle", "verify", str(bundle), *bundler.round, *given, code=1)
     assert finding(verdict, "environment")["holds"] and reason(verdict)[0] == "run"
     assert list((work / "env").rglob("evil.pth")) and not list(work.rglob("it-ran"))
 
@@ -74,7 +74,7 @@ def test_an_invalid_version_of_torch_is_refused(bundler: Bundler, draws: Packed,
     bundle = altered(draws.zip, tmp_path / "x.zip", changes)
     (tmp_path / "wheels").mkdir()
     given = ("--wheels", str(tmp_path / "wheels"), "--out", str(tmp_path))
-    verdict = bundler.machine.json("verify", str(bundle), *bundler.round, *given, code=1)
+    verdict = bundler.machine.json("bundle", "verify", str(bundle), *bundler.round, *given, code=1)
     assert reason(verdict)[0] == "environment" and "is not a version of torch" in reason(verdict)[1]
 
 
@@ -172,7 +172,7 @@ def test_hostile_text_is_sanitized(bundler: Bundler, draws: Packed, tmp_path: Pa
     bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", f"printf '%s\\n' '{words}'", "exit 5")
     marks = [{"check": HOSTILE, "sentence": HOSTILE}]
     bundle = altered(bundle, tmp_path / "y.zip", {}, marks=marks)
-    done = bundler.machine.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
+    done = bundler.machine.run("bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
     page = (tmp_path / "y.verdict.html").read_text()
     assert "red" in done.stdout and "red" in page
     for shown in (done.stdout, done.stderr, page):
@@ -183,7 +183,7 @@ def test_hostile_text_is_sanitized(bundler: Bundler, draws: Packed, tmp_path: Pa
 def test_a_hostile_file_name_is_sanitized(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     (folder := tmp_path / "z").mkdir()
     bundle = altered_files(draws.zip, folder / f"{HOSTILE.replace('/', '')}.zip", {"extra\u202e": b""})
-    done = bundler.machine.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
+    done = bundler.machine.run("bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
     (page,) = folder.glob("*.html")
     for shown in (done.stdout, done.stderr, page.read_text()):
         assert not set(shown) & set("\x1b\x07\u202e")
@@ -206,7 +206,7 @@ def test_an_interrupted_verification_leaves_no_process(
     bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", f"sleep {mark} & sleep {mark}")
     (temporary := tmp_path / "tmp").mkdir()
     machine = Machine(bundler.machine.folder, {"TMPDIR": str(temporary), "HARNESS_SANDBOX": backend})
-    process = machine.start("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT)
+    process = machine.start("bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT)
     wait_until(lambda: [one for one in processes_that_name(mark) if one.name() == "sleep"])
     process.send_signal(number)
     process.communicate(timeout=120)

@@ -79,7 +79,7 @@ def test_no_hidden_line_of_a_lock_reaches_the_installer(
     settings = {"PIP_INDEX_URL": f"http://user:{PASSWORD}@127.0.0.1:9/simple", "PIP_RETRIES": "0", "PIP_TIMEOUT": "2"}
     machine = Machine(each_sandbox.machine.folder, each_sandbox.machine.environment | settings)
     options = ("--allow-network-install", "--work", str(work), "--out", str(tmp_path))
-    verdict = machine.json("verify", str(bundle), *each_sandbox.round, *options, code=1)
+    verdict = machine.json("bundle", "verify", str(bundle), *each_sandbox.round, *options, code=1)
     assert not mark.exists() and reason(verdict)[0] == "code"
     with pytest.raises(BlockingIOError):
         listener.accept()
@@ -158,7 +158,7 @@ def test_the_password_of_an_index_is_seen_by_the_download_alone(
     machine = Machine(each_sandbox.machine.folder, each_sandbox.machine.environment | environment | settings)
     work = tmp_path / "work"
     options = ("--allow-network-install", "--work", str(work), "--out", str(tmp_path))
-    verdict = machine.json("verify", str(bundle), *each_sandbox.round, *options, code=1)
+    verdict = machine.json("bundle", "verify", str(bundle), *each_sandbox.round, *options, code=1)
     assert finding(verdict, "environment")["holds"] and reason(verdict)[0] == "run"
     assert index.served == ["/simple/peaceful/", f"/{index.name}"]
     printed = (work / "run.log").read_text()

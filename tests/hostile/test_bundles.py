@@ -54,7 +54,7 @@ def test_no_bundle_ends_the_leaderboard_of_the_others(
     (entries / "c-dangling.zip").symlink_to("nowhere")
     os.mkfifo(entries / "d-pipe.zip")
     shutil.copy(packed.zip, entries / "z-good.zip")
-    command = ("leaderboard", str(entries), *each_sandbox.round, "--verify", *OWN_ENVIRONMENT)
+    command = ("bundle", "rank", str(entries), *each_sandbox.round, "--verify", *OWN_ENVIRONMENT)
     board = {entry["bundle"]: entry for entry in each_sandbox.machine.json(*command)["entries"]}
     assert board.pop("z-good.zip")["verified"] == "reproduced"
     assert "the code did not write a valid submission" in board["a-deep.zip"]["unranked"]
@@ -89,7 +89,7 @@ def test_code_with_a_link_is_not_run_again(bundler: Bundler, tmp_path: Path, pla
     (tmp_path / "machine").mkdir()
     machine = Machine(tmp_path / "machine")
     prefixes = str(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
-    error = machine.run("rerun", str(code), prefixes, code=1).stderr
+    error = machine.run("bundle", "rerun", str(code), prefixes, code=1).stderr
     assert f"{link}: not a regular file" in error.replace("\n", "") and machine.folders() == []
 
 
@@ -103,7 +103,7 @@ def test_a_parameter_cannot_be_a_path(bundler: Bundler, packed: Packed, tmp_path
     machine = Machine(tmp_path / "machine")
     machine.folder.mkdir()
     prefixes = str(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
-    error = machine.run("rerun", str(code), prefixes, code=1).stderr
+    error = machine.run("bundle", "rerun", str(code), prefixes, code=1).stderr
     assert "is not the name of an attack or a parameter" in error and machine.folders() == []
 
 
@@ -125,7 +125,7 @@ def test_the_names_that_people_see_are_those_of_the_code(
     bundle = altered(packed.zip, tmp_path / "x.zip", {}, **{field: value})
     assert words in reason(bundler.verify(bundle, code=1))[1]
     bundle.with_suffix(".verdict.json").unlink()
-    (entry,) = bundler.machine.json("leaderboard", str(tmp_path), *bundler.round)["entries"]
+    (entry,) = bundler.machine.json("bundle", "rank", str(tmp_path), *bundler.round)["entries"]
     assert words in entry["unranked"] and entry["place"] is None
 
 
@@ -147,15 +147,15 @@ def test_source_in_another_encoding_is_refused(bundler: Bundler, packed: Packed,
 
 def test_a_verdict_notes_code_that_package_does_not_write(bundler: Bundler, packed: Packed, tmp_path: Path) -> None:
     honest = bundler.verify(packed.zip, "--out", str(tmp_path))
-    assert not [one for one in honest["findings"] if "harness package" in one["sentence"]]
+    assert not [one for one in honest["findings"] if "harness bundle" in one["sentence"]]
     script = 'printf "%s\\n" "${BASH_SOURCE[0]%/*}" >/dev/null; cp "${BASH_SOURCE[0]%/*}/answers.csv" "$2"'
     copied = {"code/answers.csv": files_of(packed.zip)["submission.csv"], "code/attack/more.py": b""}
     copied["code/run.sh"] = f"#!/usr/bin/env bash\n{script}\n".encode()
     verdict = bundler.verify(altered(packed.zip, tmp_path / "x.zip", copied))
     notes = [one["sentence"] for one in verdict["findings"] if one["holds"] is None and one["name"] == "code"]
     assert verdict["outcome"] == "reproduced" and notes == [
-        "run.sh is not the one that harness package writes",
-        "code/ contains files that harness package does not write: answers.csv, attack/more.py",
+        "run.sh is not the one that harness bundle writes",
+        "code/ contains files that harness bundle does not write: answers.csv, attack/more.py",
     ]
 
 
@@ -174,7 +174,7 @@ def test_no_text_of_a_team_reaches_a_csv_file_raw(bundler: Bundler, packed: Pack
     marks = [{"check": "\n=1", "sentence": "x"}]
     name = "\ufeff=1\x1b.zip"
     altered(packed.zip, entries / name, {"team.toml": team}, run=run, marks=marks)
-    table = bundler.machine.run("leaderboard", str(entries), *bundler.round, "--csv", "-").stdout
+    table = bundler.machine.run("bundle", "rank", str(entries), *bundler.round, "--csv", "-").stdout
     assert all(character.isprintable() or character == "\n" for character in table) and len(table) < 2_000
     (row,) = csv.DictReader(io.StringIO(table))
     assert row["bundle"].startswith("'") and row["team"].startswith("'") and row["marks"].startswith("'")

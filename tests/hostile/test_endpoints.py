@@ -257,7 +257,7 @@ def test_no_file_or_output_of_an_audit_has_the_key(sandboxed_machine: Machine, m
     with completions_server(lambda body, number: completion(" ".join(echoes), model=KEY)) as server:
         url = ("--endpoint", server.url, "--endpoint-model", "m", "--requests-per-minute", "60000")
         done = sandboxed_machine.run("audit", "sequence", "corpus.txt", "--prompt-length", "3", *url, "--out", "out")
-        shown = [sandboxed_machine.run(*command, "latest") for command in (("audit", "show"), ("logs",), ("show",))]
+        shown = [sandboxed_machine.run(*command, "latest") for command in (("show",), ("show", "--log"))]
     found = [path for path in sandboxed_machine.folder.rglob("*") if path.is_file()]
     texts = [path.read_bytes() for path in found] + [(each.stdout + each.stderr).encode() for each in (done, *shown)]
     assert any(b"[API key]" in text for text in texts)

@@ -144,7 +144,7 @@ def test_a_path_is_hashed_with_its_own_files_only(tmp_path: Path) -> None:
 def test_a_model_with_the_answers_is_refused(machine: Machine, model: Path, how: str, option: str) -> None:
     round_file = write_tiny_demo(machine.folder)
     answers = machine.folder / "suffix.npy"
-    shutil.copyfile(paths.SHIPPED_ROUNDS / "demo" / "suffix.npy", answers)
+    shutil.copyfile(paths.BUILT_IN_ROUNDS / "demo" / "suffix.npy", answers)
     place = model / "training.bin"
     {"copy": shutil.copyfile, "hard link": os.link, "link": os.symlink}[how](answers, place)
     refused = machine.run("run", "two_step", "--round", str(round_file), option, str(model), code=1)
@@ -154,7 +154,7 @@ def test_a_model_with_the_answers_is_refused(machine: Machine, model: Path, how:
 
 def test_a_parameter_with_the_texts_of_the_demo_is_refused(machine: Machine) -> None:
     corpus = machine.folder / "texts.json"
-    shutil.copyfile(paths.SHIPPED_CORPUS, corpus)
+    shutil.copyfile(paths.BUILT_IN_CORPUS, corpus)
     refused = machine.run("run", "replay", "--round", "demo", "--set", f"source={corpus}", code=1)
     assert "contains the round's answers" in refused.stderr
 
@@ -189,8 +189,8 @@ def test_every_way_to_name_a_model_refuses_a_pipe(machine: Machine, model: Path)
     for command in (
         ("audit", "sequence", str(texts), "--target", str(model)),
         ("audit", "book", str(texts), "--target", str(model)),
-        ("bench", "--target", str(model)),
-        ("rounds", "make", str(texts), "--target", str(model), "--out", str(machine.folder / "made")),
+        ("doctor", "--bench", "--target", str(model)),
+        ("new", "round", str(texts), "--target", str(model), "--out", str(machine.folder / "made")),
     ):
         refused = machine.run(*command, code=1)
         assert "model.safetensors is not a regular file" in refused.stderr, command

@@ -157,11 +157,11 @@ for name in ("file", "directory/private", "shadow", "config.json"):
     assert lines == ["file refused", "directory/private refused", "shadow refused", "config.json {}"]
 
 
-def test_answers_of_shipped_rounds_cannot_be_read(backend: SandboxBackend, tmp_path: Path) -> None:
+def test_answers_of_built_in_rounds_cannot_be_read(backend: SandboxBackend, tmp_path: Path) -> None:
     """The directory of the package may be named as a path: its answers stay hidden."""
     script = f"""
 import os
-for place in {[str(answers) for answers in paths.SHIPPED_ANSWERS]!r}:
+for place in {[str(answers) for answers in paths.BUILT_IN_ANSWERS]!r}:
     for file in [place] if os.path.isfile(place) else [os.path.join(place, "demo", "suffix.npy")]:
         try:
             print(len(open(file, "rb").read()) and "LEAK")
@@ -170,7 +170,7 @@ for place in {[str(answers) for answers in paths.SHIPPED_ANSWERS]!r}:
 """
     lines = _script(backend, tmp_path, script, readable=(paths.PACKAGE,))
     # A hidden file is empty where it is covered by a device.
-    assert len(lines) == len(paths.SHIPPED_ANSWERS) and set(lines) <= {"refused", "0"}
+    assert len(lines) == len(paths.BUILT_IN_ANSWERS) and set(lines) <= {"refused", "0"}
 
 
 def test_a_run_does_not_hide_deleted_files_from_its_limit(sandboxed_machine: Machine) -> None:

@@ -47,7 +47,7 @@ COMMANDS = (
     ("score",),
     ("compare", "good"),
     ("report", "--out", "out.html"),
-    ("package", "--check"),
+    ("bundle", "create", "--check"),
     ("run", "--dry-run", "--like"),
     ("watch", "--plain"),
     ("stop",),
@@ -124,7 +124,7 @@ def test_a_damaged_file_is_a_sentence(recorded: Machine, damaged: RunFolder, nam
     _remove(damaged.path / name)
     DAMAGES[damage](damaged.path / name)
     failed = []
-    for words in (("runs",), ("runs", "--json"), *((*command, "damaged") for command in COMMANDS)):
+    for words in (("list", "runs"), ("list", "runs", "--json"), *((*command, "damaged") for command in COMMANDS)):
         done = _run(recorded, *words)
         if "internal error" in done.stderr or "Traceback" in done.stderr or done.returncode not in (0, 1, 2, 3):
             failed.append(f"{' '.join(words)}: {done.returncode} {done.stderr}")
@@ -170,7 +170,12 @@ def test_a_read_only_home_is_a_sentence(read_only: Machine) -> None:
         done = _run(read_only, *words)
         assert done.returncode == 1 and "Read-only file system" in done.stderr, f"{words}: {done.stderr}"
         assert "internal error" not in done.stderr and str(read_only.runs.parent) in done.stderr, done.stderr
-    readings = (("runs",), ("show", lost), ("logs", lost), *((*command, "damaged") for command in COMMANDS))
+    readings = (
+        ("list", "runs"),
+        ("show", lost),
+        ("show", lost, "--log"),
+        *((*command, "damaged") for command in COMMANDS),
+    )
     for words in readings:
         done = _run(read_only, *words)
         assert "internal error" not in done.stderr, f"{words}: {done.stderr}"

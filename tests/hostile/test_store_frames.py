@@ -53,6 +53,8 @@ def test_a_crash_names_the_log_and_prints_its_last_line(machine: Machine) -> Non
     error = machine.run("run", "misbehaving", *machine.plugin(), "--set", "action=hostile_log", code=1).stderr
     (crash,) = [line for line in error.splitlines() if " crashed: " in line]
     run = machine.newest()["id"]
-    assert crash.endswith(f'Last line of its log: "a \ufffd[31mred\ufffd[0m {"x" * 184}…". See harness logs {run}.')
+    assert crash.endswith(
+        f'Last line of its log: "a \ufffd[31mred\ufffd[0m {"x" * 184}…". See harness show {run} --log.'
+    )
     resumed = machine.run("resume", run, code=1).stderr
     assert crash in resumed.splitlines()

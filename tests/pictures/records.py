@@ -45,19 +45,29 @@ def prepare(folder: Path) -> None:
     _harness("tune", "sampling", "--round", "demo", *settings, "--limit", "200", "--runs", "16")
     (folder / "sweep.toml").write_text(_SWEEP)
     _harness("sweep", "sweep.toml", "--ray", "none")
-    _harness("sweep", "show", "--report", "sweep.html")
+    _harness("report", "latest", "--out", "sweep.html")
     for attack, options in _ENTERED.items():
         (folder / "team.toml").write_text(f'name = "Team {attack}"\n\n[[members]]\nname = "Member"\n')
         (folder / "description.md").write_text(_DESCRIPTION.format(attack=attack))
         _harness("run", attack, "--round", "demo", *options)
         _harness("report", "latest", "--out", f"{attack}.html")
-        _harness("package", "latest", "--team", "team.toml", "--description", "description.md", "--accept", "sandbox")
+        _harness(
+            "bundle",
+            "create",
+            "latest",
+            "--team",
+            "team.toml",
+            "--description",
+            "description.md",
+            "--accept",
+            "sandbox",
+        )
     _harness("report", *_newest_runs(2), "--out", "runs.html")
     first = min((folder / "submissions").glob("*.zip"), key=lambda path: path.stat().st_mtime)
     with zipfile.ZipFile(first) as bundle:
         (folder / "description.pdf").write_bytes(bundle.read("description.pdf"))
-    _harness("verify", str(first.relative_to(folder)), *_VERIFIED)
-    _harness("leaderboard", "submissions", "--round", "demo", "--html", "leaderboard.html")
+    _harness("bundle", "verify", str(first.relative_to(folder)), *_VERIFIED)
+    _harness("bundle", "rank", "submissions", "--round", "demo", "--html", "leaderboard.html")
 
 
 def _audits(folder: Path) -> None:
@@ -97,5 +107,5 @@ def _harness(*arguments: str) -> str:
 
 
 def _newest_runs(count: int) -> list[str]:
-    (line,) = _harness("runs", "--limit", str(count), "--json").splitlines()
+    (line,) = _harness("list", "runs", "--limit", str(count), "--json").splitlines()
     return [run["id"] for run in json.loads(line)["runs"]]

@@ -16,7 +16,7 @@ from harness.cli.app import PANELS, app, load_command
 from harness.cli.typer_classes import HarnessGroup, summary_of
 from harness.core.rounds import Round
 from harness.core.settings import Settings
-from harness.plugins.discovery import SHIPPED, AttackFile, find_attacks
+from harness.plugins.discovery import BUILT_IN, AttackFile, find_attacks
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
 from harness.sweeps.file import SweepFile
@@ -100,9 +100,9 @@ def _cell(text: str) -> str:
 
 
 def attacks() -> Iterator[str]:
-    """Yield a section for each shipped attack: what it does, where it is from, and its parameters."""
+    """Yield a section for each built-in attack: what it does, where it is from, and its parameters."""
     for attack in find_attacks():
-        if attack.origin == SHIPPED:
+        if attack.origin == BUILT_IN:
             yield from _attack(attack)
 
 

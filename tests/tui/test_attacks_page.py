@@ -233,11 +233,11 @@ def test_escape_in_the_dialog_creates_nothing(plugins: Path) -> None:
     play_app(scenario, attacks_folder=plugins)
 
 
-def test_a_shipped_attack_is_copied_before_it_is_edited(here: Path) -> None:
+def test_a_built_in_attack_is_copied_before_it_is_edited(here: Path) -> None:
     copy = here / "attacks" / "greedy.py"
 
     async def scenario(pilot: Pilot[None]) -> None:
-        shipped = Path(await chosen(pilot, "greedy"))
+        built_in = Path(await chosen(pilot, "greedy"))
         for answer in ("n", "y"):
             await pilot.press("e")
             await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
@@ -245,7 +245,7 @@ def test_a_shipped_attack_is_copied_before_it_is_edited(here: Path) -> None:
             await pilot.press(answer)
             await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
         await until(pilot, lambda: copy.exists())
-        assert copy.read_bytes() == shipped.read_bytes()
+        assert copy.read_bytes() == built_in.read_bytes()
         await until(pilot, lambda: attacks(pilot).key_under_cursor == str(copy.resolve()))
 
     play_app(scenario)

@@ -123,7 +123,7 @@ def test_an_example_that_one_run_solves_opens_with_both_candidates(pair: tuple[R
         assert ids == [*range(40, 44), *range(20)]
         await until(pilot, lambda: table.has_focus)
         notes = [rows_of(table)[str(id_)][3] for id_ in (0, 15, 16, 43)]
-        assert [note.startswith("unreachable ") for note in notes] == [False, False, True, True]
+        assert [note.startswith("not in training set ") for note in notes] == [False, False, True, True]
         answers = load_answers(pair[0].attack_spec().round)
         assert answers is not None and notes[0].split() == [str(token) for token in answers[0]]
         table.move_to("1")
@@ -156,19 +156,19 @@ def test_colon_goes_to_an_example_by_its_id(pair: tuple[RunFolder, RunFolder]) -
     play_screen(ExampleScreen(pair, [1, 2], 1), scenario)
 
 
-def test_u_switches_to_unreachable_examples_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
+def test_u_switches_to_not_in_train_examples_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         assert "64 examples" in text_of(pilot, "#header")
         await pilot.press("u")
-        await until(pilot, lambda: "48 unreachable examples" in text_of(pilot, "#header"))
+        await until(pilot, lambda: "48 examples not in the training set" in text_of(pilot, "#header"))
         await pilot.press("u")
         await until(pilot, lambda: "64 examples" in text_of(pilot, "#header"))
 
     comparing(pair, scenario)
 
 
-def test_a_round_without_unreachable_examples_says_so(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+def test_a_round_without_not_in_train_examples_says_so(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
     leak_examples(machine.folder, 64)
 
     async def scenario(pilot: Pilot[None]) -> None:

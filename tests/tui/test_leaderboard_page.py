@@ -40,7 +40,7 @@ def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine: Mach
     for name, solved in (("half", 32), ("quarter", 16)):
         run = machine.replayed(name, range(solved))
         (folder / "team.toml").write_text(f'name = "team {name}"\n[[members]]\nname = "A"\n')
-        machine.run("package", run.id, "--out", str(here / "submissions" / f"{name}.zip"))
+        machine.run("bundle", "create", run.id, "--out", str(here / "submissions" / f"{name}.zip"))
     (here / "submissions" / "bad.zip").write_text("[/ no zip")
     stored_run(folder, "cccc-baseline-small", range(24), name="baseline")
 

@@ -112,7 +112,7 @@ def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: 
         assert row(pilot, "team") == "✓ team the team is Ada"
         assert row(pilot, "description") == "✓ description the description has 5 words"
         assert checklist(pilot).highlighted_option.id == "round"
-        command = f"harness package {finished.id} --team team.toml --description description.md"
+        command = f"harness bundle create {finished.id} --team team.toml --description description.md"
         assert text(pilot, "#command Static") == command and text(pilot, "#message") == "ready."
         await pilot.press("ctrl+y")
         assert pilot.app.clipboard == command

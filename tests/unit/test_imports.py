@@ -27,9 +27,9 @@ def modules_loaded_by(statement: str) -> set[str]:
         ),
         ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
         (
-            "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
-            "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard, harness.cli.export, "
-            "harness.cli.parents",
+            "harness.cli.run, harness.cli.control, harness.cli.show, harness.cli.lists, harness.cli.runs, "
+            "harness.cli.sweep, harness.cli.tune, harness.cli.compare, harness.cli.audit, harness.cli.bundle, "
+            "harness.cli.export, harness.cli.new",
             HEAVY,
         ),
         ("harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch", HEAVY),
@@ -62,7 +62,7 @@ def modules_loaded_by(statement: str) -> set[str]:
             HEAVY | {"scipy", "tokenizers"},
         ),
         ("harness.audits.leakage.audit, harness.audits.leakage.inputs", HEAVY),
-        ("harness.demo.names, tests.demo_target.corpus", HEAVY | {"harness.engine"}),
+        ("tests.demo_target.corpus", HEAVY | {"harness.engine"}),
         ("harness.engine, harness.cli.bench", HEAVY),
         ("harness.engine.resolving, harness.engine.devices", HEAVY | {"huggingface_hub"}),
     ],
@@ -80,7 +80,7 @@ def test_loading_a_target_imports_only_core_demo_and_engine():
     assert not {"textual", "typer", "pandas", "matplotlib"} & loaded
 
 
-def test_showing_the_parameters_of_shipped_attacks_loads_no_heavy_modules():
+def test_showing_the_parameters_of_built_in_attacks_loads_no_heavy_modules():
     run_all = "[runpy.run_path(str(attack.path)) for attack in find_attacks()]"
     loaded = modules_loaded_by(f"import runpy\nfrom harness.plugins.discovery import find_attacks\n{run_all}")
     assert "harness.rankers" in loaded

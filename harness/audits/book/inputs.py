@@ -57,7 +57,7 @@ class BookParams(NearParams, ScoringParams):
         40,
         ge=1,
         le=1024,
-        description="Tokens kept by the `top_k` scheme; vLLM returns 20 unless started with --max-logprobs.",
+        description="Tokens kept by top-k sampling; 40 as in the paper. vLLM returns 20 without --max-logprobs.",
     )
     near: int = Field(100, ge=0, description="Windows whose near-verbatim probability is bounded; 0 for none.")
     prefix_tokens: int = Field(50, ge=1, le=4096, description="Tokens of a window that the model is given.")
@@ -293,11 +293,13 @@ class BookSubject(Subject):
 
     text: tuple[Path, ...] = option(
         (),
-        metavar="TEXT…",
+        metavar="TEXT",
         is_argument=True,
         description="Text files, directories of them, or .jsonl, .csv or .parquet files.",
     )
-    control: Path | None = option(None, metavar="TEXT", description="Text of the same kind that no target has seen.")
+    control: Path | None = option(
+        None, metavar="TEXT", description="Control text: of the same kind, unseen by all targets."
+    )
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
     split: str | None = option(None, description="Split of a data set that has several.")

@@ -32,7 +32,7 @@ SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
 class CompareParams(AuditParams):
     """The options of the audit."""
 
-    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling.")
+    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling; 10 as in the challenge.")
     queries: int = Field(1000, ge=1, le=1_000_000, description="Queries after which leaked sequences are counted.")
 
     @property
@@ -249,7 +249,6 @@ def read_targets(rows: RowsOf, targets: int) -> list[TargetRows]:
 _OF_PAIRS = (
     "pairs",
     "round",
-    "names",
     "control",
     "control_round",
     "copies",
@@ -297,9 +296,8 @@ class CompareSubject(PairSubject):
     def _read_pairs(self, params: CompareParams, preparation: Preparation) -> Reading:
         source = PairSource.select(
             named_source(self, self.pairs, self.round),
-            names=self.names,
             size=self.size,
-            choices="a file of pairs, --round, --names, or stored audits with --run",
+            choices="a file of pairs, --round, or stored audits with --run",
         )
         ids, revision = source.models(self.target, preparation.revision)
         if len(ids) < 2:
@@ -312,9 +310,7 @@ class CompareSubject(PairSubject):
         pairs, control = read_pairs(source, models, limit=self.limit, seed=preparation.seed), None
         files = source.files
         if self.control is not None or self.control_round is not None:
-            control_source = PairSource.select(
-                named_source(self, self.control, self.control_round), names=False, size=self.size
-            )
+            control_source = PairSource.select(named_source(self, self.control, self.control_round), size=self.size)
             control = read_pairs(control_source, models, limit=self.limit, seed=preparation.seed)
             files |= {f"control {option}": path for option, path in control_source.files.items()}
         joined, is_control = with_control(pairs, control)

@@ -149,7 +149,7 @@ def _how_to_read(results: Sequence[ModelResult]) -> Iterator[str]:
 
 def _tables(inputs: AuditInputs, results: Sequence[ModelResult], measured: MeasureTable) -> list[FoundTable]:
     """Return all tables for which there are results, at least one."""
-    # Shipped prompts are public; a user's own may be confidential.
+    # Built-in prompts are public; a user's own may be confidential.
     texts = ("prompt", "word") if inputs.arrays.get("has_own_prompts", True) else ()
 
     def by_model(rows_of: Callable[[ModelResult], Iterator[Row]]) -> list[Row]:

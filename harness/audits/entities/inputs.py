@@ -242,7 +242,7 @@ def read_inputs(
 ) -> AuditInputs:
     """Read two lists of names, or a corpus and a Wikidata result to select them from, and prompts.
 
-    prompts: None for the shipped ones. Raises HarnessError if a file cannot be used or too few names are left.
+    prompts: None for the built-in ones. Raises HarnessError if a file cannot be used or too few names are left.
     """
     if in_train is not None and out_train is not None and not conll and wikidata is None:
         (inside, inside_notes), (outside, outside_notes) = read_names(in_train), read_names(out_train)
@@ -279,7 +279,7 @@ class EntitiesSubject(Subject):
     )
     wikidata: Path | None = option(None, metavar="FILE", description="SPARQL result of names, used with --conll.")
     prompts: Path | None = option(
-        None, metavar="FILE", description="Sentences with one MASK; by default 400 shipped ones."
+        None, metavar="FILE", description="Sentences with one MASK; by default 400 built-in ones."
     )
 
     def read(self, params: AuditParams, preparation: Preparation) -> Reading:

@@ -9,7 +9,7 @@ from harness.core.errors import HarnessError
 from harness.corpora.text_files import Notes, read_text
 
 MASK = "MASK"
-SHIPPED = Path(__file__).parent / "prompts"
+BUILT_IN = Path(__file__).parent / "prompts"
 """One file per sentence type, one prompt per line; written for this project."""
 KINDS = ("declarative", "exclamatory", "imperative", "interrogative")
 OWN_KIND = "own"
@@ -81,12 +81,12 @@ class Prompt:
 
 
 def read_prompts(source: Path | None) -> tuple[list[Prompt], list[str]]:
-    """Read distinct prompts from a file or a directory of files; None reads the shipped ones.
+    """Read distinct prompts from a file or a directory of files; None reads the built-in ones.
 
     A line is a prompt, or its type, a tab and a prompt; in a directory the file name is the type. Also returns notes on
     skipped lines, which do not quote them. Raises HarnessError if no prompt is left.
     """
-    where = SHIPPED if source is None else source
+    where = BUILT_IN if source is None else source
     files = sorted(where.glob("*.txt")) if where.is_dir() else [where]
     prompts: dict[str, Prompt] = {}
     notes = Notes()

@@ -1,4 +1,4 @@
-"""Read pairs from files, rounds, the demo's names or a corpus, and check that they fit the targets."""
+"""Read pairs from files, rounds or a corpus, and check that they fit the targets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,13 +32,10 @@ from harness.core.text import shorten
 from harness.core.tokenizers import parse_tokenizer
 from harness.corpora.documents import RECORD_SUFFIXES, records_in, require_fields
 from harness.corpora.text_files import Notes
-from harness.demo import SIZES as DEMO_SIZES
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 
 _LENGTH = 50
 """Tokens of a prefix and of a suffix, if nothing else is given."""
-_NAME_TOKENS = 4
-_DEMO_LENGTHS = (10, 20, 30, 40, 50)
 
 
 class PairSize(NamedTuple):
@@ -50,12 +47,12 @@ class PairSize(NamedTuple):
 
 @dataclass(frozen=True)
 class PairSource:
-    """The source of the pairs. source: files of pairs, a round, or None for the demo's names.
+    """The source of the pairs. source: files of pairs, a round, or a corpus.
 
     tagger: the model that marks the entities at which a corpus is cut; None for pairs.
     """
 
-    source: Source | None
+    source: Source
     tagger: str | None
     size: PairSize
 
@@ -64,50 +61,42 @@ class PairSource:
         cls,
         source: Source | None,
         *,
-        names: bool,
         corpus: CorpusFiles | None = None,
         tagger: str | None = None,
         size: PairSize,
-        choices: str = "a file of pairs, --round, --names, or --corpus with --tagger",
+        choices: str = "a file of pairs, --round, or --corpus with --tagger",
     ) -> "PairSource":
         """Return the one source that was named. choices: those that an error names.
 
         Raises HarnessError if none or several were named, or if a tagger is missing.
         """
-        number = sum((source is not None, names, corpus is not None))
-        if number != 1:
-            fault = "several sources of pairs are named" if number else "no pairs are named"
+        named = corpus or source
+        if named is None or (corpus is not None and source is not None):
+            fault = "no pairs are named" if named is None else "several sources of pairs are named"
             raise UsageError(f"{fault}. Give {choices}.")
         if (corpus is None) != (tagger is None):
             raise UsageError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
-        return cls(corpus or source, tagger, size)
+        return cls(named, tagger, size)
 
     @property
     def name(self) -> str:
         """A short name for the run's id."""
-        return "names" if self.source is None else source_name(self.source)
+        return source_name(self.source)
 
     @property
     def files(self) -> dict[str, Path]:
         """The files by name, for the run's record."""
         return source_files("pairs" if self.tagger is None else "corpus", self.source)
 
-    @property
-    def default_lengths(self) -> tuple[int, ...]:
-        """The prefix lengths if none are named; those of the demo's names are 10 to 50."""
-        return _DEMO_LENGTHS if self.source is None and self.size.prefix is None else ()
-
     def models(self, targets: Sequence[str] | None, revision: str) -> tuple[list[str], str]:
         """Return the ids of the targets and the tagger, which is last, and their revision.
 
-        The default targets are a round's own, or all sizes of the demo target. Raises HarnessError for files without a
+        The default target is a round's own. Raises HarnessError for files without a
         target.
         """
         ids = list(dict.fromkeys(targets or []))
         if not ids and isinstance(self.source, Round):
             ids, revision = [self.source.target], self.source.revision
-        elif not ids and self.source is None:
-            ids = [size.name for size in reversed(DEMO_SIZES)]
         if not ids:
             raise UsageError("no target is named. Give --target.")
         if self.tagger in ids:
@@ -131,8 +120,8 @@ def read_inputs(
     longest = max(params.prefix_lengths, default=0)
     if longest > pairs.prefix_length:
         raise HarnessError(
-            f"--prefix-lengths: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to cut "
-            "longer ones."
+            f"--shorter-prefixes: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to "
+            "cut longer ones."
         )
     if params.endpoint is not None:
         suffix = params.entity_tokens if pairs.documents else pairs.suffixes.shape[1]
@@ -142,8 +131,6 @@ def read_inputs(
 
 def read_pairs(source: PairSource, models: Sequence[Model], *, limit: int, seed: int) -> Pairs:
     """Read pairs that are not still to be cut. Raises HarnessError for input that cannot be read."""
-    if source.source is None:
-        return demo_name_pairs(models, source.size, limit=limit, seed=seed)
     if isinstance(source.source, Round):
         return round_pairs(source.source, models, source.size, limit=limit, seed=seed)
     files = source.source
@@ -180,20 +167,6 @@ def round_pairs(round_: Round, models: Sequence[Model], size: PairSize, *, limit
     prefixes, answers = load_answered_examples(round_)
     tokenizer = shared_tokenizer(models)
     return _sampled(round_.name, prefixes, answers, tokenizer, models, size, limit=limit, seed=seed)
-
-
-def demo_name_pairs(models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
-    """Return names in the demo's generated corpus and the tokens before them."""
-    from harness.demo import WEIGHTS  # only needed for the demo
-    from harness.demo.names import name_pairs
-
-    tokenizer = shared_tokenizer([Model("demo", WEIGHTS), *models])
-    length = size.suffix or _NAME_TOKENS
-    found = name_pairs(WEIGHTS / "tokenizer.json", prefix_length=size.prefix or _LENGTH, tokens=length)
-    if not found:
-        raise HarnessError(f"no name of the demo's corpus has {length} tokens. Set --suffix-tokens to 3, 4 or 5.")
-    prefixes, suffixes = (np.array(part, np.int64) for part in zip(*found, strict=True))
-    return _sampled("the demo's names", prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
 
 
 def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize, entity_tokens: int) -> Pairs:
@@ -323,7 +296,6 @@ class PairSubject(Subject):
         description="Prefixes and suffixes: .npz or .npy (tokens), .jsonl or .tsv (text).",
     )
     round: str | None = round_option()
-    names: bool = option(False, description="Use names in the demo target's generated corpus.")
     keep_line_ends: bool = line_ends_option()
     target: tuple[str, ...] = target_option()
     prefix_tokens: int | None = option(
@@ -345,7 +317,7 @@ class LeakageSubject(PairSubject):
 
     Computes exact and inexact probabilities under six decoding schemes; with an endpoint, exact ones under three.
 
-    Several --target of one tokenizer and several --prefix-lengths are swept over.
+    Several --target of one tokenizer and several --shorter-prefixes are measured.
     """
 
     corpus: Path | None = option(None, metavar="FILE", description="Corpus to cut at the entities that --tagger marks.")
@@ -358,14 +330,11 @@ class LeakageSubject(PairSubject):
         corpus = None if self.corpus is None else CorpusFiles(self.corpus, self.field, None, self.keep_line_ends)
         source = PairSource.select(
             named_source(self, self.pairs, self.round),
-            names=self.names,
             corpus=corpus,
             tagger=self.tagger,
             size=self.size,
         )
-        params = params.changed(
-            prefix_lengths=params.prefix_lengths or source.default_lengths, entity_tokens=self.suffix_tokens or 4
-        )
+        params = params.changed(entity_tokens=self.suffix_tokens or 4)
         ids, revision = source.models(self.target, preparation.revision)
         params = params.for_targets(ids[: len(ids) - (self.tagger is not None)], preparation.say)
         records = preparation.find_models(ids, revision=revision, is_first_served=params.endpoint is not None)

@@ -45,9 +45,10 @@ class LeakageParams(NearParams, ScoringParams):
 
     prefix_lengths: tuple[Annotated[int, Field(ge=1, le=4096)], ...] = option(
         (),
+        name="shorter-prefixes",
         metavar="N,N,…",
         separator=",",
-        description="Prefix lengths to sweep over, in tokens; --names: 10,20,30,40,50.",
+        description="Also measure with shorter prefixes of these numbers of tokens.",
     )
     schemes: tuple[Scheme, ...] = option(
         default_factory=_default_schemes,

@@ -135,12 +135,12 @@ def round_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
 
 
 def has_unseen_text(round_: Round) -> bool:
-    """Return whether more text like the round's is shipped, as for the demo."""
+    """Return whether more text like the round's is built in, as for the demo."""
     return round_.target == "demo"
 
 
 def unseen_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
-    """Yield as many paragraphs as the round has examples, at most the 1,000 that are shipped."""
+    """Yield as many paragraphs as the round has examples, at most the 1,000 that are built in."""
     with np.load(UNSEEN) as unseen:
         wanted = slice(len(load_prefixes(round_)))
         prefixes, suffixes, documents = (unseen[name][wanted] for name in ("prefixes", "suffixes", "documents"))
@@ -340,9 +340,9 @@ class SequenceSubject(Subject):
     keep_line_ends: bool = line_ends_option()
     split: str | None = option(None, description="Split of a data set that has several.")
     control: Path | None = option(
-        None, metavar="CORPUS", description="Text of the same kind that the target never saw."
+        None, metavar="CORPUS", description="Control text: of the same kind, and never seen by the target."
     )
-    control_round: str | None = round_option("Round with text that the target never saw.")
+    control_round: str | None = round_option("Round with control text that the target never saw.")
     target: str | None = target_option("Hub id or directory of the model; a round's own by default.", None)
 
     def read(self, params: SequenceParams, preparation: Preparation) -> Reading:

@@ -24,7 +24,7 @@ from harness.core.files import write_atomically
 from harness.core.paths import runs_home
 from harness.core.text import format_score, pluralize, sanitize
 from harness.core.times import day_and_time
-from harness.plugins.discovery import SHIPPED, AttackFile
+from harness.plugins.discovery import BUILT_IN, AttackFile
 from harness.plugins.parameters import parameters_in
 from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import AttackSchema, fetch_schema
@@ -152,7 +152,7 @@ class AttacksPage(Page):
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show the attacks, with their best recall on the round."""
         self._overview = overview
-        has_origins = any(attack.origin != SHIPPED for attack in overview.attacks)
+        has_origins = any(attack.origin != BUILT_IN for attack in overview.attacks)
         rows = [_row(attack, overview, round_name, has_origins=has_origins) for attack in overview.attacks]
         columns = (_NAME, *((_BEST,) if round_name else ()), _RUNS, *((_ORIGIN,) if has_origins else ()), _SUMMARY)
         self.table.show(columns, rows)
@@ -253,7 +253,7 @@ class AttacksPage(Page):
         attack = self._attack()
         if attack is None:
             return
-        if attack.origin != SHIPPED or attack.path.parent == self._own_folder.resolve():
+        if attack.origin != BUILT_IN or attack.path.parent == self._own_folder.resolve():
             self._edit(attack.path)
             return
         copy = self._own_folder / attack.path.name
@@ -269,12 +269,12 @@ class AttacksPage(Page):
     def _own_folder(self) -> Path:
         return self._attacks_folder or Path("attacks")
 
-    def _edit_copy(self, shipped: Path, copy: Path) -> None:
+    def _edit_copy(self, built_in: Path, copy: Path) -> None:
         try:
             if copy.exists():
                 raise HarnessError(f"{copy} already exists. Choose it in the list to edit it.")
             copy.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(copy, shipped.read_text(encoding="utf-8"))
+            write_atomically(copy, built_in.read_text(encoding="utf-8"))
         except (HarnessError, OSError) as error:
             self._say_error(str(error))
             return

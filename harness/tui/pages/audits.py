@@ -104,12 +104,12 @@ class AuditsPage(RunListPage):
         if worker.cancelled_event.wait(_ANSWER_SECONDS):
             return
         try:
-            findings = run_command(["audit", "show", run.id], on_progress=lambda line: None)
+            shown = run_command(["show", run.id], on_progress=lambda line: None)
         except HarnessError as error:
             self._failures[run.id] = (sanitize(str(error)), time.monotonic() + _RETRY_SECONDS)
             self.call_later(self.set_timer, 1.1 * _RETRY_SECONDS, self._show_figures)
         else:
-            self._answers[run.id, run.status, run.guesses] = verdict(findings or {})
+            self._answers[run.id, run.status, run.guesses] = verdict((shown or {}).get("findings") or {})
         if not worker.is_cancelled:
             self.call_later(self._show_figures)
 

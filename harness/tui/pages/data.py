@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
 from harness.core.errors import HarnessError
-from harness.core.rounds import shipped_rounds
+from harness.core.rounds import built_in_rounds
 from harness.core.text import sanitize
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.form_history import recent_rounds
@@ -64,14 +64,14 @@ class DataPage(Page):
 
     @work(thread=True, exclusive=True, group="check")
     def _check(self, others: list[str]) -> None:
-        """Check the shipped rounds at once, and then each of the others, which are files."""
+        """Check the built-in rounds at once, and then each of the others, which are files."""
         states: dict[str, dict[str, Any]] = {}
-        for name in ("", *(other for other in others if other not in shipped_rounds())):
+        for name in ("", *(other for other in others if other not in built_in_rounds())):
             try:
                 found = run_command(["data", "status", *filter(None, [name])], on_progress=lambda line: None) or {}
                 states |= {state["round"]: state for state in found.get("rounds", ())} if not name else {name: found}
             except HarnessError as error:
-                states[name or "shipped rounds"] = {"error": str(error)}
+                states[name or "built-in rounds"] = {"error": str(error)}
             self.call_later(self._show_rounds, dict(states))
 
     def _show_rounds(self, states: dict[str, dict[str, Any]]) -> None:

@@ -88,7 +88,7 @@ class LeaderboardPage(Page):
         worker = get_current_worker()
         try:
             answer = run_command(
-                ["leaderboard", str(_FOLDER), "--round", round_name],
+                ["bundle", "rank", str(_FOLDER), "--round", round_name],
                 on_progress=lambda line: self.call_later(self._empty, line),
             )
         except HarnessError as error:

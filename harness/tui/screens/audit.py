@@ -148,7 +148,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
     def _read_findings(self, summary: RunSummary) -> None:
         started = time.monotonic()
         try:
-            findings = run_command(["audit", "show", self.folder.id], on_progress=lambda line: None)
+            findings = (run_command(["show", self.folder.id], on_progress=lambda line: None) or {}).get("findings")
         except HarnessError as error:
             _LOG.warning("no findings: %s", error)
             findings = None

@@ -82,7 +82,7 @@ class CompareScreen(Screen[None]):
     """
     HELP = (
         "A comparison of runs of one round. Enter opens an example, or the difference of the sources. u switches to "
-        "the unreachable examples, whose answers no training row contains."
+        "the examples that are not in the training set: no training row contains their answers."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "Back", tooltip="Close this screen"),
@@ -93,7 +93,12 @@ class CompareScreen(Screen[None]):
             key_display="]",
             tooltip="Show the curves over errors, or over time",
         ),
-        Binding("u", "part", "All | unreachable", tooltip="Switch between all and unreachable examples"),
+        Binding(
+            "u",
+            "part",
+            "All | not in training set",
+            tooltip="Switch between all examples and those not in the training set",
+        ),
         Binding("y", "copy_command", "Copy command", show=False, tooltip="Copy the command of this comparison"),
     ]
 
@@ -103,7 +108,7 @@ class CompareScreen(Screen[None]):
         self._comparison: Comparison | None = None
         self._compared: Compared | None = None
         self._answers: list[str] = []
-        self._shows_unreachable = False
+        self._shows_not_in_train = False
         self._shows_time = False
 
     def compose(self) -> ComposeResult:
@@ -125,7 +130,7 @@ class CompareScreen(Screen[None]):
             try:
                 comparison = compare_runs(self._folders)
                 self._answers = self._answers or self._read_answers()
-                compared = compared_on(comparison, unreachable=self._shows_unreachable)
+                compared = compared_on(comparison, not_in_train=self._shows_not_in_train)
                 self.call_later(self._apply, comparison, compared)
                 if all(run.status.is_over for run in comparison.runs):
                     return
@@ -145,7 +150,7 @@ class CompareScreen(Screen[None]):
 
     @work(thread=True, exclusive=True, group="part")
     def _compute_part(self, comparison: Comparison) -> None:
-        self.call_later(self._apply, comparison, compared_on(comparison, unreachable=self._shows_unreachable))
+        self.call_later(self._apply, comparison, compared_on(comparison, not_in_train=self._shows_not_in_train))
 
     def _show_error(self, reason: str) -> None:
         self.query_one("#header", Static).update(Content(sanitize(reason)))
@@ -164,7 +169,7 @@ class CompareScreen(Screen[None]):
 
     def _update(self, compared: Compared) -> None:
         comparison, part = compared.comparison, compared.part
-        noun = "unreachable examples" if compared.is_unreachable else "examples"
+        noun = "examples not in the training set" if compared.is_not_in_train else "examples"
         title = f"{len(comparison.runs)} runs of {comparison.round} · {len(part):,} {noun} · Recall@{part.cap}"
         left_out = sum(not is_tested(run) for run in comparison.runs)
         if left_out:
@@ -197,7 +202,7 @@ class CompareScreen(Screen[None]):
         lines = []
         for number, (run, score) in enumerate(zip(runs, compared.scores, strict=True)):
             if self._shows_time:
-                trajectory = run.unreachable if compared.is_unreachable else run.whole
+                trajectory = run.not_in_train if compared.is_not_in_train else run.whole
                 if trajectory is not None and trajectory.recall_over_time:
                     x, y = np.array(trajectory.recall_over_time, np.float64).T
                     lines.append(Line(x, y, number, labels[number], is_marked=True))
@@ -208,7 +213,7 @@ class CompareScreen(Screen[None]):
         over = "errors"
         if self._shows_time:
             # Leads are on all examples.
-            lead = "" if compared.is_unreachable else tables.last_lead(compared.comparison)
+            lead = "" if compared.is_not_in_train else tables.last_lead(compared.comparison)
             over = ", ".join(filter(None, ("time", lead)))
         panel.set_title(f"Recall vs. {over} · [ ]")
         y_axis = axis_up_to("Recall", [line.y for line in lines], least=0.05)
@@ -241,10 +246,10 @@ class CompareScreen(Screen[None]):
         comparison = self._comparison
         if comparison is None:
             return
-        if comparison.unreachable is None:
-            self.notify(sanitize(tables.unreachable_heading(comparison)), markup=False)
+        if comparison.not_in_train is None:
+            self.notify(sanitize(tables.not_in_train_heading(comparison)), markup=False)
             return
-        self._shows_unreachable = not self._shows_unreachable
+        self._shows_not_in_train = not self._shows_not_in_train
         self._compute_part(comparison)
 
     def action_leave(self) -> None:

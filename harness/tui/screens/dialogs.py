@@ -14,7 +14,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Input, Static
 
 from harness.core.errors import HarnessError
-from harness.core.rounds import load_round, shipped_rounds
+from harness.core.rounds import built_in_rounds, load_round
 from harness.core.text import sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.tui.columns import Column, Row
@@ -167,7 +167,7 @@ class RoundDialog(Dialog[str | None]):
     def __init__(self, current: str | None) -> None:
         super().__init__()
         self._current = current or ""
-        known = ["", *shipped_rounds(), *recent_rounds(), self._current]
+        known = ["", *built_in_rounds(), *recent_rounds(), self._current]
         self._known = {name: _round_facts(name) for name in dict.fromkeys(known)}
 
     def compose(self) -> ComposeResult:

@@ -19,7 +19,7 @@ from textual.widgets import Input, Label, Select, Static, Switch
 
 from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
-from harness.core.rounds import shipped_rounds
+from harness.core.rounds import built_in_rounds
 from harness.core.text import sanitize, shorten
 from harness.tui.form import FROM_ROUND, Field, FieldKind
 from harness.tui.validation import DISK_KINDS, PATH_KINDS, round_description, round_values, validation_error
@@ -136,7 +136,7 @@ class FieldRow(Vertical):
 
     def _suggester(self) -> Suggester | None:
         if self.field.kind is FieldKind.ROUND:
-            return SuggestFromList(shipped_rounds())
+            return SuggestFromList(built_in_rounds())
         return PathSuggester() if self.field.kind in PATH_KINDS else None
 
     @on(Input.Changed)

@@ -15,7 +15,7 @@ from harness.runs.status import Status
 class LogLines(VerticalScroll):
     """The last lines of the worker's log. It stays at the newest line until it is scrolled."""
 
-    HELP = "The last lines that the worker printed. `harness logs RUN` prints all of them."
+    HELP = "The last lines that the worker printed. `harness show RUN --log` prints all of them."
 
     def __init__(self, *, id: str) -> None:
         super().__init__(Static(""), id=id)

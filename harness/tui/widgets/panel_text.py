@@ -23,10 +23,10 @@ def metric_facts(snapshot: RunSnapshot) -> list[Fact]:
     facts: list[Fact] = [("answers", "unknown: the round is blind")]
     if figures.recall_at_cap is not None and not figures.guessed:
         facts = [(recall_label(summary.error_cap), NO_VALUE)]
-    elif figures.recall_at_cap is not None and figures.exact_at_1 is not None and figures.any_of_n is not None:
+    elif figures.recall_at_cap is not None and figures.exact_at_1 is not None and figures.any_guess_correct is not None:
         recall = figures.recall_at_cap
         text = f"{format_score(recall)}{summary.interval_text}"
-        scores = score_facts(summary.error_cap, recall, text, figures.exact_at_1, figures.any_of_n)
+        scores = score_facts(summary.error_cap, recall, text, figures.exact_at_1, figures.any_guess_correct)
         facts = [(fact.label, fact.text) for fact in scores]
     facts += [
         ("guesses", f"{summary.guesses:,}"),

@@ -173,7 +173,7 @@ class HeatMapView(Widget, can_focus=True):
         return len(self._labels)
 
     def show(self, chart: Mapping[str, Any]) -> None:
-        """Draw a heat map as `harness audit show --json` prints it."""
+        """Draw a heat map as `harness show --json` prints it."""
         self._labels = [sanitize(label) for label in chart["rows"]]
         self._bounds = list(chart["bounds"])
         values = np.array(

@@ -82,7 +82,7 @@ class Breakout(Attack[BreakoutParams]):
         raise OSError
 
     def _read_package(self) -> bytes:
-        for answers in (paths.SHIPPED_ROUNDS / "demo" / "suffix.npy", *paths.SHIPPED_ANSWERS):
+        for answers in (paths.BUILT_IN_ROUNDS / "demo" / "suffix.npy", *paths.BUILT_IN_ANSWERS):
             try:
                 return answers.read_bytes()
             except OSError:

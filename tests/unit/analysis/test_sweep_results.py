@@ -29,7 +29,7 @@ def test_a_row_has_the_mean_and_the_range_over_the_seeds(home: Path) -> None:
     best = results.rows[0]
     assert best.recall == pytest.approx(12.5 / EXAMPLES)
     assert (best.lowest, best.highest) == pytest.approx((12 / EXAMPLES, 13 / EXAMPLES))
-    assert best.exact_at_1 == best.any_of_n == best.recall
+    assert best.exact_at_1 == best.any_guess_correct == best.recall
     assert (best.guesses, best.unfinished, results.finished, results.notes) == (EXAMPLES, {}, 6, ())
 
 

@@ -57,7 +57,7 @@ def test_help_groups_the_commands_and_shows_each_summary_whole_at_80_columns(har
 
 def test_usage_lines_name_arguments_without_braces(harness: CommandLine) -> None:
     assert harness("compare", "--help").out.splitlines()[0] == "Usage: harness compare [OPTIONS] RUN..."
-    assert harness("package", "code", "--help").out.startswith("Usage: harness package code [OPTIONS] ATTACK\n")
+    assert harness("bundle", "code", "--help").out.startswith("Usage: harness bundle code [OPTIONS] ATTACK\n")
 
 
 def test_the_exit_codes_of_the_help_are_documented() -> None:
@@ -65,23 +65,23 @@ def test_the_exit_codes_of_the_help_are_documented() -> None:
     assert set(re.findall(r"^\| (\d+) \|", table, re.MULTILINE)) == set(re.findall(r"\b\d+\b", EXIT_CODES))
 
 
-@pytest.mark.parametrize("arguments", [("--home", "other", "runs"), ("runs", "--home", "other")])
+@pytest.mark.parametrize("arguments", [("--home", "other", "list", "runs"), ("list", "runs", "--home", "other")])
 def test_home_is_accepted_before_and_after_the_command(
     harness: CommandLine, home: Path, arguments: tuple[str, ...]
 ) -> None:
     recorded_run(home)
-    assert harness("runs", "--json").json["runs"]
+    assert harness("list", "runs", "--json").json["runs"]
     assert harness(*arguments).err.startswith("no runs yet")
 
 
-@pytest.mark.parametrize("arguments", [("--quiet", "runs"), ("runs", "--quiet")])
+@pytest.mark.parametrize("arguments", [("--quiet", "list", "runs"), ("list", "runs", "--quiet")])
 def test_quiet_hides_messages(harness: CommandLine, arguments: tuple[str, ...]) -> None:
     assert harness(*arguments).err == ""
-    assert harness("runs").err != ""
+    assert harness("list", "runs").err != ""
 
 
 def test_quiet_shows_errors(harness: CommandLine) -> None:
-    assert harness("--quiet", "show", "absent").err.startswith("harness: unknown run 'absent'")
+    assert harness("--quiet", "show", "absent").err.startswith("harness: unknown name 'absent'")
 
 
 @pytest.mark.parametrize("arguments", [("--debug", "show", "absent"), ("show", "absent", "--debug")])
@@ -94,19 +94,19 @@ def test_debug_raises_the_error(harness: CommandLine, arguments: tuple[str, ...]
 
 def test_an_internal_error_asks_for_a_report(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.runs.listing.all_run_folders", lambda: 1 / 0)
-    done = harness("runs")
+    done = harness("list", "runs")
     assert done.code == 1
     assert done.err.startswith("harness: internal error. Please report it; --debug prints the traceback.")
 
 
 def test_other_systems_than_linux_are_refused(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
-    done = harness("runs")
+    done = harness("list", "runs")
     assert (done.code, done.out) == (1, "")
     assert done.err == "harness: only Linux is supported, and this is darwin. Use a Linux machine or a container.\n"
 
 
-@pytest.mark.parametrize("arguments", [("attacks",), ("--help",), ("rounds", "--json")])
+@pytest.mark.parametrize("arguments", [("list", "attacks"), ("--help",), ("list", "rounds", "--json")])
 def test_a_closed_stdout_is_not_an_error(home: Path, arguments: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -117,24 +117,17 @@ def test_a_closed_stdout_is_not_an_error(home: Path, arguments: tuple[str, ...])
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_option_of_a_group_before_its_command_is_a_usage_error(harness: CommandLine) -> None:
-    done = harness("runs", "--json", "rm", "latest")
-    assert done.code == 2 and "harness runs rm --json" in done.err
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("attacks", "show", "absent"),
+        ("show", "absent"),
         ("run", "absent"),
         ("run", "lookup", "--round", "absent"),
         ("tune", "absent"),
-        ("tune", "--resume", "absent"),
+        ("resume", "absent"),
         ("tune", "greedy", "--vary", "absent=1..2"),
         ("tune", "sampling", "--vary", "trials=3..1"),
-        ("rounds", "show", "absent"),
         ("data", "fetch", "absent"),
-        ("show", "absent"),
         ("run", "greedy", "--device", "gpu0"),
         ("run", "greedy", "--device", "cuda:99"),
         ("run", "greedy", "--budget", "soon"),
@@ -145,13 +138,7 @@ def test_an_option_of_a_group_before_its_command_is_a_usage_error(harness: Comma
 def test_a_wrong_name_or_value_is_a_usage_error(harness: CommandLine, arguments: tuple[str, ...]) -> None:
     done = harness(*arguments)
     assert (done.code, done.out) == (2, "")
-    assert not harness("runs", "--json").json["runs"]
-
-
-def test_package_without_a_command_packages_a_run(harness: CommandLine) -> None:
-    assert "unknown run 'absent'" in harness("package", "absent").err
-    assert "unknown run 'absent'" in harness("package", "--check", "absent").err
-    assert "unknown attack 'absent'" in harness("package", "code", "absent", "--round", "demo").err
+    assert not harness("list", "runs", "--json").json["runs"]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_run_is_logged_with_parameters_metrics_tags_and_files(
     assert run.data.params.items() >= {"seed": "0", "budget_s": "60.0"}.items()
     scorecard = json.loads(folder.scorecard.read_bytes())
     assert run.data.metrics["recall_at_cap"] == scorecard["recall_at_cap"] == 6 / 16
-    assert run.data.metrics["any_of_n"] == scorecard["any_of_n"]
+    assert run.data.metrics["any_guess_correct"] == scorecard["any_guess_correct"]
     curve = client.get_metric_history(run.info.run_id, "recall_over_time")
     assert [(point.step, point.value) for point in curve] == [(0, 0.0), (2, 6 / 16)]
     assert run.data.tags.items() >= {"harness.run": "abcd-some", "harness.status": "finished"}.items()

@@ -76,8 +76,7 @@ def test_every_command_has_a_section() -> None:
         "audit book",
         "audit compare",
         "audit membership",
-        "audit show",
-        "package run",
+        "bundle code",
     }
 
 
@@ -86,63 +85,64 @@ def test_the_objects_of_runs(harness: CommandLine, runs: list[Recorded], home: P
     check(harness("stop", "aaaa", "--json").json, "Run")
     check(harness("show", "aaaa", "--json").json, "Run", "`harness show RUN`")
     check(harness("show", "aaaa", "--example", "1", "--json").json, "`harness show RUN --example ID`")
-    listed = harness("runs", "--json").json
-    check(listed, "`harness runs`")
+    listed = harness("list", "runs", "--json").json
+    check(listed, "`harness list runs`")
+    check(harness("list", "audits", "--json").json, "`harness list audits`")
     for run in listed["runs"]:
         check({"schema_version": SCHEMA_VERSION, **run}, "Run")
-    check(harness("logs", "aaaa", "--json").json, "`harness logs`")
+    check(harness("show", "aaaa", "--log", "--json").json, "`harness show RUN --log`")
     check(harness("runs", "note", "aaaa", "text", "--json").json, "`harness runs note`")
     check(harness("runs", "tag", "aaaa", "good", "--json").json, "`harness runs tag`")
-    check(harness("runs", "queue", "--json").json, "`harness runs queue`")
+    check(harness("list", "queue", "--json").json, "`harness list queue`")
     check(harness("export", "aaaa", "--json").json, "`harness export`")
     check(harness("report", "aaaa", "--json").json, "`harness report`")
     check(harness("score", "aaaa", "--json").json, "`harness score`")
     check(harness("compare", "aaaa", "bbbb", "--json").json, "`harness compare`")
-    check(harness("validate", "aaaa-one.csv", "--round", "small.toml", "--json").json, "`harness validate`")
-    check(harness("package", "aaaa", "--check", "--json").json, "`harness package --check`")
+    Path("wrong.csv").write_text("no header\n")
+    check(harness("score", "wrong.csv", "--round", "small.toml", "--json").json, "`harness score` without answers")
+    check(harness("bundle", "create", "aaaa", "--check", "--json").json, "`harness bundle create --check`")
     check(harness("runs", "rm", "aaaa", "bbbb", "--json").json, "`harness runs rm`")
-    check(harness("runs", "restore", "--json").json, "`harness runs restore`")
-    check(harness("runs", "restore", "aaaa", "--json").json, "`harness runs restore RUN`")
+    check(harness("list", "deleted", "--json").json, "`harness list deleted`")
+    check(harness("runs", "restore", "aaaa", "--json").json, "`harness runs restore`")
 
 
 def test_the_objects_of_attacks_and_tunings(harness: CommandLine, home: Path) -> None:
-    shown = harness("attacks", "show", "sampling", "--json").json
-    check(shown, "`harness attacks show`")
-    listed = harness("attacks", "--json").json
-    check(listed, "`harness attacks`")
-    assert set(listed["attacks"][0]) == set(list(documented("`harness attacks show`"))[:13])
-    check(harness("attacks", "new", "mine", "--json").json, "`harness attacks new`")
+    shown = harness("show", "sampling", "--json").json
+    check(shown, "`harness show ATTACK`")
+    listed = harness("list", "attacks", "--json").json
+    check(listed, "`harness list attacks`")
+    assert set(listed["attacks"][0]) == set(list(documented("`harness show ATTACK`"))[:13])
+    check(harness("new", "attack", "mine", "--json").json, "`harness new attack`")
     check(harness("run", "lookup", "--dry-run", "--json").json, "`harness run --dry-run`")
     make_tuning(attack="sampling")
     check(harness("show", "tttt", "--json").json, "`harness tune`")
-    check(harness("tune", "--list", "--json").json, "`harness tune --list`")
+    check(harness("list", "tunings", "--json").json, "`harness list tunings`")
 
 
 def test_the_objects_of_sweeps(harness: CommandLine, home: Path) -> None:
     sweep = make_sweep()
     record(home, sweep.runs[0], range(4))
     record(home, sweep.runs[1], range(9))
-    shown = harness("sweep", "show", "--json").json
-    check(shown, "`harness sweep show`")
-    assert harness("show", sweep.id, "--json").json == shown
+    shown = harness("show", sweep.id, "--json").json
+    check(shown, "`harness show SWEEP`")
     (difference,) = shown["differences"]
     text = (DOCS / "json.md").read_text()
     for key in (*difference, *shown["rows"][0], *shown["importance"][0]):
         assert f"`{key}`" in text
-    check(harness("sweep", "list", "--json").json, "`harness sweep list`")
+    check(harness("list", "sweeps", "--json").json, "`harness list sweeps`")
     file = home.parent / "sweep.toml"
     file.write_text('attacks = ["lookup"]\nlimit = 5\n')
-    check(harness("sweep", str(file), "--dry-run", "--json").json, "`harness sweep run --dry-run`")
-    check(harness("sweep", str(file), "--ray", "none", "--json").json, "`harness sweep run`")
+    check(harness("sweep", str(file), "--dry-run", "--json").json, "`harness sweep --dry-run`")
+    check(harness("sweep", str(file), "--ray", "none", "--json").json, "`harness sweep`")
 
 
 def test_the_objects_of_rounds_and_data(harness: CommandLine, home: Path) -> None:
     recorded_run(home)
-    listed = harness("rounds", "--json").json
-    check(listed, "`harness rounds`")
-    assert set(listed["rounds"][0]) == set(list(documented("`harness rounds show`"))[:6])
+    listed = harness("list", "rounds", "--json").json
+    check(listed, "`harness list rounds`")
+    assert set(listed["rounds"][0]) == set(list(documented("`harness show ROUND`"))[:6])
     for round_ in ("small.toml", "satml-test"):
-        check(harness("rounds", "show", round_, "--json").json, "`harness rounds show`")
+        check(harness("show", round_, "--json").json, "`harness show ROUND`")
         check(harness("data", "status", round_, "--json").json, "`harness data status`")
     check(harness("data", "status", "--json").json, "`harness data status` without a round")
     check(harness("data", "overlap", "small.toml", "--json").json, "`harness data overlap`")
@@ -162,10 +162,10 @@ def test_the_objects_of_bundles(harness: CommandLine, home: Path) -> None:
     from harness.submit.verdict import Outcome, Verdict
 
     round_ = load_round("demo")
-    code = harness("package", "code", "lookup", "--round", round_.name, "--json").json
-    check(code, "`harness package`")
+    code = harness("bundle", "code", "lookup", "--round", round_.name, "--json").json
+    check(code, "`harness bundle create`")
     verdict = Verdict("a.zip", "00", "code", "lookup", "demo", Outcome.RAN, "it ran", ())
-    check({"schema_version": SCHEMA_VERSION, **asdict(verdict), "findings": []}, "`harness verify`")
+    check({"schema_version": SCHEMA_VERSION, **asdict(verdict), "findings": []}, "`harness bundle verify`")
 
 
 def test_the_keys_of_a_leaderboard_entry() -> None:
@@ -178,7 +178,10 @@ def test_the_object_of_a_measurement(harness: CommandLine, home: Path, monkeypat
     from harness.engine import speed
 
     monkeypatch.setattr(speed, "measure", lambda *_, **__: [speed.Speed(speed.REFERENCE, "auto", (1.0, 2.0))])
-    check(harness("bench", "--target", "demo-tiny", "--device", "cpu", "--json").json, "`harness bench`")
+    check(
+        harness("doctor", "--bench", "--target", "demo-tiny", "--device", "cpu", "--json").json,
+        "`harness doctor --bench`",
+    )
 
 
 def test_printed_json_is_valid_and_tells_infinite_from_missing(capsys: pytest.CaptureFixture[str]) -> None:

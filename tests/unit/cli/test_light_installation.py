@@ -30,7 +30,7 @@ def without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
         (("audit", "sequence", "--round", "demo"), "an audit of demo"),
         (("audit", "leakage", "--round", "demo", "--target", "demo-tiny"), "an audit of demo-tiny"),
         (("audit", "compare", "--round", "demo", "--target", "demo", "--target", "demo-tiny"), "an audit of demo-tiny"),
-        (("bench",), "`harness bench`"),
+        (("doctor", "--bench"), "`harness doctor --bench`"),
     ],
 )
 def test_what_loads_a_model_names_the_extra(harness: CommandLine, arguments: tuple[str, ...], needed_by: str) -> None:
@@ -64,7 +64,7 @@ def test_other_extras_are_named_in_the_same_words(
 def test_an_import_that_no_check_foresaw_is_named_too(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.cli.bench.require_extra", lambda *_: None)
     monkeypatch.delitem(sys.modules, "harness.engine.speed", raising=False)
-    done = harness("bench")
+    done = harness("doctor", "--bench")
     assert (done.code, done.err) == (1, f"harness: torch is not installed: this command needs it. {INSTALL}\n")
 
 
@@ -86,7 +86,7 @@ def test_the_screen_of_the_demo_shows_the_same_sentence(
     harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str | None] = []
-    monkeypatch.setattr("harness.cli.run_control.is_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.run.is_terminal", lambda: True)
     monkeypatch.setattr(tui, "show", lambda app: shown.append(app._notice))
     try:
         done = harness("demo")

@@ -36,12 +36,12 @@ def test_a_deleted_run_is_restored_as_it_was(harness: CommandLine, home: Path) -
     assert harness("runs", "rm", folder.id).out == f"{folder.id}\n"
     assert not folder.path.exists() and other.path.exists()
     assert oct((state_home() / "trash").stat().st_mode)[-3:] == "700"
-    assert "deleted runs hold" in harness("runs").err
-    assert folder.id in harness("runs", "restore").out
+    assert "deleted runs hold" in harness("list", "runs").err
+    assert folder.id in harness("list", "deleted").out
     assert harness("runs", "restore", folder.id[:4]).out == f"{folder.id}\n"
     assert files_in(folder.path) | {"lock": b""} == before | {"lock": b""}
-    assert "deleted runs hold" not in harness("runs").err
-    assert harness("runs", "restore").out == ""
+    assert "deleted runs hold" not in harness("list", "runs").err
+    assert harness("list", "deleted").out == ""
 
 
 def test_a_deleted_run_is_freed_by_the_first_command_after_a_day(harness: CommandLine, home: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_deleted_run_is_freed_by_the_first_command_after_a_day(harness: Comman
     harness("runs", "rm", second.id)
     assert {one.id for one in trash.deleted_records()} == {first.id, second.id}
     age(120)
-    assert [one["id"] for one in harness("runs", "restore", "--json").json["deleted"]] == [second.id]
+    assert [one["id"] for one in harness("list", "deleted", "--json").json["deleted"]] == [second.id]
     assert {one.id for one in trash.deleted_records()} == {second.id}
     assert "unknown deleted run" in harness("runs", "restore", first.id).err
 
@@ -72,9 +72,9 @@ def test_a_tuning_is_restored_with_its_runs(harness: CommandLine, home: Path) ->
     set_parent(folder, tuning.id)
     harness("runs", "rm", other.id)
     harness("runs", "rm", "tttt")
-    assert harness("tune", "--list", "--json").json["tunings"] == []
+    assert harness("list", "tunings", "--json").json["tunings"] == []
     assert set(harness("runs", "restore", tuning.id, "--json").json["restored"]) == {folder.id, tuning.id}
-    (listed,) = harness("tune", "--list", "--json").json["tunings"]
+    (listed,) = harness("list", "tunings", "--json").json["tunings"]
     assert listed["runs"] == 1 and folder.path.exists() and not other.path.exists()
 
 
@@ -159,4 +159,4 @@ def test_a_file_in_the_trash_that_nobody_deleted_stays(harness: CommandLine, hom
     strange = RunFolder.of("x").path.parent.parent / "trash" / "runs" / "mine.txt"
     strange.parent.mkdir(parents=True)
     strange.touch()
-    assert harness("runs", "restore").out == "" and strange.exists()
+    assert harness("list", "deleted").out == "" and strange.exists()

@@ -1,4 +1,4 @@
-"""`harness runs`: filters, deletion, notes, tunings."""
+"""`harness list runs`: filters, deletion, notes, tunings."""
 
 import json
 import os
@@ -29,14 +29,14 @@ def make_tuning(id_: str = "tttt-tune-greedy", attack: str = "greedy") -> Tuning
         settings=(),
         vary=(),
         seed=0,
-        options={"attacks": None, "budget": None, "device": "auto"},
+        options={"attacks": None, "budget": None, "device": "auto", "runs": 20, "ray": "none"},
     )
     TUNINGS.write(tuning.id, tuning)
     return tuning
 
 
 def ids(harness: CommandLine, *options: str) -> list[str]:
-    return [run["id"] for run in harness("runs", *options, "--json").json["runs"]]
+    return [run["id"] for run in harness("list", "runs", *options, "--json").json["runs"]]
 
 
 def set_parent(folder: RunFolder, parent: str) -> None:
@@ -55,7 +55,7 @@ def test_runs_are_filtered_by_status_attack_and_round(harness: CommandLine, home
     assert ids(harness, "--attack", "other") == ids(harness, "--round", "other") == []
     assert set(ids(harness, "--round", summary["round"])) == {"aaaa-one", "bbbb-two"}
     assert len(ids(harness, "--limit", "1")) == 1
-    done = harness("runs", "--status", "done")
+    done = harness("list", "runs", "--status", "done")
     assert done.code == 2 and "'done' is none of queued" in done.err
 
 
@@ -81,8 +81,8 @@ def test_runs_are_filtered_by_tag_and_group(harness: CommandLine, home: Path) ->
     assert set(ids(harness, "--tag", "good")) == {one.id, two.id}
     assert ids(harness, "--tag", "good", "--tag", "fast") == [one.id]
     assert ids(harness, "--group", "sweep") == [two.id]
-    assert harness("runs", "--tag", "other").err == "no run matches.\n"
-    assert "fast good" in harness("runs").out
+    assert harness("list", "runs", "--tag", "other").err == "no run matches.\n"
+    assert "fast good" in harness("list", "runs").out
 
 
 def test_tags_are_added_removed_and_printed(harness: CommandLine, home: Path) -> None:
@@ -100,15 +100,19 @@ def test_the_table_and_show_name_the_parameters_that_were_changed(harness: Comma
     spec = json.loads(folder.spec_file.read_text())
     params = {"trials": 4, "rate": 0.5, "mode": None, "text": "\x1b" * 100}
     folder.spec_file.write_text(json.dumps(spec | {"params": params, "changed": ["trials", "mode", "text", "gone"]}))
-    row = harness("runs").out.splitlines()[1]
+    row = harness("list", "runs").out.splitlines()[1]
     assert "  some trials=4 mode=none text=\ufffd" in row and "…" in row and "rate" not in row
     assert "not default   trials=4, mode=none, text=" in harness("show", folder.id).out
-    assert harness("runs", "--json").json["runs"][0]["changed"] == {"trials": 4, "mode": None, "text": "\x1b" * 100}
+    assert harness("list", "runs", "--json").json["runs"][0]["changed"] == {
+        "trials": 4,
+        "mode": None,
+        "text": "\x1b" * 100,
+    }
 
 
 def test_rm_asks_in_a_terminal(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ended_run(home)
-    monkeypatch.setattr("harness.cli.run_deletion.is_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.runs.is_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: (_ for _ in ()).throw(EOFError))
     assert harness("runs", "rm", folder.id).code == 1
     assert folder.path.exists()
@@ -122,7 +126,7 @@ def test_rm_keeps_a_run_that_is_alive(harness: CommandLine, home: Path, monkeypa
     run.event("phase", phase="running")
     assert "is still running" in harness("runs", "rm", run.folder.id).err
     # A run that does not stop is not deleted, even with --force.
-    monkeypatch.setattr("harness.cli.run_deletion.stop_run", lambda _: None)
+    monkeypatch.setattr("harness.cli.runs.stop_run", lambda _: None)
     monkeypatch.setattr("harness.runs.folder._DELETE_SECONDS", 0.2)
     done = harness("runs", "rm", run.folder.id, "--force")
     assert done.code == 1 and "was not deleted" in done.err
@@ -152,13 +156,13 @@ def test_a_note_is_written_and_printed_as_json(harness: CommandLine, home: Path)
 def test_tunings_are_listed_shown_and_deleted_with_their_runs(harness: CommandLine, home: Path) -> None:
     tuning, folder, other = make_tuning(), ended_run(home), ended_run(home, "bbbb-two")
     set_parent(folder, tuning.id)
-    (listed,) = harness("tune", "--list", "--json").json["tunings"]
+    (listed,) = harness("list", "tunings", "--json").json["tunings"]
     assert (listed["id"], listed["attack"], listed["round"], listed["runs"]) == (tuning.id, "greedy", "demo", 1)
-    assert tuning.id in harness("tune", "--list").out
+    assert tuning.id in harness("list", "tunings").out
     done = harness("runs", "rm", "tttt", "--json")
     assert done.json["removed"] == [folder.id, tuning.id]
     assert not folder.path.exists() and other.path.exists()
-    assert harness("tune", "--list", "--json").json["tunings"] == []
+    assert harness("list", "tunings", "--json").json["tunings"] == []
 
 
 def test_a_beginning_of_a_run_and_of_a_tuning_is_ambiguous(harness: CommandLine, home: Path) -> None:
@@ -167,13 +171,56 @@ def test_a_beginning_of_a_run_and_of_a_tuning_is_ambiguous(harness: CommandLine,
     assert "matches several runs: aaaa-one, aaaa-tune" in harness("show", "aaaa").err
 
 
-@pytest.mark.parametrize("options", [("sampling",), ("--seed", "7"), ("--round", "other"), ("--budget", "1h")])
-def test_resuming_a_tuning_with_other_options_is_a_usage_error(
-    harness: CommandLine, home: Path, options: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [(("--detach",), "tttt"), (("--runs", "3"), "aaaa"), (("--ray", "none"), "aaaa"), (("--seed", "1"), "tttt")],
+)
+def test_an_option_of_another_kind_is_a_usage_error(
+    harness: CommandLine, home: Path, options: tuple[str, ...], name: str
 ) -> None:
-    tuning = make_tuning()
-    done = harness("tune", *options, "--resume", tuning.id)
-    assert done.code == 2 and f"{tuning.id} was started with" in done.err
+    make_tuning()
+    ended_run(home)
+    done = harness("resume", name, *options)
+    assert done.code == 2 and options[0] in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (("--log",), "tttt"),
+        (("--example", "1"), "demo"),
+        (("--redact",), "aaaa"),
+        (("--baseline", "x"), "aaaa"),
+        (("--probabilities",), "aaaa"),
+    ],
+)
+def test_show_refuses_an_option_of_another_kind(
+    harness: CommandLine, home: Path, options: tuple[str, ...], name: str
+) -> None:
+    make_tuning()
+    ended_run(home)
+    done = harness("show", name, *options)
+    assert done.code == 2 and options[0] in done.err
+
+
+def test_a_name_of_a_round_and_of_an_attack_is_ambiguous(
+    harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness("new", "attack", "demo", "--dir", "attacks")
+    done = harness("show", "demo")
+    assert done.code == 1 and "demo is a round and an attack" in done.err
+    assert harness("show", "demo", "--attacks", "attacks").out.startswith("demo\n")
+
+
+def test_latest_is_the_newest_of_the_kind_that_a_command_needs(harness: CommandLine, home: Path) -> None:
+    tuning, folder = make_tuning(attack="removed"), ended_run(home)
+    assert harness("show", "latest", "--json").json["id"] == folder.id
+    assert "there is no audit yet" in harness("audit", "compare", "--run", "latest").err
+    set_parent(folder, tuning.id)
+    folder.code.mkdir()
+    (folder.code / "some.py").write_text("")
+    assert tuning.id in harness("show", "latest").err + harness("resume", "latest").err
+    assert harness("watch", "latest", "--json").json["id"] == folder.id
 
 
 @pytest.mark.parametrize(
@@ -207,10 +254,10 @@ def test_a_gpu_that_nvml_does_not_list_is_accepted(home: Path, monkeypatch: pyte
 
 
 def test_a_tuning_is_resumed_by_a_beginning_of_its_id(harness: CommandLine, home: Path) -> None:
-    make_tuning()
-    assert "tttt-tune-greedy was started with" in harness("tune", "other", "--resume", "tttt").err
+    make_tuning(attack="absent")
+    assert "unknown attack 'absent'" in harness("resume", "tttt").err
     make_tuning("tttt-tune-other")
-    assert "'tttt' matches several tunings" in harness("tune", "--resume", "tttt").err
+    assert "'tttt' matches several runs" in harness("resume", "tttt").err
 
 
 def test_a_tuning_is_shown_without_the_file_of_its_attack(harness: CommandLine, home: Path) -> None:
@@ -227,12 +274,12 @@ def test_a_tuning_is_shown_without_the_file_of_its_attack(harness: CommandLine, 
 
 
 def test_no_tunings_and_no_runs_of_a_tuning_are_one_sentence(harness: CommandLine, home: Path) -> None:
-    assert harness("tune", "--list").err == "no tunings yet. `harness tune ATTACK` starts one.\n"
+    assert harness("list", "tunings").err == "no tunings yet. `harness tune ATTACK` starts one.\n"
     assert harness("show", make_tuning(attack="removed").id).err.startswith("tttt-tune-greedy has no runs.")
 
 
 def test_shell_completion_offers_runs_and_tunings(home: Path) -> None:
-    from harness.cli.typer_classes import record_names
+    from harness.cli.completion import record_names
 
     make_tuning()
     ended_run(home)
@@ -275,13 +322,13 @@ def waiting(home: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("waiting")
 def test_the_queue_is_listed_in_order(harness: CommandLine) -> None:
-    listed = harness("runs", "queue", "--json").json["queue"]
+    listed = harness("list", "queue", "--json").json["queue"]
     assert [(run["id"], run["queue_position"], run["wait_at_most_s"]) for run in listed] == [
         (IDS[0], 1, 0.0),
         (IDS[1], 2, 60.0),
         (IDS[2], 3, 120.0),
     ]
-    header, *rows = harness("runs", "queue").out.splitlines()
+    header, *rows = harness("list", "queue").out.splitlines()
     assert header.split() == ["run", "attack", "round", "place", "waits", "for", "at", "most"]
     assert rows[1].split() == ["bbbb-two", "some", "small", "2", "of", "3", "–", "1:00"]
 
@@ -296,22 +343,22 @@ def test_a_queued_run_is_moved(harness: CommandLine, run: str, move: str, expect
     assert "".join(one["id"][0] for one in listed) == expected
 
 
-@pytest.mark.parametrize("arguments", [("aaaa",), ("--first",), ("aaaa", "--first", "--last")])
+@pytest.mark.parametrize("arguments", [("aaaa",), ("aaaa", "--first", "--last")])
 @pytest.mark.usefixtures("waiting")
 def test_a_move_needs_one_run_and_one_direction(harness: CommandLine, arguments: tuple[str, ...]) -> None:
     done = harness("runs", "queue", *arguments)
-    assert done.code == 2 and "give a run and one of --first" in " ".join(done.err.split())
+    assert done.code == 2 and "give one of --first" in " ".join(done.err.split())
 
 
 def test_an_empty_queue_is_one_sentence_and_moves_nothing(harness: CommandLine, home: Path) -> None:
     recorded_run(home)
-    assert harness("runs", "queue").err == "no run waits for a device.\n"
+    assert harness("list", "queue").err == "no run waits for a device.\n"
     refused = harness("runs", "queue", "abcd", "--up")
     assert refused.code == 1 and "abcd-some does not wait for a device" in refused.err
 
 
 @pytest.mark.usefixtures("waiting")
 def test_shell_completion_offers_queued_runs_in_order() -> None:
-    from harness.cli.typer_classes import queued_run_names
+    from harness.cli.completion import queued_run_names
 
     assert queued_run_names("") == list(IDS) and queued_run_names("b") == [IDS[1]]

@@ -49,5 +49,5 @@ def test_an_audit_records_whether_it_shares_the_device(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(audit_commands, "start_job", start_job)
-    harness("audit", "leakage", "--names", "--target", "demo-tiny", *options)
+    harness("audit", "leakage", "--round", "demo", "--limit", "5", "--target", "demo-tiny", *options)
     assert [spec.shares_device for spec in specs] == [bool(options)]

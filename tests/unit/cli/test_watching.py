@@ -66,7 +66,7 @@ def test_a_followed_log_does_not_split_characters(home: Path, monkeypatch: pytes
     status = statuses()
     monkeypatch.setattr(watching, "run_status", lambda _: next(status))
     monkeypatch.setattr(watching.time, "sleep", append)
-    assert list(watching.log_lines(folder, last=0, follow=True)) == ["für 数"]
+    assert list(watching.log_lines(folder, follow=True)) == ["für 数"]
 
 
 def test_a_run_without_a_guess_has_no_score_in_any_command(harness: CommandLine, home: Path) -> None:
@@ -74,13 +74,13 @@ def test_a_run_without_a_guess_has_no_score_in_any_command(harness: CommandLine,
     with run.store.transaction():
         run.store.add_point(spent=1.0, guesses=0, rows=0, solved=0, wrong=0, recall=0.0)
     scored = {"recall_at_cap": 0.0, "recall_interval": [0.0, 0.004], "recall_interval_unit": "cluster"}
-    run.folder.scorecard.write_text(json.dumps(scored | {"exact_at_1": 0.0, "any_of_n": 0.0, "rows": 0}))
+    run.folder.scorecard.write_text(json.dumps(scored | {"exact_at_1": 0.0, "any_guess_correct": 0.0, "rows": 0}))
     run.supervised_by(1)
     run.event("phase", phase="crashed", reason="The attack raised an error.")
     for command in (("watch", "--plain"), ("show",)):
         done = harness(command[0], run.folder.id, *command[1:])
         assert "no score" in f"{done.out}{done.err}" and "0.00" not in f"{done.out}{done.err}", command
-    (row,) = harness("runs").out.splitlines()[1:]
+    (row,) = harness("list", "runs").out.splitlines()[1:]
     assert "  –  " in row and "0.00" not in row
     assert harness("show", run.folder.id, "--json").json["recall_at_cap"] == 0.0
 
@@ -119,7 +119,7 @@ def test_a_run_that_was_started_when_the_start_was_interrupted_is_named(
 def test_a_log_is_printed_as_json(harness: CommandLine, home: Path) -> None:
     folder = recorded_run(home).folder
     folder.log.write_text("one\ntwo\nthree\n")
-    assert harness("logs", folder.id, "-n", "2", "--json").json["lines"] == ["two", "three"]
+    assert harness("show", folder.id, "--log", "--json").json["lines"] == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize(

@@ -128,10 +128,10 @@ def small_round(folder, *, answers=True, training=True):
     return load_round(str(folder / "small.toml"))
 
 
-def test_an_example_is_reachable_if_stitching_finds_its_answer(tmp_path):
+def test_an_example_is_in_train_if_stitching_finds_its_answer(tmp_path):
     found = overlap(small_round(tmp_path))
     assert found.is_stitched.tolist() == [True, True, False]
-    assert found.is_reachable.tolist() == [True, False, False]
+    assert found.is_in_train.tolist() == [True, False, False]
     assert found.has_known_prefix.tolist() == [True, True, False]
     assert found.known_prefix_is_right.tolist() == [True, False, False]
 
@@ -139,7 +139,7 @@ def test_an_example_is_reachable_if_stitching_finds_its_answer(tmp_path):
 def test_overlap_of_a_blind_round_omits_correctness(tmp_path):
     found = overlap(small_round(tmp_path, answers=False))
     assert found.is_stitched.tolist() == [True, True, False]
-    assert found.is_reachable is None and found.known_prefix_is_right is None
+    assert found.is_in_train is None and found.known_prefix_is_right is None
 
 
 def test_a_round_without_training_rows_has_no_overlap(tmp_path):
@@ -153,7 +153,7 @@ def test_the_challenge_has_its_known_overlap(monkeypatch):
     monkeypatch.setenv("HARNESS_DATA", str(DATA))
     dev = overlap(load_round("satml-dev"))
     assert dev.has_known_prefix.sum() == dev.known_prefix_is_right.sum() == 229
-    assert (dev.is_stitched.sum(), dev.is_reachable.sum()) == (442, 438)
+    assert (dev.is_stitched.sum(), dev.is_in_train.sum()) == (442, 438)
     assert (len(set(dev.clusters.tolist())), np.bincount(dev.clusters).max()) == (547, 241)
     val = overlap(load_round("satml-val"))
     assert (val.has_known_prefix.sum(), val.is_stitched.sum()) == (229, 471)

@@ -79,7 +79,7 @@ def assert_is_score_of(figures: Figures, all_rows: list[Row], submission: Guesse
     recall = recall_at_errors(is_correct, submission.ids, cap=CAP, examples=EXAMPLES)
     assert figures.recall_at_cap == pytest.approx(recall)
     assert figures.exact_at_1 == pytest.approx(is_correct[first].sum() / EXAMPLES)
-    assert figures.any_of_n == pytest.approx(len(np.unique(guesses.ids[is_right])) / EXAMPLES)
+    assert figures.any_guess_correct == pytest.approx(len(np.unique(guesses.ids[is_right])) / EXAMPLES)
     assert (figures.guessed, figures.rows) == (len(guessed), len(submission))
     if len(submission):
         assert figures.errors is not None and figures.recall is not None
@@ -160,7 +160,9 @@ def test_a_blind_round_has_only_counts(chunks: list[list[Row]], limits: tuple[in
         live.add(guesses_of(chunk))
     everything = [row for chunk in without_lowered_scores(chunks) for row in chunk]
     figures = live.figures()
-    assert (figures.errors, figures.recall, figures.recall_at_cap, figures.exact_at_1, figures.any_of_n) == (None,) * 5
+    assert (figures.errors, figures.recall, figures.recall_at_cap, figures.exact_at_1, figures.any_guess_correct) == (
+        None,
+    ) * 5
     assert figures.rows == len(submitted(everything, *limits))
 
 
@@ -196,9 +198,9 @@ def test_guesses_that_became_void_solve_nothing() -> None:
     live = live_score_of([[right], [wrong]], 1, 1000)
     live.void()
     live.replace(guesses_of([wrong]))
-    assert live.figures().any_of_n == 0
+    assert live.figures().any_guess_correct == 0
     live.add(guesses_of([Row(2, (1, 0), 0.1)]))
-    assert live.figures().any_of_n == 1 / EXAMPLES
+    assert live.figures().any_guess_correct == 1 / EXAMPLES
 
 
 @given(st.lists(rows, max_size=20), limits, st.randoms(use_true_random=False))

@@ -16,7 +16,7 @@ from harness.core.examples import (
     load_training,
     require_fitting_files,
 )
-from harness.core.rounds import load_round, preset_text, shipped_rounds
+from harness.core.rounds import built_in_rounds, load_round, preset_text
 
 PLAIN = """
 name = "small"
@@ -55,9 +55,9 @@ def error_of(path, text):
     return message
 
 
-def test_every_shipped_round_loads_by_its_name():
-    assert {"satml-dev", "satml-val", "satml-test"} <= set(shipped_rounds())
-    for name in shipped_rounds():
+def test_every_built_in_round_loads_by_its_name():
+    assert {"satml-dev", "satml-val", "satml-test"} <= set(built_in_rounds())
+    for name in built_in_rounds():
         assert load_round(name).name == name
 
 

@@ -1,4 +1,4 @@
-"""The shipped demo round: its properties, and that the seeded script reproduces it."""
+"""The built-in demo round: its properties, and that the seeded script reproduces it."""
 
 import json
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.rounds import load_round
-from harness.core.spec import SHIPPED_TARGETS
+from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.windows import cluster_ids
 from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, UNSEEN, WEIGHTS
 from tests.demo_target.corpus import MOST_REPETITIONS, Document, corpus
@@ -30,7 +30,7 @@ from tests.demo_target.unseen import unseen_examples
 LARGEST_CLUSTER = 20
 
 
-class Shipped(NamedTuple):
+class BuiltIn(NamedTuple):
     """The arrays in the repository, attacked rows before training rows."""
 
     prefixes: Tokens
@@ -48,8 +48,8 @@ class Regenerated(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Shipped:
-    return Shipped(*(_both(part) for part in ("prefix", "suffix", "repetitions")))
+def built_in() -> BuiltIn:
+    return BuiltIn(*(_both(part) for part in ("prefix", "suffix", "repetitions")))
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +62,14 @@ def regenerated() -> Regenerated:
     return Regenerated(documents, tokenizer, texts, examples)
 
 
-def test_the_round_file_loads_the_shipped_arrays(shipped: Shipped) -> None:
+def test_the_round_file_loads_the_built_in_arrays(built_in: BuiltIn) -> None:
     round_ = load_round("demo")
     training = load_training(round_)
     assert (round_.target, round_.budget, round_.error_cap, round_.row_cap) == ("demo", 600.0, 100, 100_000)
     assert round_.vocabulary == Tokenizer.from_file(str(WEIGHTS / "tokenizer.json")).get_vocab_size()
     assert training is not None
-    assert np.array_equal(np.concatenate([load_prefixes(round_), training.prefixes]), shipped.prefixes)
-    assert np.array_equal(np.concatenate([load_answers(round_), training.suffixes]), shipped.suffixes)
+    assert np.array_equal(np.concatenate([load_prefixes(round_), training.prefixes]), built_in.prefixes)
+    assert np.array_equal(np.concatenate([load_answers(round_), training.suffixes]), built_in.suffixes)
 
 
 def test_the_arrays_have_1000_attacked_and_1000_training_rows_of_50_tokens() -> None:
@@ -81,25 +81,25 @@ def test_the_arrays_have_1000_attacked_and_1000_training_rows_of_50_tokens() -> 
         assert (array.shape, array.dtype) == ((1_000,), np.uint16), name
 
 
-def test_the_generator_reproduces_the_shipped_arrays(shipped: Shipped, regenerated: Regenerated) -> None:
-    assert np.array_equal(shipped.prefixes, regenerated.examples.prefixes)
-    assert np.array_equal(shipped.suffixes, regenerated.examples.suffixes)
-    assert np.array_equal(shipped.repetitions, regenerated.examples.repetitions)
+def test_the_generator_reproduces_the_built_in_arrays(built_in: BuiltIn, regenerated: Regenerated) -> None:
+    assert np.array_equal(built_in.prefixes, regenerated.examples.prefixes)
+    assert np.array_equal(built_in.suffixes, regenerated.examples.suffixes)
+    assert np.array_equal(built_in.repetitions, regenerated.examples.repetitions)
 
 
-def test_the_generator_reproduces_the_shipped_tokenizer(regenerated: Regenerated) -> None:
+def test_the_generator_reproduces_the_built_in_tokenizer(regenerated: Regenerated) -> None:
     assert regenerated.tokenizer.to_str(pretty=True) == (WEIGHTS / "tokenizer.json").read_text()
 
 
-def test_the_generator_reproduces_the_shipped_corpus(regenerated: Regenerated) -> None:
+def test_the_generator_reproduces_the_built_in_corpus(regenerated: Regenerated) -> None:
     assert json.loads(CORPUS.read_text()) == [document.text for document in regenerated.documents]
 
 
-def test_the_generator_reproduces_the_shipped_unseen_examples() -> None:
+def test_the_generator_reproduces_the_built_in_unseen_examples() -> None:
     unseen = unseen_examples(WEIGHTS / "tokenizer.json", 1_000)
-    with np.load(UNSEEN) as shipped:
+    with np.load(UNSEEN) as built_in:
         for name in ("prefixes", "suffixes", "documents"):
-            assert np.array_equal(shipped[name], getattr(unseen, name)), name
+            assert np.array_equal(built_in[name], getattr(unseen, name)), name
 
 
 def test_the_tokenizer_decodes_every_text_of_the_corpus(regenerated: Regenerated) -> None:
@@ -107,32 +107,32 @@ def test_the_tokenizer_decodes_every_text_of_the_corpus(regenerated: Regenerated
     assert decoded == [document.text for document in regenerated.documents]
 
 
-def test_every_prefix_has_one_continuation_in_the_corpus(shipped: Shipped, regenerated: Regenerated) -> None:
-    assert is_well_specified(shipped.prefixes, shipped.suffixes, continuations(regenerated.texts)).all()
+def test_every_prefix_has_one_continuation_in_the_corpus(built_in: BuiltIn, regenerated: Regenerated) -> None:
+    assert is_well_specified(built_in.prefixes, built_in.suffixes, continuations(regenerated.texts)).all()
 
 
-def test_no_suffix_is_trivial(shipped: Shipped) -> None:
-    assert is_non_trivial(shipped.prefixes, shipped.suffixes).all()
-    assert token_entropy(shipped.suffixes).min() >= 1.0
+def test_no_suffix_is_trivial(built_in: BuiltIn) -> None:
+    assert is_non_trivial(built_in.prefixes, built_in.suffixes).all()
+    assert token_entropy(built_in.suffixes).min() >= 1.0
 
 
-def test_every_example_has_its_own_document(shipped: Shipped, regenerated: Regenerated) -> None:
+def test_every_example_has_its_own_document(built_in: BuiltIn, regenerated: Regenerated) -> None:
     assert len(np.unique(regenerated.examples.documents)) == ATTACKED + TRAINING
-    assert len(np.unique(shipped.prefixes, axis=0)) == ATTACKED + TRAINING
+    assert len(np.unique(built_in.prefixes, axis=0)) == ATTACKED + TRAINING
 
 
-def test_near_duplicates_are_few(shipped: Shipped) -> None:
-    rows = np.concatenate([shipped.prefixes, shipped.suffixes], axis=1)
+def test_near_duplicates_are_few(built_in: BuiltIn) -> None:
+    rows = np.concatenate([built_in.prefixes, built_in.suffixes], axis=1)
     _, sizes = np.unique(cluster_ids([rows]), return_counts=True)
     assert 1 < sizes.max() <= LARGEST_CLUSTER
     assert sizes[sizes > 1].sum() < 0.2 * len(rows)
 
 
-def test_repetitions_are_log_uniform_up_to_64(shipped: Shipped) -> None:
-    assert shipped.repetitions.min() == 1
-    assert shipped.repetitions.max() <= MOST_REPETITIONS
+def test_repetitions_are_log_uniform_up_to_64(built_in: BuiltIn) -> None:
+    assert built_in.repetitions.min() == 1
+    assert built_in.repetitions.max() <= MOST_REPETITIONS
     edges = [1, 2, 4, 8, 16, 32, 65]
-    shares = np.histogram(shipped.repetitions, edges)[0] / len(shipped.repetitions)
+    shares = np.histogram(built_in.repetitions, edges)[0] / len(built_in.repetitions)
     assert ((shares > 0.12) & (shares < 0.22)).all()
 
 
@@ -178,5 +178,5 @@ def _both(part: str) -> Tokens:
     return np.concatenate([np.load(ROUND_ARRAYS / f"{part}.npy"), np.load(ROUND_ARRAYS / f"train_{part}.npy")])
 
 
-def test_every_shipped_size_is_a_known_target() -> None:
-    assert tuple(size.name for size in (*SIZES, REFERENCE)) == SHIPPED_TARGETS
+def test_every_built_in_size_is_a_known_target() -> None:
+    assert tuple(size.name for size in (*SIZES, REFERENCE)) == BUILT_IN_TARGETS

@@ -90,7 +90,7 @@ def test_many_runs_share_one_legend_outside_of_the_panels(runs, in_panels):
     assert [len(legend.get_texts()) for legend in figure.legends] == ([] if in_panels else [runs])
 
 
-def test_unreachable_examples_have_their_own_panels():
+def test_not_in_train_examples_have_their_own_panels():
     assert len(comparison_figure(drawn(SCORE, OTHER), [], title="t").axes) == 2
     assert len(comparison_figure(drawn(SCORE, OTHER), drawn(OTHER, OTHER), title="t").axes) == 4
 

@@ -122,7 +122,7 @@ def test_other_files_and_private_modules_are_ignored(tmp_path: Path) -> None:
     _write(tmp_path / "x", SOURCE.format(name="a"), "_private.py")
     (tmp_path / "x" / "folder.py").mkdir()
     os.mkfifo(tmp_path / "x" / "pipe.py")
-    assert not [attack for attack in find_attacks(tmp_path / "x") if attack.origin != "shipped"]
+    assert not [attack for attack in find_attacks(tmp_path / "x") if attack.origin != "built-in"]
 
 
 def test_the_first_of_two_attacks_with_one_name_is_used(tmp_path: Path, elsewhere: Path) -> None:
@@ -132,7 +132,7 @@ def test_the_first_of_two_attacks_with_one_name_is_used(tmp_path: Path, elsewher
     assert attack_named("both", tmp_path / "x").path == tmp_path / "x" / "a.py"
     assert attack_named("both").origin == "./attacks"
     assert attack_named("greedy").path == elsewhere / "attacks" / "mine.py"
-    assert attack_named("baseline").origin == "shipped"
+    assert attack_named("baseline").origin == "built-in"
 
 
 def test_two_files_with_one_name_are_both_listed(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_two_files_with_one_name_are_both_listed(tmp_path: Path) -> None:
 def test_a_source_checkout_lists_its_attacks_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[3])
     origins = [attack.origin for attack in find_attacks() if attack.name in ("baseline", "greedy", "replay")]
-    assert origins == ["shipped"] * 3
+    assert origins == ["built-in"] * 3
 
 
 def test_an_unknown_name_suggests_similar_names(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_parameters_are_texts_as_a_user_types_them(spec: AttackSpec) -> None:
 
 
 @pytest.mark.parametrize("name", ["demo", "satml-dev:fold1of5"])
-def test_a_shipped_round_is_named(spec: AttackSpec, name: str) -> None:
+def test_a_built_in_round_is_named(spec: AttackSpec, name: str) -> None:
     assert recorded_options(changed(spec, round=load_round(name))).round == name
 
 

@@ -22,7 +22,7 @@ def test_the_view_shows_the_system_and_no_home_and_no_answers(tmp_path: Path) ->
     for path in ("/usr/bin/env", paths.PACKAGE / "__init__.py", Path(sys.executable), "/etc/passwd"):
         assert view.access(Path(path).resolve()) is Access.READ
     assert view.access(tmp_path.resolve()) is Access.WRITE
-    private = (Path.home(), paths.SHIPPED_ROUNDS / "demo", tmp_path.parent)
+    private = (Path.home(), paths.BUILT_IN_ROUNDS / "demo", tmp_path.parent)
     for path in (*private, "/etc/shadow", "/root", "/var", "/mnt", "/srv"):
         assert view.access(Path(path)) in NOT_SHOWN
 
@@ -87,13 +87,13 @@ def test_what_a_policy_hides_stays_hidden(tmp_path: Path) -> None:
 
 def test_answers_are_hidden_in_every_copy_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "site" / "harness"
-    for answers in paths.SHIPPED_ANSWERS:
+    for answers in paths.BUILT_IN_ANSWERS:
         file = copy / answers.relative_to(paths.PACKAGE) / "x"
         file.parent.mkdir(parents=True)
         file.write_text("answers")
     monkeypatch.syspath_prepend(str(copy.parent))
     view = file_view(SandboxPolicy(readable=(tmp_path / "site",)))
-    for answers in paths.SHIPPED_ANSWERS:
+    for answers in paths.BUILT_IN_ANSWERS:
         for package in (copy, paths.PACKAGE):
             assert view.access(package / answers.relative_to(paths.PACKAGE)) is Access.HIDDEN
     assert view.access(copy) is Access.READ

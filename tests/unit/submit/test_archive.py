@@ -321,9 +321,9 @@ def test_the_wheel_contains_every_module_and_attack(files: dict[str, bytes]) -> 
 
 
 def test_the_wheel_contains_no_answers(files: dict[str, bytes]) -> None:
-    answers = [file for place in paths.SHIPPED_ANSWERS for file in (place, *place.rglob("*")) if file.is_file()]
+    answers = [file for place in paths.BUILT_IN_ANSWERS for file in (place, *place.rglob("*")) if file.is_file()]
     arrays = [file for file in answers if file.suffix != ".toml"]
-    assert len(arrays) > len(paths.SHIPPED_ANSWERS)
+    assert len(arrays) > len(paths.BUILT_IN_ANSWERS)
     assert not [name for name in files if (name.endswith((".npy", ".npz")) and name != UNSEEN) or "__pycache__" in name]
     hashes = {hashlib.sha256(content).hexdigest() for content in files.values()}
     assert not [path for path in arrays if hashlib.sha256(path.read_bytes()).hexdigest() in hashes]
@@ -355,7 +355,7 @@ def test_pip_installs_the_wheel_and_it_is_imported(built: tuple[str, bytes], tmp
     assert done.returncode == 0, done.stderr
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
     listing = subprocess.run(
-        [sys.executable, "-m", "harness", "attacks", "--json"],
+        [sys.executable, "-m", "harness", "list", "attacks", "--json"],
         env=environment | {"PYTHONPATH": str(site), "HARNESS_HOME": str(tmp_path), "HARNESS_CACHE": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -379,8 +379,8 @@ def test_times_and_modes_do_not_change_the_wheel(
     (copy / "core" / "arrays.py").chmod(0o700)
     (copy / "__pycache__").mkdir(exist_ok=True)
     (copy / "__pycache__" / "x.cpython-311.pyc").write_bytes(b"x")
-    answers = tuple(copy / place.relative_to(paths.PACKAGE) for place in paths.SHIPPED_ANSWERS)
+    answers = tuple(copy / place.relative_to(paths.PACKAGE) for place in paths.BUILT_IN_ANSWERS)
     monkeypatch.setattr(paths, "PACKAGE", copy)
-    monkeypatch.setattr(paths, "SHIPPED_ANSWERS", answers)
-    monkeypatch.setattr(archive, "shipped_folder", lambda: tmp_path / "attacks")
+    monkeypatch.setattr(paths, "BUILT_IN_ANSWERS", answers)
+    monkeypatch.setattr(archive, "built_in_folder", lambda: tmp_path / "attacks")
     assert harness_wheel() == built

@@ -78,9 +78,9 @@ def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:
 
 def test_a_blind_run_has_no_scores(home: Path) -> None:
     facts = run_facts(ended_run(home, is_blind=True))
-    assert facts.score is facts.walk is facts.exact_at_1 is facts.any_guess_correct is facts.parts.unreachable is None
+    assert facts.score is facts.walk is facts.exact_at_1 is facts.any_guess_correct is facts.parts.not_in_train is None
     assert facts.curve == ((0.0, 0.0), (1.5, float(EXAMPLES)))
-    assert facts.parts.overlap is not None and facts.parts.overlap.is_reachable is None
+    assert facts.parts.overlap is not None and facts.parts.overlap.is_in_train is None
 
 
 def test_a_blind_curve_is_replayed_with_later_answers(home: Path) -> None:
@@ -130,8 +130,11 @@ def test_an_attack_without_a_target_is_described(home: Path) -> None:
 
 def test_a_part_that_repeats_the_whole_is_left_out(home: Path) -> None:
     parts = run_facts(ended_run(home)).parts
-    assert parts.unreachable is None and parts.overlap is not None
-    assert parts.no_unreachable_because == "the training rows contain no answer, so all examples are unreachable."
+    assert parts.not_in_train is None and parts.overlap is not None
+    assert (
+        parts.not_in_train_absent_because
+        == "the training rows contain no answer, so no example is in the training set."
+    )
 
 
 ROUND = Round(

@@ -23,7 +23,7 @@ def summary_of(id_: str, **fields: Any) -> RunSummary:
         "recall_interval": None,
         "recall_interval_unit": None,
         "exact_at_1": 0.5,
-        "any_of_n": 0.6,
+        "any_guess_correct": 0.6,
         "figures": {},
         "guesses": 64,
         "rows": 64,

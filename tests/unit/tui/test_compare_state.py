@@ -35,7 +35,7 @@ def run_of(home: Path, id_: str, solved: Sequence[int], *, phase: str = "finishe
 
 
 def compared(*runs: Recorded) -> Compared:
-    return compared_on(compare_runs([run.folder for run in runs]), unreachable=False)
+    return compared_on(compare_runs([run.folder for run in runs]), not_in_train=False)
 
 
 def text_of(row: Row) -> list[str]:

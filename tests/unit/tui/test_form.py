@@ -312,6 +312,6 @@ def test_every_audit_has_a_form(audit: str) -> None:
 def test_values_become_arguments_options_and_flags() -> None:
     form = audit_form("leakage")
     kinds = {field.name: field.kind for field in form.fields}
-    assert kinds["round"] is FieldKind.ROUND and kinds["names"] is FieldKind.SWITCH
-    values = {"--pairs": "pairs.npz", "--names": "true", "--seed": "3", "--budget": "24h"}
-    assert form.command_line(values) == ["audit", "leakage", "pairs.npz", "--names", "--seed", "3"]
+    assert kinds["round"] is FieldKind.ROUND and kinds["keep-line-ends"] is FieldKind.SWITCH
+    values = {"--pairs": "pairs.npz", "--keep-line-ends": "true", "--seed": "3", "--budget": "24h"}
+    assert form.command_line(values) == ["audit", "leakage", "pairs.npz", "--keep-line-ends", "--seed", "3"]

@@ -84,7 +84,7 @@ def test_a_changed_check_must_be_accepted_again() -> None:
 def test_an_edit_blocks_until_the_next_snapshot() -> None:
     current = state(MET).with_values(VALUES | {"--team": "other.toml"})
     assert current.blocker == current.status == "checking …"
-    assert current.command_line() == ["package", "abcd-some", "--team", "other.toml"]
+    assert current.command_line() == ["bundle", "create", "abcd-some", "--team", "other.toml"]
     assert current.with_snapshot(snapshot(MET, values=current.values)).blocker is None
 
 
@@ -102,13 +102,21 @@ def test_an_invalid_destination_blocks() -> None:
 def test_the_command_line_prefers_typed_files_and_omits_defaults(folder: Path) -> None:
     filled = state(MET, team="team.toml", description="submissions/description.md")
     files = ["--team", "team.toml", "--description", "submissions/description.md"]
-    assert filled.command_line() == ["package", "abcd-some", *files]
+    assert filled.command_line() == ["bundle", "create", "abcd-some", *files]
     typed = filled.with_values(
         {"--team": " ~/my team.toml ", "--description": "", "--out": "x.zip", "--redact": "true"}
     )
     home = Path.home()
     assert typed.command_line(force=True) == [
-        *("package", "abcd-some", "--team", f"{home}/my team.toml", "--description", "submissions/description.md"),
+        *(
+            "bundle",
+            "create",
+            "abcd-some",
+            "--team",
+            f"{home}/my team.toml",
+            "--description",
+            "submissions/description.md",
+        ),
         *("--out", "x.zip", "--redact", "--force"),
     ]
     assert (filled.destination, typed.destination) == (Path("submissions/abcd-some.zip"), Path("x.zip"))

@@ -46,7 +46,7 @@ def test_the_metrics_have_the_names_of_the_papers(snapshot: RunSnapshot) -> None
 
 
 def test_a_blind_round_has_no_scores(snapshot: RunSnapshot) -> None:
-    figures = dataclasses.replace(snapshot.figures, recall_at_cap=None, exact_at_1=None, any_of_n=None)
+    figures = dataclasses.replace(snapshot.figures, recall_at_cap=None, exact_at_1=None, any_guess_correct=None)
     facts = dict(metric_facts(dataclasses.replace(snapshot, figures=figures)))
     assert facts["answers"] == "unknown: the round is blind" and "Recall@100" not in facts
 

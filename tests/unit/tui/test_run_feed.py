@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.runs.attack_record import any_of_n, scorecard_of, submission_now
+from harness.runs.attack_record import any_guess_correct, scorecard_of, submission_now
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.status import Status
@@ -43,8 +43,8 @@ def assert_as_scored(snapshot: RunSnapshot, folder: RunFolder) -> None:
     assert snapshot.figures.rows == scorecard["rows"]
     assert snapshot.figures.exact_at_1 == pytest.approx(scorecard["exact_at_1"])
     with GuessReader.of_run(folder, folder.attack_spec()) as reader:
-        assert snapshot.figures.any_of_n == pytest.approx(
-            any_of_n(folder.attack_spec(), reader.guesses(), reader.final_order())
+        assert snapshot.figures.any_guess_correct == pytest.approx(
+            any_guess_correct(folder.attack_spec(), reader.guesses(), reader.final_order())
         )
 
 
@@ -61,7 +61,7 @@ def test_each_guess_appears_once_in_arrival_order(run: Recorded) -> None:
     assert [line.is_right for line in third.lines[Verdict.ALL]] == [True, False, True]
     assert third.lines[Verdict.ALL][1].suffix.tolist() != run.answers[1].tolist()
     assert third.lines[Verdict.ALL][2].suffix.tolist() == run.answers[2].tolist()
-    assert third.figures.any_of_n == pytest.approx(2 / EXAMPLES)
+    assert third.figures.any_guess_correct == pytest.approx(2 / EXAMPLES)
     assert_as_scored(third, run.folder)
 
 
@@ -165,7 +165,7 @@ def test_a_repeated_batch_voids_its_earlier_guesses(run: Recorded) -> None:
     run.guess(run.batch("b"), [(2, WRONG, 4.0)])
     snapshot = feed.poll()
     assert seqs(snapshot) == [1, 4]
-    assert (snapshot.figures.guessed, snapshot.figures.any_of_n) == (2, 0.0)
+    assert (snapshot.figures.guessed, snapshot.figures.any_guess_correct) == (2, 0.0)
     assert_as_scored(snapshot, run.folder)
     assert seqs(RunFeed(run.folder).poll()) == [1, 4]
 

@@ -196,7 +196,7 @@ def test_names_are_marked_as_text(findings):
     assert not [name for name in [*NAMES.read, *NAMES.unread] if name in rest]
 
 
-def test_own_prompts_are_marked_as_text_and_shipped_ones_are_not(whole, inputs, findings):
+def test_own_prompts_are_marked_as_text_and_built_in_ones_are_not(whole, inputs, findings):
     text_columns = {table.name: table.text_columns for table in findings.tables if table.text_columns}
     assert text_columns == {
         "names": ("name",),
@@ -214,8 +214,8 @@ def test_own_prompts_are_marked_as_text_and_shipped_ones_are_not(whole, inputs, 
     ]
     rest = json.dumps([*findings.sentences, *labels, findings.figures, findings.measures.as_json()])
     assert not [prompt for prompt in inputs.texts["prompts"] if prompt in rest]
-    shipped = replace(inputs, arrays={**inputs.arrays, "has_own_prompts": np.array(False)})
-    tables = AUDIT.findings(shipped, whole.rows, ("bert",)).tables
+    built_in = replace(inputs, arrays={**inputs.arrays, "has_own_prompts": np.array(False)})
+    tables = AUDIT.findings(built_in, whole.rows, ("bert",)).tables
     assert [table.name for table in tables if table.text_columns] == ["names"]
 
 

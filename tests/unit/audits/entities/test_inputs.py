@@ -218,28 +218,28 @@ def test_wikidata_results_are_read_as_tsv(tmp_path, header):
 
 
 @pytest.fixture(scope="module")
-def shipped() -> list[Prompt]:
+def built_in() -> list[Prompt]:
     prompts, notes = read_prompts(None)
     assert notes == []
     return prompts
 
 
-def test_a_hundred_prompts_of_each_sentence_type_are_shipped(shipped):
-    assert Counter(prompt.kind for prompt in shipped) == dict.fromkeys(KINDS, 100)
+def test_a_hundred_prompts_of_each_sentence_type_are_built_in(built_in):
+    assert Counter(prompt.kind for prompt in built_in) == dict.fromkeys(KINDS, 100)
 
 
-def test_every_shipped_prompt_has_one_mask(shipped):
-    assert all(prompt.text.count(MASK) == 1 for prompt in [*shipped, *(Prompt(text, "") for text in HAND_WRITTEN)])
+def test_every_built_in_prompt_has_one_mask(built_in):
+    assert all(prompt.text.count(MASK) == 1 for prompt in [*built_in, *(Prompt(text, "") for text in HAND_WRITTEN)])
 
 
-def test_shipped_sentences_end_as_their_type_does(shipped):
+def test_built_in_sentences_end_as_their_type_does(built_in):
     ends = {"declarative": ".", "imperative": ".", "exclamatory": "!", "interrogative": "?"}
-    assert all(prompt.text.endswith(ends[prompt.kind]) for prompt in shipped)
+    assert all(prompt.text.endswith(ends[prompt.kind]) for prompt in built_in)
 
 
-def test_shipped_prompts_have_at_least_fifteen_lengths_and_ten_positions_of_the_name(shipped):
-    assert len({prompt.length for prompt in shipped}) >= 15
-    assert len({prompt.position for prompt in shipped}) >= 10
+def test_built_in_prompts_have_at_least_fifteen_lengths_and_ten_positions_of_the_name(built_in):
+    assert len({prompt.length for prompt in built_in}) >= 15
+    assert len({prompt.position for prompt in built_in}) >= 10
 
 
 def shared_words(one: str, other: str) -> float:
@@ -248,9 +248,9 @@ def shared_words(one: str, other: str) -> float:
     return len(first & second) / max(1, min(len(first), len(second)))
 
 
-def test_no_two_shipped_prompts_share_more_than_sixty_percent_of_their_words(shipped):
+def test_no_two_built_in_prompts_share_more_than_sixty_percent_of_their_words(built_in):
     alike = [
-        (one.text, other.text) for one, other in combinations(shipped, 2) if shared_words(one.text, other.text) > 0.6
+        (one.text, other.text) for one, other in combinations(built_in, 2) if shared_words(one.text, other.text) > 0.6
     ]
     assert alike == []
 

@@ -10,7 +10,7 @@ from harness.audits.classifier import Entity, TokenClassifier
 from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inexact import inexact_probabilities
-from harness.audits.leakage.inputs import PairSize, demo_name_pairs, read_documents, round_pairs
+from harness.audits.leakage.inputs import PairSize, read_documents, round_pairs
 from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.leakage.results import EXPECTED_EXCEED, MEAN_ESP, MEASURES, OVER
 from harness.audits.models import Model
@@ -21,10 +21,10 @@ from harness.core.findings import Findings, HeatMap, LineChart
 from harness.core.rounds import load_round
 from harness.core.text import format_percent
 from harness.demo import SIZES
-from harness.demo.names import NAME
 from harness.engine.loading import load_target
 from tests.demo_target.classifiers import FRAMES, Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
+from tests.demo_target.names import NAME, demo_name_pairs
 from tests.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 

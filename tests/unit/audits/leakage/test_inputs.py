@@ -11,7 +11,6 @@ from harness.audits.leakage.inputs import (
     Model,
     PairSize,
     PairSource,
-    demo_name_pairs,
     file_pairs,
     read_documents,
     read_inputs,
@@ -24,7 +23,7 @@ from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.demo import SIZES, WEIGHTS
-from harness.demo.names import NAME, name_pairs
+from tests.demo_target.names import NAME, demo_name_pairs, name_pairs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 
@@ -248,7 +247,7 @@ def test_tokens_decode_to_pieces_or_numbers(tokenizer):
 
 
 def _select(source: Source | None = None, size: PairSize = WHOLE, **given) -> PairSource:
-    nothing = {"names": False, "corpus": None, "tagger": None}
+    nothing = {"corpus": None, "tagger": None}
     return PairSource.select(source, **(nothing | given), size=size)
 
 
@@ -256,7 +255,7 @@ def test_pairs_come_from_one_source():
     with pytest.raises(HarnessError, match="no pairs are named"):
         _select()
     with pytest.raises(HarnessError, match="several sources of pairs are named"):
-        _select(load_round("demo"), names=True)
+        _select(load_round("demo"), corpus=CorpusFiles(Path("a")), tagger="t")
     with pytest.raises(HarnessError, match="--corpus and --tagger must be given together"):
         _select(corpus=CorpusFiles(Path("a")))
     with pytest.raises(HarnessError, match="no target is named"):
@@ -268,15 +267,11 @@ def test_a_prefix_length_beyond_the_prefixes_is_refused():
     for size, longest in ((PairSize(), 50), (PairSize(prefix=20), 20)):
         source = _select(select_source(None, "demo", field="text"), size)
         read_inputs(source, LeakageParams(prefix_lengths=(10, longest)), models, limit=5, seed=0)
-        with pytest.raises(HarnessError, match=rf"--prefix-lengths: prefixes have {longest} tokens, not 90"):
+        with pytest.raises(HarnessError, match=rf"--shorter-prefixes: prefixes have {longest} tokens, not 90"):
             read_inputs(source, LeakageParams(prefix_lengths=(10, 90)), models, limit=5, seed=0)
 
 
-def test_the_demos_names_are_swept_over_all_sizes_and_five_lengths():
-    source = _select(names=True)
-    assert source.models(None, "main")[0] == ["demo-tiny", "demo-small", "demo"]
-    assert LeakageParams.checked(prefix_lengths=source.default_lengths).prefix_lengths == (10, 20, 30, 40, 50)
-    assert _select(load_round("demo")).default_lengths == ()
+def test_the_tagger_is_the_last_model():
     corpus = _select(corpus=CorpusFiles(Path("a")), tagger="t")
     assert corpus.models(["demo"], "main")[0] == ["demo", "t"]
 
@@ -285,8 +280,8 @@ def test_the_demos_names_are_swept_over_all_sizes_and_five_lengths():
     ("fields", "sentence"),
     [
         ({"top_p": 1.5}, "--top-p: "),
-        ({"prefix_lengths": ["ten"]}, "--prefix-lengths: "),
-        ({"prefix_lengths": ["0"]}, "--prefix-lengths: "),
+        ({"prefix_lengths": ["ten"]}, "--shorter-prefixes: "),
+        ({"prefix_lengths": ["0"]}, "--shorter-prefixes: "),
     ],
 )
 def test_invalid_parameters_are_named_by_their_option(fields, sentence):

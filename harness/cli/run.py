@@ -1,4 +1,4 @@
-"""Commands that start, watch, stop and resume a run, and `harness run --like RUN`."""
+"""Commands that start a run of an attack: `harness run` and `harness demo`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -7,6 +7,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
 from harness.cli.many_runs import check_cluster
 from harness.cli.options import (
@@ -19,7 +20,6 @@ from harness.cli.options import (
     OptionalAttackName,
     Plain,
     Round,
-    Run,
     RunOptions,
     Seed,
     ShardTarget,
@@ -29,17 +29,16 @@ from harness.cli.options import (
     usage_errors,
 )
 from harness.cli.output import is_terminal, print_json, sanitize, say
-from harness.cli.resolving import TARGET_OPTIONS, ResolvedRun, current_weights, resolve_run, settings_in
-from harness.cli.typer_classes import is_given, run_names
-from harness.cli.watching import follow, follow_or_detach, interrupts_after_start, start_and_follow
+from harness.cli.resolving import TARGET_OPTIONS, ResolvedRun, resolve_run, settings_in
+from harness.cli.typer_classes import is_given
+from harness.cli.watching import interrupts_after_start, start_and_follow
 from harness.core.extras import install_sentence, missing_module
 from harness.core.rounds import preset_text
 from harness.core.spec import cluster_device
 from harness.plugins.discovery import find_attacks
 from harness.runs.folder import RunFolder, run_folder
-from harness.runs.launch import resume_run, stop_run
 from harness.runs.planning import recorded_options, start_attack
-from harness.runs.summary import run_summary
+from harness.runs.specs import AttackSpec
 
 
 def run(
@@ -53,16 +52,20 @@ def run(
     devices: Devices = None,
     shard_target: ShardTarget = False,
     shards: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Number of workers on the Ray cluster of --ray.")
+        int | None,
+        typer.Option(min=1, max=1000, help="Number of workers on the Ray cluster of --ray.", rich_help_panel="Cluster"),
     ] = None,
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Ray cluster for --shards: HOST:PORT, or `auto`.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Ray cluster for --shards: HOST:PORT, or `auto`.", rich_help_panel="Cluster"
+        ),
     ] = None,
     share_device: ShareDevice = False,
     group: Group = None,
     like: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Take what is not given from this run.", autocompletion=run_names),
+        typer.Option(metavar="RUN", help="Use this run's settings as defaults.", autocompletion=run_names),
     ] = None,
     preset: Annotated[
         bool, typer.Option("--preset", help="Use the round's preset for the attack; --set takes precedence.")
@@ -82,7 +85,7 @@ def run(
         devices = _cluster_devices(shards, ray, devices)
     request = RunRequest(attack or "", round_, options, compute, devices, shard_target, limit)
     if like is not None:
-        request = request_like(run_folder(like), request, partial(is_given, context))
+        request = request_like(run_folder(like, AttackSpec), request, partial(is_given, context))
     elif attack is None:
         raise typer.BadParameter("name an attack, or use --like RUN.", param_hint="ATTACK")
     plan = resolve_run(
@@ -116,37 +119,6 @@ def _cluster_devices(shards: int | None, ray: str | None, devices: str | None) -
         raise typer.BadParameter("name a cluster. On one machine, --devices shares a run.", param_hint="--ray")
     check_cluster(ray)
     return f"{cluster_device(ray)}*{shards}"
-
-
-def watch(run: Run = "latest", plain: Plain = False, json: Json = False) -> None:
-    """Watch a run until it is over.
-
-    In a terminal its screen opens, otherwise a status line is printed. Leaving does not touch the run.
-    """
-    folder = run_folder(run)
-    if not plain and not json and is_terminal():
-        from harness.tui.app import HarnessApp, show
-
-        show(HarnessApp(watched=folder))
-        return
-    follow(folder, json=json)
-
-
-def stop(run: Run, json: Json = False) -> None:
-    """Stop a run. Its guesses are kept; `resume` continues it."""
-    folder = run_folder(run)
-    status = stop_run(folder)
-    print_json(run_summary(folder).as_json()) if json else print(f"{folder.id}: {status}")
-
-
-def resume(run: Run, detach: Detach = False, json: Json = False) -> None:
-    """Continue a run that was stopped, crashed or lost.
-
-    It continues within what is left of its budget. Exit codes are those of `harness run`.
-    """
-    folder = run_folder(run)
-    resume_run(folder, weights_sha256=current_weights(folder.spec()))
-    follow_or_detach(folder, detach=detach, json=json)
 
 
 OptionsType = TypeVar("OptionsType", RunOptions, DeviceOptions)
@@ -211,7 +183,7 @@ def request_like(folder: RunFolder, given: RunRequest, is_given: Callable[[str],
 def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
     """Run the baseline attack on the bundled demo target.
 
-    In a terminal its screen opens, otherwise a status line is printed. Without torch, recorded guesses of the attack
+    In a terminal the TUI opens, otherwise a status line is printed. Without torch, recorded guesses of the attack
     are replayed, and the seed has no effect.
     """
     missing = missing_module("torch")

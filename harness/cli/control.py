@@ -1,0 +1,101 @@
+"""Commands that watch, stop and continue what was started."""
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.completion import record_names
+from harness.cli.options import RUN_HELP, Detach, Json, Plain, Run
+from harness.cli.output import is_terminal, print_json, sanitize
+from harness.cli.records import find_record
+from harness.cli.resolving import current_weights
+from harness.cli.watching import follow, follow_or_detach, log_lines
+from harness.runs.folder import RunFolder, run_folder
+from harness.runs.launch import resume_run, stop_run
+from harness.runs.summary import run_summary
+from harness.runs.tuning import Tuning
+
+
+def watch(
+    run: Run = "latest",
+    plain: Plain = False,
+    log: Annotated[bool, typer.Option("--log", help="Print the worker's log as it grows.")] = False,
+    json: Json = False,
+) -> None:
+    """Watch a run or an audit until it is over.
+
+    In a terminal the TUI opens, otherwise a status line is printed. Leaving does not touch the run.
+    """
+    folder = run_folder(run)
+    if log and json:
+        raise typer.BadParameter(
+            "it prints lines. `harness show RUN --log --json` prints them as JSON.", param_hint="--log"
+        )
+    if log:
+        for line in log_lines(folder, follow=True):
+            print(sanitize(line), flush=True)
+        return
+    if not plain and not json and is_terminal():
+        from harness.tui.app import HarnessApp, show
+
+        show(HarnessApp(watched=folder))
+        return
+    follow(folder, json=json)
+
+
+def stop(run: Run, json: Json = False) -> None:
+    """Stop a run or an audit. Its results are kept.
+
+    `harness resume` continues it. A run that waits for a device leaves the queue.
+    """
+    folder = run_folder(run)
+    status = stop_run(folder)
+    print_json(run_summary(folder).as_json()) if json else print(f"{folder.id}: {status}")
+
+
+def resume(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|TUNING|SWEEP",
+            help=f"{RUN_HELP} Or the id of a tuning or a sweep.",
+            autocompletion=record_names,
+            show_default=False,
+        ),
+    ],
+    detach: Detach = False,
+    runs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Tuning: number of runs in total.  [default: as before]"),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Tuning or sweep: Ray cluster, or `none`.  [default: as before]"),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Continue a run, an audit, a tuning or a sweep.
+
+    A run and an audit continue within what is left of their budget; exit codes are those of `harness run`. Of a tuning
+    or a sweep, no finished run is run again.
+    """
+    record = find_record(name)
+    is_run = isinstance(record, RunFolder)
+    for option, is_given, is_valid in (
+        ("--detach", detach, is_run),
+        ("--runs", runs is not None, isinstance(record, Tuning)),
+        ("--ray", ray is not None, not is_run),
+    ):
+        if is_given and not is_valid:
+            raise typer.BadParameter(f"it does not apply to {record.id}.", param_hint=option)
+    if isinstance(record, RunFolder):
+        resume_run(record, weights_sha256=current_weights(record.spec()))
+        follow_or_detach(record, detach=detach, json=json)
+    elif isinstance(record, Tuning):
+        from harness.cli.tune import resume_tuning
+
+        resume_tuning(record, runs=runs, ray=ray, json=json)
+    else:
+        from harness.cli.sweep import resume_sweep
+
+        resume_sweep(record, ray=ray, json=json)

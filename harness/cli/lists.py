@@ -1,0 +1,236 @@
+"""`harness list`: everything that the harness has or has recorded, one list for each kind."""
+
+import itertools
+from collections.abc import Callable, Collection, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.filesize import decimal
+
+from harness.cli.attacks import attack_as_json, attack_row
+from harness.cli.completion import attack_names, parent_names
+from harness.cli.options import Attacks, Json, round_option
+from harness.cli.output import align_columns, print_error, print_json, sanitize, say
+from harness.cli.rounds import round_as_json, round_row
+from harness.cli.typer_classes import CommandLine
+from harness.core.errors import HarnessError
+from harness.core.rounds import built_in_rounds, load_round
+from harness.core.times import date_and_time, format_duration
+from harness.data.status import round_status
+from harness.plugins.discovery import find_attacks
+from harness.runs import trash
+from harness.runs.columns import COLUMNS
+from harness.runs.folder import RunFolder
+from harness.runs.listing import matching_summaries
+from harness.runs.queue import queued_runs
+from harness.runs.status import Status
+from harness.runs.summary import RunSummary, run_summary
+from harness.runs.tuning import TUNINGS
+from harness.sweeps.record import SWEEPS, progress_of
+
+app = CommandLine(name="list", help="List runs, audits, tunings, sweeps, attacks or rounds.", no_args_is_help=True)
+
+Statuses = Annotated[
+    list[str] | None, typer.Option("--status", metavar="STATUS", help="Only those with this status; repeatable.")
+]
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only those with this tag; repeatable.")]
+Newest = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the newest N.")]
+
+
+@app.command("runs")
+def list_runs(
+    status: Statuses = None,
+    attack: Annotated[
+        str | None, typer.Option(metavar="ATTACK", help="Only runs of this attack.", autocompletion=attack_names)
+    ] = None,
+    round_: Annotated[str | None, round_option("Only runs on this round.")] = None,
+    tag: Tags = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only runs of this group, tuning or sweep.", autocompletion=parent_names),
+    ] = None,
+    limit: Newest = None,
+    json: Json = False,
+) -> None:
+    """List the runs of attacks, newest first.
+
+    The column of the attack also shows the parameters that are not its defaults.
+    """
+    conditions = {"attack": attack, "round_": round_, "parent": group}
+    _list_jobs("attack", status, tag, limit, conditions, start="harness run ATTACK", json=json)
+
+
+@app.command("audits")
+def list_audits(status: Statuses = None, tag: Tags = None, limit: Newest = None, json: Json = False) -> None:
+    """List audits, newest first."""
+    _list_jobs("audit", status, tag, limit, {}, start="harness audit NAME", json=json)
+
+
+def _list_jobs(
+    kind: str,
+    statuses: Collection[str] | None,
+    tags: Collection[str] | None,
+    limit: int | None,
+    conditions: dict[str, str | None],
+    *,
+    start: str,
+    json: bool,
+) -> None:
+    for name in statuses or ():
+        if name not in list(Status):
+            raise typer.BadParameter(f"{sanitize(name)!r} is none of {', '.join(Status)}.", param_hint="--status")
+    matching = matching_summaries(on_error=print_error, kind=kind, statuses=statuses, tags=tags, **conditions)
+    summaries = list(itertools.islice(matching, limit))
+    noun = "run" if kind == "attack" else "audit"
+    is_filtered = any((statuses, tags, *conditions.values()))
+    _print_list(
+        f"{noun}s",
+        summaries,
+        [column.title for column in COLUMNS],
+        # A Rich table takes two seconds for 1,000 rows, align_columns two milliseconds.
+        lambda summary: [sanitize(column.text(summary)) for column in COLUMNS],
+        RunSummary.as_json,
+        empty=f"no {noun} matches." if is_filtered else f"no {noun}s yet. `{start}` starts one.",
+        json=json,
+    )
+    deletions = trash.deleted_records()
+    if deletions and not json:
+        size = decimal(sum(deleted.size for deleted in deletions))
+        say(f"deleted runs hold {size}: `harness list deleted` lists them, `harness runs rm --now` frees the disk.")
+
+
+def _print_list(
+    key: str,
+    items: Sequence[Any],
+    header: Sequence[str],
+    row: Callable[[Any], Sequence[str]],
+    as_json: Callable[[Any], Any],
+    *,
+    empty: str,
+    json: bool,
+) -> None:
+    """Print one row for each item below `header`, or the objects under `key` of one JSON object."""
+    if json:
+        print_json({key: [as_json(item) for item in items]})
+    elif items:
+        print(align_columns([*([header] if header else []), *map(row, items)]))
+    else:
+        say(empty)
+
+
+@app.command("tunings")
+def list_tunings(json: Json = False) -> None:
+    """List tunings, newest first."""
+    tunings = [TUNINGS.named(id_) for id_ in TUNINGS.ids()]
+    parents = [summary.parent for summary in matching_summaries(on_error=lambda _: None)] if tunings else []
+    rows = [
+        tuning.model_dump(include={"id", "attack", "round", "created_at"}) | {"runs": parents.count(tuning.id)}
+        for tuning in tunings
+    ]
+    _print_list(
+        "tunings",
+        rows,
+        ("tuning", "attack", "round", "runs", "started"),
+        lambda row: (row["id"], row["attack"], row["round"], str(row["runs"]), date_and_time(row["created_at"])),
+        dict,
+        empty="no tunings yet. `harness tune ATTACK` starts one.",
+        json=json,
+    )
+
+
+@app.command("sweeps")
+def list_sweeps(json: Json = False) -> None:
+    """List sweeps, newest first."""
+    rows = []
+    for id_ in SWEEPS.ids():
+        try:
+            sweep = SWEEPS.named(id_)
+        except HarnessError as error:
+            print_error(str(error))
+            continue
+        finished = len(progress_of(sweep).finished)
+        rows.append({"id": id_, "created_at": sweep.created_at, "runs": len(sweep.runs), "finished": finished})
+    _print_list(
+        "sweeps",
+        rows,
+        ("sweep", "runs finished", "started"),
+        lambda row: (row["id"], f"{row['finished']:,} of {row['runs']:,}", date_and_time(row["created_at"])),
+        dict,
+        empty="no sweeps yet. `harness sweep FILE` starts one.",
+        json=json,
+    )
+
+
+@app.command("attacks")
+def list_attacks(attacks: Attacks = None, json: Json = False) -> None:
+    """List attacks with their summary, directory and errors."""
+    empty = "no attacks. `harness new attack NAME` writes one."
+    _print_list("attacks", find_attacks(attacks), (), attack_row, attack_as_json, empty=empty, json=json)
+
+
+@app.command("rounds")
+def list_rounds(json: Json = False) -> None:
+    """List the built-in rounds and the state of their files."""
+    rounds = [round_status(load_round(name)) for name in built_in_rounds()]
+    _print_list("rounds", rounds, (), round_row, round_as_json, empty="no rounds.", json=json)
+    if not json and any(not status.is_complete for status in rounds):
+        say("`harness data status ROUND` prints what is missing and the command that fetches it.")
+
+
+@app.command("queue")
+def list_queue(json: Json = False) -> None:
+    """List the runs that wait for a device, in their order.
+
+    `harness runs queue` moves one, `harness stop RUN` takes it out of the queue.
+    """
+    _print_list(
+        "queue",
+        _queued_summaries(),
+        ("run", "attack", "round", "place", "waits for", "at most"),
+        lambda summary: (
+            summary.id,
+            sanitize(summary.labelled_attack),
+            summary.round,
+            f"{summary.queue_position} of {summary.queue_length}",
+            sanitize(summary.waits_for or "–"),
+            "–" if summary.wait_at_most_s is None else format_duration(summary.wait_at_most_s),
+        ),
+        RunSummary.as_json,
+        empty="no run waits for a device.",
+        json=json,
+    )
+
+
+def _queued_summaries() -> list[RunSummary]:
+    """Return the summaries of the waiting runs, in order. A run that cannot be read is reported and left out."""
+    summaries = []
+    for queued in queued_runs():
+        folder = RunFolder.of(queued.run)
+        try:
+            summary = run_summary(folder)
+        except HarnessError as error:
+            print_error(f"{folder.id}: {error}")
+            continue
+        # A run that starts or ends meanwhile has no place.
+        if summary.queue_position is not None:
+            summaries.append(summary)
+    return summaries
+
+
+@app.command("deleted")
+def list_deleted(json: Json = False) -> None:
+    """List what was deleted within a day and can be restored."""
+    _print_list(
+        "deleted",
+        trash.restorable(),
+        ("run", "deleted", "kept for", "size"),
+        lambda deleted: (
+            sanitize(deleted.id),
+            date_and_time(deleted.deleted_at / 1e9),
+            format_duration(deleted.seconds_left),
+            decimal(deleted.size),
+        ),
+        lambda deleted: {"id": deleted.id, "deleted_at": deleted.deleted_at / 1e9, "bytes": deleted.size},
+        empty="nothing was deleted within the last day.",
+        json=json,
+    )

@@ -1,0 +1,199 @@
+"""`harness list runs`: annotate, queue, delete and restore runs, tunings and sweeps."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from harness.cli.completion import deleted_names, queued_run_names, record_names
+from harness.cli.lists import list_queue
+from harness.cli.options import RUN_HELP, Json, Run
+from harness.cli.output import is_terminal, pluralize, print_json, sanitize
+from harness.cli.records import delete_parent, deletion_named, find_record, runs_under
+from harness.cli.typer_classes import CommandLine
+from harness.core.errors import HarnessError
+from harness.core.files import write_atomically
+from harness.runs import trash
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder, add_tags, delete_run, remove_tags, run_folder, tags_of
+from harness.runs.launch import is_over, stop_run
+from harness.runs.queue import Move, move_in_queue
+from harness.runs.trash import Deleted
+
+app = CommandLine(
+    name="runs",
+    help="Annotate, queue, delete and restore runs.\n\n`harness list runs` lists them.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def note(
+    run: Run,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The note. Without it the note is printed.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Attach a note to a run, or print its note."""
+    folder = run_folder(run)
+    if text is not None:
+        try:
+            write_atomically(folder.note, text)
+        except OSError as error:
+            raise HarnessError(f"{folder.note}: cannot be written ({error.strerror}).") from None
+    with as_harness_error(folder.note):
+        folder.check_files()
+        shown = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
+    if json:
+        print_json({"run": folder.id, "note": shown})
+    elif text is None:
+        print(sanitize(shown))
+
+
+@app.command()
+def tag(
+    run: Run,
+    tags: Annotated[
+        list[str] | None, typer.Argument(metavar="TAG", help="Tags. Without one the run's tags are printed.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the tags instead of adding them.")] = False,
+    json: Json = False,
+) -> None:
+    """Add tags to a run, remove them, or print them."""
+    folder = run_folder(run)
+    if remove:
+        remove_tags(folder, tags or ())
+    elif tags:
+        add_tags(folder, tags)
+    with as_harness_error(folder.tags):
+        shown = tags_of(folder)
+    if json:
+        print_json({"run": folder.id, "tags": list(shown)})
+    elif not tags:
+        print(" ".join(shown))
+
+
+@app.command()
+def queue(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run that waits for a device.", autocompletion=queued_run_names, show_default=False
+        ),
+    ],
+    first: Annotated[bool, typer.Option("--first", help="Move the run to the front.")] = False,
+    up: Annotated[bool, typer.Option("--up", help="Move the run one place forward.")] = False,
+    down: Annotated[bool, typer.Option("--down", help="Move the run one place back.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="Move the run to the end.")] = False,
+    json: Json = False,
+) -> None:
+    """Move a run that waits for a device.
+
+    Prints the new order, as `harness list queue` does.
+    """
+    moves = [move for move, is_chosen in zip(Move, (first, up, down, last), strict=True) if is_chosen]
+    if len(moves) != 1:
+        raise typer.BadParameter("give one of --first, --up, --down and --last.", param_hint="--first")
+    move_in_queue(run_folder(run).id, moves[0])
+    list_queue(json=json)
+
+
+@app.command()
+def rm(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN",
+            help=f"{RUN_HELP} Or the id of a tuning or a sweep, which is deleted with its runs.",
+            autocompletion=record_names,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Stop a run that is still running, then delete it.")] = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="Free the disk at once; without RUN, of all deleted runs.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete runs and everything they recorded.
+
+    For a day `harness runs restore` restores them. In a terminal it asks before it deletes.
+    """
+    if not runs and not now:
+        raise typer.BadParameter("name a run, or use --now.", param_hint="RUN")
+    found = [find_record(name, also_damaged=True) for name in runs or ()]
+    parents = {one.id: one for one in found if not isinstance(one, RunFolder)}
+    folders = {one: None for one in found if isinstance(one, RunFolder)}
+    folders |= {folder: None for parent in parents.values() for folder in runs_under(parent)}
+    before = [] if runs else trash.deleted_records()
+    ids = [*(folder.id for folder in folders), *parents, *dict.fromkeys(one.id for one in before)]
+    if is_terminal() and not yes and ids:
+        typer.confirm(_question(ids, is_final=now), abort=True, err=True)
+    if not force:
+        for folder in folders:
+            if _is_working(folder):
+                raise HarnessError(
+                    f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force."
+                )
+    deleted_at = time.time_ns()
+    for folder in folders:
+        if force and _is_working(folder):
+            stop_run(folder)
+        _end([delete_run(folder, deleted_at)], is_final=now, json=json)
+    for parent in parents.values():
+        _end(delete_parent(parent, deleted_at), is_final=now, json=json)
+    for one in before:
+        _end([one], is_final=True, json=json)
+    if json:
+        print_json({"removed": ids})
+
+
+def _question(ids: list[str], *, is_final: bool) -> str:
+    shown = ", ".join(map(sanitize, ids[:5])) + (", …" if len(ids) > 5 else "")
+    hint = "This cannot be undone." if is_final else "They can be restored for a day."
+    return f"Delete {pluralize(len(ids), 'record')} ({shown})? {hint}"
+
+
+def _is_working(folder: RunFolder) -> bool:
+    """Return True if the run has a supervisor that has not ended it. One that cannot be read counts as over."""
+    try:
+        return folder.is_alive and not is_over(folder)
+    except OSError:
+        # If a supervisor has the lock nevertheless, the deletion fails.
+        return False
+
+
+def _end(deleted: list[Deleted], *, is_final: bool, json: bool) -> None:
+    """Free the disk if `is_final`, and print the id."""
+    if is_final:
+        for one in deleted:
+            trash.free(one)
+    if deleted and not json:
+        print(sanitize(deleted[0].id), flush=True)
+
+
+@app.command()
+def restore(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN",
+            help="Id of a deleted run, tuning or sweep, or the beginning of one.",
+            autocompletion=deleted_names,
+            show_default=False,
+        ),
+    ],
+    json: Json = False,
+) -> None:
+    """Restore runs that were deleted within a day.
+
+    `harness list deleted` lists them. A tuning or a sweep is restored with its runs.
+    """
+    chosen = dict.fromkeys(deleted for name in runs for deleted in deletion_named(name))
+    for deleted in chosen:
+        trash.restore(deleted)
+        if not json:
+            print(sanitize(deleted.id), flush=True)
+    if json:
+        print_json({"restored": list(dict.fromkeys(deleted.id for deleted in chosen))})
