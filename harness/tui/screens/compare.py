@@ -100,6 +100,10 @@ class CompareScreen(Screen[None]):
             tooltip="Switch between all examples and those not in the training set",
         ),
         Binding("y", "copy_command", "Copy command", show=False, tooltip="Copy the command of this comparison"),
+        *(
+            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
+            for number in range(1, 6)
+        ),
     ]
 
     def __init__(self, folders: Sequence[RunFolder]) -> None:
@@ -251,6 +255,9 @@ class CompareScreen(Screen[None]):
             return
         self._shows_not_in_train = not self._shows_not_in_train
         self._compute_part(comparison)
+
+    def action_panel(self, number: int) -> None:
+        self.query_one(PanelGroup).action_panel_number(number)
 
     def action_leave(self) -> None:
         self.dismiss(None)

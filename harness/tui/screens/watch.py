@@ -41,6 +41,10 @@ class WatchScreen(Screen[None], RunActions, Generic[SnapshotT]):
         Binding("escape,q", "leave", "Back", tooltip="Close this screen; the run continues"),
         Binding("f", "freeze", "Freeze", show=False, tooltip="Freeze the view, or continue it; the run goes on"),
         Binding("l", "log", "Log", tooltip="Open or close the log of the worker"),
+        *(
+            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
+            for number in range(1, 6)
+        ),
         *RUN_BINDINGS,
     ]
 
@@ -122,6 +126,9 @@ class WatchScreen(Screen[None], RunActions, Generic[SnapshotT]):
 
     def action_log(self) -> None:
         self.query_one(LogDrawer).toggle()
+
+    def action_panel(self, number: int) -> None:
+        self.query_one(PanelGroup).action_panel_number(number)
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -65,7 +65,7 @@ class PanelTabs(Static):
         """Show a panel, counted from 1."""
         group = self.parent
         assert isinstance(group, PanelGroup)
-        group.action_panel(number)
+        group.action_panel_number(number)
 
 
 class PanelGroup(Container):
@@ -89,15 +89,11 @@ class PanelGroup(Container):
         Binding("tab", "next_panel(1)", "Next panel", show=False, tooltip="Go to the next panel"),
         Binding("shift+tab", "next_panel(-1)", "Previous panel", show=False, tooltip="Go to the previous panel"),
         Binding("z", "zoom", "Zoom", show=False, tooltip="Let the panel fill the screen, or show all panels again"),
-        *(
-            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
-            for number in range(1, 6)
-        ),
     ]
     ROOMY: ClassVar[tuple[int, int]] = (110, 26)
     """The width and height from which on all panels are shown."""
     IS_NUMBERED: ClassVar[bool] = True
-    """True if digits go to the panels."""
+    """True if digits go to the panels, so that the tabs show them."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -147,11 +143,7 @@ class PanelGroup(Container):
         self._is_zoomed = not self._is_zoomed
         self._arrange()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave the digits to the screen if the panels have no numbers."""
-        return self.IS_NUMBERED if action == "panel" else super().check_action(action, parameters)
-
-    def action_panel(self, number: int) -> None:
+    def action_panel_number(self, number: int) -> None:
         if number <= len(self.panels):
             self.go_to(self.panels[number - 1].id or "")
 
