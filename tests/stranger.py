@@ -1,12 +1,12 @@
 """Install the wheel as a user without root rights does, on a machine without bubblewrap and tmux, and use it.
 
-    python -m tests.stranger [--python PYTHON]
+    python -m tests.stranger [--python PYTHON] [--hostile]
 
 The wheel with its extras `torch` and `tune` goes into a new environment of a Python that every user can read, with the
 lowest version of each dependency that pyproject.toml allows. There the main commands run in an empty home directory
-with the landlock sandbox, and the TUI is opened. Then the tests against hostile input, those of the sandbox and
-those of the engine's decoder run against the installed package. Root runs all of it as a user id without an account.
-pip asks its index, with the settings of this process.
+with the landlock sandbox, and the TUI is opened. Then the tests of the sandbox and of the engine's decoder run
+against the installed package. With --hostile, the tests with hostile files and servers run too. Root runs all of it as
+a user id without an account. pip asks its index, with the settings of this process.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import stat
 import sys
 import time
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -28,13 +29,16 @@ USER = 54321
 ABSENT = ("bwrap", "chromium", "pdftoppm", "tmux")
 _TEAM = 'name = "Strangers"\n\n[[members]]\nname = "A. Stranger"\naffiliation = "Elsewhere"\n'
 _DESCRIPTION = "# What is new\n\nNothing: the likeliest token at each step.\n"
-_SANDBOX_TESTS = ("tests/unit/sandbox", "tests/functional/test_sandbox.py", "tests/functional/test_secrecy.py")
+_SANDBOX_TESTS = (
+    *("tests/unit/sandbox", "tests/functional/test_sandbox.py", "tests/functional/test_secrecy.py"),
+    "tests/hostile/test_sandbox.py",
+)
 _DECODER_TESTS = ("tests/unit/engine/test_architectures.py", "-k", "draws and cpu")
 _TESTS = {
-    "hostile": ("tests/hostile",),
     "sandbox": (*_SANDBOX_TESTS, "-m", "not slow"),
     "decoder": (*_DECODER_TESTS, "-m", "not long"),
 }
+_HOSTILE_TESTS = {"hostile": ("tests/hostile", "--ignore", "tests/hostile/test_sandbox.py")}
 _EXTRAS = ("torch", "tune")
 _TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
 _INSTALLER_SETTINGS = ("PIP_", "SSL_CERT_", "REQUESTS_CA_", "http_proxy", "https_proxy", "no_proxy")
@@ -119,7 +123,15 @@ class Stranger:
         shutil.copyfile(wheel, packages)
         constraints = self.home / "lowest.txt"
         constraints.write_text("\n".join(lowest_versions()))
-        pip = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir")
+        pip = (
+            str(self.environment / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-cache-dir",
+            "--no-compile",
+        )
         only_wheels = ("--disable-pip-version-check", "--only-binary", ":all:", "--constraint", str(constraints))
         self.run(*pip, *only_wheels, f"{packages}[{','.join(_EXTRAS)}]", *_TEST_TOOLS)
 
@@ -139,10 +151,10 @@ class Stranger:
         assert verdict["outcome"] == "reproduced", verdict
         installed.first_paint(summary["id"].partition("-")[0])
 
-    def run_tests(self) -> str:
-        """Run tests against the installed package. Return the last line of each pytest.
+    def run_tests(self, tests: Mapping[str, tuple[str, ...]]) -> str:
+        """Run tests against the installed package, and return the last line of each pytest.
 
-        Those against hostile input run with every sandbox backend that works for this user on this machine.
+        tests: the arguments of each pytest, by a name.
         """
         copy = self.folder / "copy"
         shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__", "snapshots"))
@@ -151,7 +163,7 @@ class Stranger:
         pytest = (str(self.environment / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2")
         path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
         lines = []
-        for name, selection in _TESTS.items():
+        for name, selection in tests.items():
             output = self.run(*pytest, "--basetemp", str(self.home / name), *selection, cwd=copy, PATH=path)
             lines.append(output.strip().splitlines()[-1])
         return "; ".join(lines)
@@ -161,7 +173,10 @@ def main() -> None:
     """Build the wheel, install and use it, run the tests, and print what each step took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", metavar="PYTHON", help="interpreter that every user can read")
-    python = parser.parse_args().python or readable_python()
+    parser.add_argument("--hostile", action="store_true", help="also run the tests against hostile files and servers")
+    arguments = parser.parse_args()
+    python = arguments.python or readable_python()
+    tests = _TESTS | (_HOSTILE_TESTS if arguments.hostile else {})
     with temporary_folder("stranger-") as temporary:
         temporary.chmod(0o755)
         stranger = Stranger(temporary / "user")
@@ -169,7 +184,7 @@ def main() -> None:
         for step, action in (
             (f"installed with {python}", lambda: stranger.install(python, wheel)),
             ("demo, run, score, package, verify, screen", stranger.use),
-            ("tests", stranger.run_tests),
+            ("tests", lambda: stranger.run_tests(tests)),
         ):
             started = time.monotonic()
             result = action()

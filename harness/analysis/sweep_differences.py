@@ -12,7 +12,7 @@ from harness.core.errors import HarnessError
 from harness.core.intervals import JudgedRows, Unit, shared_replicates
 from harness.core.multiple_comparisons import ALPHA, PairedBootstrap, holm
 from harness.core.scoring import recall_at_errors
-from harness.runs.tuning import require_optuna
+from harness.sweeps.tuning import require_optuna
 
 Submissions = Mapping[str, Mapping[int, JudgedRows]]
 """The submission of each finished run, by its setting and its seed."""

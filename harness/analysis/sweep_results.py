@@ -33,7 +33,7 @@ from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.sweeps.file import SweptRun
-from harness.sweeps.record import COUNTED, Sweep, nodes_of_runs, setting_named
+from harness.sweeps.record import Sweep, nodes_of_runs, setting_named
 
 Place = tuple[str, str | None]
 """A round and a target, as the sweep names them. Only settings with the same place are compared."""
@@ -52,7 +52,7 @@ class ReadRun(NamedTuple):
     @property
     def is_counted(self) -> bool:
         """True if the run is finished, so that its results count."""
-        return self.summary is not None and self.summary.status in COUNTED
+        return self.summary is not None and self.summary.status.is_complete
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,36 @@
 The search keeps a tree of partial suffixes, each with its probability and its distance to its given suffix. It follows
 the likeliest ones that can still be within the allowed distance.
 
+For near-verbatim probabilities it always follows the given suffix, too. The suffixes that it completes are distinct, so
+the sum of their probabilities is a lower bound (decoding-constrained beam search, Cooper et al. 2026).
+
 This module loads torch, so an audit imports it only where a model is measured.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from harness.audits.edit_distance import Distances
-from harness.audits.exact import target_logprobs
+from harness.audits.edit_distance import Bands, Distances, characters, distances_within
+from harness.audits.exact import exact_logprobs, target_logprobs
+from harness.audits.near_results import CHARACTER_EDITS, NearParams
+from harness.audits.probabilities import log_esp
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.engine.branches import Placement, Predictor
 from harness.engine.memory import non_finite_error
 from harness.engine.shaping import top_tokens
-from harness.engine.tree import assign_rows, begin_branches, to_device, to_host
+from harness.engine.target import Target
+from harness.engine.tree import assign_rows, begin_branches, prefix_groups, to_device, to_host
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _HEAD = 256
 """The number of likeliest tokens to examine after each partial suffix."""
@@ -93,14 +104,14 @@ class Ending(NamedTuple):
     """The end of a search for some given suffixes, the first of which has the number `first_row`.
 
     last: the partial suffixes that lack their last token.
-    own: [last] the log-probability that each continues with the last token of its given suffix.
+    own_logprob: [last] the log-probability that each continues with the last token of its given suffix.
     complete: their continuations by examined tokens.
     bound: [rows, limit + 1], an upper bound of the probability of the suffixes at each distance that were not followed.
     """
 
     first_row: int
     last: PartialSuffixes
-    own: Floats
+    own_logprob: Floats
     complete: Continuations
     bound: Floats
 
@@ -129,9 +140,9 @@ class BeamSearch:
         bound = np.zeros((rows, self.start.limit + 1))
         for step in range(length):
             of_prefix = tokens[to_device(self.predictor, alive.owner)]
-            own = suffixes[alive.owner, step]
-            following = next_tokens(self.predictor, states, of_prefix, alive.tokens, own, self.policy)
-            children = self._children(alive, following, own, suffixes)
+            wanted = suffixes[alive.owner, step]
+            following = next_tokens(self.predictor, states, of_prefix, alive.tokens, wanted, self.policy)
+            children = self._children(alive, following, wanted, suffixes)
             if step == length - 1:
                 break
             is_followed = self._is_followed(children, rows)
@@ -153,15 +164,15 @@ class BeamSearch:
                 return [Ending(first_row, alive, alive.logprob, children, bound)]
             placement = Placement.of(children.parent, alive.owner, self.predictor.device)
             states = self.predictor.advance(branches, to_device(self.predictor, children.token), placement)
-        return [Ending(first_row, alive, following.own, children, bound)]
+        return [Ending(first_row, alive, following.own_logprob, children, bound)]
 
-    def _children(self, alive: PartialSuffixes, following: "NextTokens", own: Ints, suffixes: Ints) -> Continuations:
-        """Return the continuations that may be within the allowed distance. own: [alive], the given next tokens."""
-        possible = np.flatnonzero(~np.isneginf(following.own))
+    def _children(self, alive: PartialSuffixes, following: "NextTokens", wanted: Ints, suffixes: Ints) -> Continuations:
+        """Return the continuations that may be within the allowed distance. wanted: [alive], the given next tokens."""
+        possible = np.flatnonzero(~np.isneginf(following.own_logprob))
         parents = np.concatenate([possible, following.parent])
         owner = alive.owner[parents]
-        token = np.concatenate([own[possible], following.token])
-        logprob = alive.logprob[parents] + np.concatenate([following.own[possible], following.logprob])
+        token = np.concatenate([wanted[possible], following.token])
+        logprob = alive.logprob[parents] + np.concatenate([following.own_logprob[possible], following.logprob])
         distances = alive.distances.extended(parents, token, suffixes[owner])
         children = Continuations(parents, token, owner, logprob, distances)
         return children.part(np.flatnonzero(distances.least <= distances.limit))
@@ -178,6 +189,38 @@ class BeamSearch:
         return is_followed
 
 
+def search_suffixes(
+    target: Target,
+    prefixes: Tokens,
+    suffixes: Tokens,
+    policy: Policy,
+    start: Distances,
+    beam: Beam,
+    read: Callable[[Ending], tuple[NDArray[Any], ...]],
+    *,
+    expected: int,
+    minimum: int = 1,
+    purpose: str,
+) -> list[NDArray[Any]]:
+    """Search for the suffixes near `suffixes` [rows, length] after `prefixes` [rows, any]; return what `read` returns.
+
+    The columns of all ends are concatenated. expected: the usual number of partial suffixes of a row. minimum, purpose:
+    as in `Target.run_within_memory`. Raises HarnessError as `Target.sample` does.
+    """
+    target.check_pairs(prefixes, suffixes)
+
+    def search(rows_at_once: int) -> list[NDArray[Any]]:
+        beam_search = BeamSearch(target.runner, policy, start, beam, rows_at_once)
+        parts = [
+            read(ending)
+            for group in prefix_groups(target.runner, prefixes, rows_at_once // expected)
+            for ending in beam_search.run(prefixes[group], suffixes[group].astype(np.int64), group.start)
+        ]
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    return target.run_within_memory(search, minimum=minimum, purpose=purpose)
+
+
 def _add_from(bound: Floats, owner: Ints, least: Ints, mass: Floats) -> None:
     """Add `mass` to the bound of every distance from `least` on, because further tokens may differ."""
     for distance in range(bound.shape[1]):
@@ -186,18 +229,16 @@ def _add_from(bound: Floats, owner: Ints, least: Ints, mass: Floats) -> None:
 
 
 class NextTokens(NamedTuple):
-    """The tokens that may follow some partial suffixes.
+    """The tokens that may follow some partial suffixes."""
 
-    own: [partial suffixes], the log-probability of the given suffix's own token. parent, token, logprob: [others], the
-    partial suffix, the token and its log-probability, for each other one of the likeliest tokens. rest: [partial
-    suffixes], the probability of all tokens that were not examined.
-    """
-
-    own: Floats
+    own_logprob: Floats
+    """The log-probability of the given suffix's own token, [partial suffixes]."""
     parent: Ints
+    """The partial suffix of each other one of the likeliest tokens, [others]."""
     token: Ints
     logprob: Floats
     rest: Floats
+    """The probability of all tokens that were not examined, [partial suffixes]."""
 
 
 def next_tokens(
@@ -210,7 +251,7 @@ def next_tokens(
     """
     device = predictor.device
     targets = torch.as_tensor(wanted, device=device)
-    parents, tokens, logprobs, own, rest = [], [], [], [], []
+    parents, tokens, logprobs, own_logprobs, rest = [], [], [], [], []
     for logits in predictor.logit_blocks(states):
         rows = logits.rows
         seen = None
@@ -220,18 +261,114 @@ def next_tokens(
         support = top_tokens(logits.scores, policy, _HEAD, seen, logits.total)
         assert support.ids is not None
         is_other = support.ids != targets[rows].unsqueeze(1)
-        others = to_host(support.logprobs.masked_fill(~is_other, -math.inf).clamp(max=0))  # [block, head]
+        unwanted = to_host(support.logprobs.masked_fill(~is_other, -math.inf).clamp(max=0))  # [block, head]
         of_own = to_host(of_target)
         is_whole = np.isneginf(to_host(support.logprobs[:, -1])) | (support.ids.shape[1] < _HEAD)
-        rest.append(np.where(is_whole, 0, np.maximum(0, -np.expm1(np.minimum(of_own, 0)) - np.exp(others).sum(1))))
-        parent, column = np.nonzero(~np.isneginf(others))
+        rest.append(np.where(is_whole, 0, np.maximum(0, -np.expm1(np.minimum(of_own, 0)) - np.exp(unwanted).sum(1))))
+        parent, column = np.nonzero(~np.isneginf(unwanted))
         parents.append(parent + rows.start)
         tokens.append(support.ids.cpu().numpy()[parent, column])
-        logprobs.append(others[parent, column])
-        own.append(of_own)
-    own_logprobs = np.concatenate(own)
-    if np.isnan(own_logprobs).any():
+        logprobs.append(unwanted[parent, column])
+        own_logprobs.append(of_own)
+    own_logprob = np.concatenate(own_logprobs)
+    if np.isnan(own_logprob).any():
         raise non_finite_error("the target returned NaN", predictor.dtype)
     return NextTokens(
-        own_logprobs, np.concatenate(parents), np.concatenate(tokens), np.concatenate(logprobs), np.concatenate(rest)
+        own_logprob, np.concatenate(parents), np.concatenate(tokens), np.concatenate(logprobs), np.concatenate(rest)
+    )
+
+
+_MOST_TEXTS = 64
+"""Suffixes of a row, the likeliest first, whose distance in characters is computed."""
+
+
+class NearSuffixes(NamedTuple):
+    """Suffixes within the allowed distance of the given ones, ordered by row and then by probability.
+
+    row: [found] int64. tokens: [found, length] int64. logprob: [found] float64. edits: [found] int64, the distance in
+    tokens.
+    """
+
+    row: Ints
+    tokens: Ints
+    logprob: Floats
+    edits: Ints
+
+    def probability(self, rows: int, most: int, edits: Ints | None = None) -> Floats:
+        """Return the summed probability of the suffixes of each row within 0, 1, … `most` edits, [rows, most + 1].
+
+        edits: the distances to use, [found], by default those in tokens.
+        """
+        distance = self.edits if edits is None else edits
+        summed = np.zeros((rows, most + 1))
+        near = distance <= most
+        np.add.at(summed, (self.row[near], distance[near]), np.exp(self.logprob[near]))
+        return np.asarray(np.minimum(1.0, np.cumsum(summed, axis=1)))
+
+
+def near_suffixes(
+    target: Target, prefixes: Tokens, suffixes: Tokens, policy: Policy, *, edits: int = 5, beams: int = 16
+) -> NearSuffixes:
+    """Return likely suffixes within `edits` token edits of `suffixes` [rows, length] after `prefixes` [rows, any].
+
+    beams: partial suffixes of a row that are followed at a time, besides the given one. Raises HarnessError as
+    `Target.sample` does.
+    """
+    parts = search_suffixes(
+        target,
+        prefixes,
+        suffixes,
+        policy,
+        Bands.empty(1, edits),
+        Beam(beams, keeps_given=True),
+        lambda ending: _near_of(ending, suffixes.shape[1]),
+        expected=beams + 1,
+        minimum=beams + 1,
+        purpose=f"{beams + 1} partial suffixes of one prefix",
+    )
+    return NearSuffixes(*parts)
+
+
+def near_probabilities(
+    target: Target,
+    prefixes: Tokens,
+    suffixes: Tokens,
+    policy: Policy,
+    params: NearParams,
+    tokenizer: "Tokenizer | None",
+) -> tuple[Floats, Floats]:
+    """Return lower bounds of the probability of a suffix near the given one.
+
+    The first result is [rows, edits + 1], within 0, 1, … token edits; the second one [rows, 3], within each number of
+    `CHARACTER_EDITS` of the text, NaN without a tokenizer.
+    """
+    rows = len(prefixes)
+    near = near_suffixes(target, prefixes, suffixes, policy, edits=params.edits, beams=params.beams)
+    # The search and this pass round differently, and the bound is never to be below the verbatim probability.
+    (logprobs,) = exact_logprobs(target, prefixes, suffixes, [policy])
+    verbatim = np.exp(log_esp(logprobs))[:, None]
+    by_tokens = np.maximum(near.probability(rows, params.edits), verbatim)
+    if tokenizer is None:
+        return by_tokens, np.full((rows, len(CHARACTER_EDITS)), np.nan)
+    place = np.arange(len(near.row)) - np.searchsorted(near.row, np.arange(rows))[near.row]
+    likely = np.flatnonzero(place < _MOST_TEXTS)
+    likeliest = NearSuffixes(near.row[likely], near.tokens[likely], near.logprob[likely], near.edits[likely])
+    wanted = [characters(text) for text in tokenizer.decode_batch(suffixes.tolist(), skip_special_tokens=False)]
+    texts = tokenizer.decode_batch(likeliest.tokens.tolist(), skip_special_tokens=False)
+    most = CHARACTER_EDITS[-1]
+    distances = distances_within([characters(text) for text in texts], [wanted[row] for row in likeliest.row], most)
+    by_characters = likeliest.probability(rows, most, distances)[:, list(CHARACTER_EDITS)]
+    return by_tokens, np.maximum(by_characters, verbatim)
+
+
+def _near_of(ending: Ending, length: int) -> NearSuffixes:
+    """Return the complete suffixes of `length` tokens within the allowed distance."""
+    distances = ending.complete.distances
+    near = ending.complete.part(np.flatnonzero(distances.of_equal_length <= distances.limit)).joined(ending.last)
+    order = np.lexsort((*near.tokens.T[::-1], -near.logprob, near.owner))
+    return NearSuffixes(
+        ending.first_row + near.owner[order],
+        near.tokens[order].reshape(len(order), length),
+        near.logprob[order],
+        near.distances.of_equal_length[order],
     )

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from tokenizers import Encoding, Tokenizer
-from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from harness.audits.entities.inputs import PERSONS
 from harness.core.arrays import Bools, Floats, Ints
@@ -21,13 +20,13 @@ from harness.core.tokenizers import plain_tokenizer
 from harness.engine.first_token import load_offset_tokenizer
 from harness.engine.loading import load_model
 from harness.engine.memory import non_finite_error, run_within_memory
+from harness.engine.model_classes import AutoModelForTokenClassification, PreTrainedModel
 
 _ROWS_AT_ONCE = {"cpu": 64, "cuda": 1024}
 _ROWS_WITH_ATTENTION = 8
 """A sequence needs this many times more memory while its attention is stored."""
 _PREFIXES = ("B", "I", "E", "S", "L", "U")
 """Begin, inside, end, single, last and unit: the letters of IOB1, IOB2, IOBES and BILOU."""
-_OUTSIDE = "O"
 _SPACES = " ▁Ġ"
 """Characters that tokenizers write for the space before a word. A space alone is not a token of a name."""
 _STRIDE = 32
@@ -39,14 +38,6 @@ class Span(NamedTuple):
 
     start: int
     end: int
-
-
-class Entity(NamedTuple):
-    """Characters `start` to `end` of a text, and the model's label for them without prefix."""
-
-    start: int
-    end: int
-    kind: str
 
 
 class NameAttention(NamedTuple):
@@ -132,35 +123,6 @@ class TokenClassifier:
             result[row] = of_tokens[chosen[row]][:, labels].max(axis=1).mean()
         return result
 
-    def find_entities(self, texts: Sequence[str]) -> list[list[Entity]]:
-        """Return the entities that the model finds in each text, in order. Texts may have any length.
-
-        A word takes the most likely label of its first token, with words as the tokenizer splits them. Neighbouring
-        words of one kind are one entity unless a B- label begins another. Raises HarnessError if the model returns NaN.
-        """
-        windows: list[tuple[int, Encoding]] = []
-        for row, text in enumerate(texts):
-            encoding = self.tokenizer.encode(text)
-            windows += [(row, part) for part in ([encoding] if self._fits(encoding) else self._windows(text))]
-        tokens: list[dict[tuple[int, int], tuple[int, int, int]]] = [{} for _ in texts]
-        encodings = [encoding for _, encoding in windows]
-        for place, of_tokens in self._measure(encodings, list(range(len(windows))), self._probabilities):
-            row, encoding = windows[place]
-            for token, (span, label) in enumerate(zip(encoding.offsets, of_tokens.argmax(axis=1), strict=True)):
-                if encoding.special_tokens_mask[token] or span[0] == span[1]:
-                    continue
-                # Where windows overlap, use the one with more context around the token.
-                depth = min(token, len(of_tokens) - 1 - token)
-                before = tokens[row].get(span)
-                if before is None or before[0] < depth:
-                    tokens[row][span] = (depth, int(label), int(_continues(encoding, token)))
-        return [
-            _entities(
-                text, sorted((*span, self.labels[label], bool(goes_on)) for span, (_, label, goes_on) in of.items())
-            )
-            for text, of in zip(texts, tokens, strict=True)
-        ]
-
     def attention(self, texts: Sequence[str], names: Sequence[Span]) -> list[NameAttention | None]:
         """Return the attention that each token of a text gives to the name in it, None if the text is too long.
 
@@ -193,14 +155,6 @@ class TokenClassifier:
 
     def _fits(self, encoding: Encoding) -> bool:
         return len(encoding.ids) > 0 and (self.max_tokens is None or len(encoding.ids) <= self.max_tokens)
-
-    def _windows(self, text: str) -> list[Encoding]:
-        """Return encodings of the parts of a long text that fit into the model, with offsets in the whole text."""
-        assert self.max_tokens is not None
-        self.tokenizer.enable_truncation(self.max_tokens, stride=min(_STRIDE, self.max_tokens // 4))
-        first = self.tokenizer.encode(text)
-        self.tokenizer.no_truncation()
-        return [first, *first.overflowing]
 
     def _probabilities(self, tokens: torch.Tensor, mask: torch.Tensor) -> Floats:
         """Return the probabilities of labels for tokens [texts, longest], [texts, longest, labels]."""
@@ -311,34 +265,3 @@ def _kind(label: str) -> str:
     """Return `PER` for `B-PER`, `I-PER` and `PER`."""
     prefix, dash, kind = label.partition("-")
     return kind if dash and prefix.upper() in _PREFIXES else label
-
-
-def _continues(encoding: Encoding, token: int) -> bool:
-    """Return True if the token continues the word of the token before it."""
-    words = encoding.word_ids
-    return token > 0 and words[token] is not None and words[token] == words[token - 1]
-
-
-def _entities(text: str, tokens: list[tuple[int, int, str, bool]]) -> list[Entity]:
-    """Join neighbouring words of one kind.
-
-    tokens: (start, end, label, continues a word), ordered by start.
-    """
-    found: list[Entity] = []
-    is_open = False
-    for start, end, label, continues in tokens:
-        # A token may cover the space before its word.
-        start += len(text[start:end]) - len(text[start:end].lstrip())
-        if continues:
-            if is_open:
-                found[-1] = found[-1]._replace(end=end)
-            continue
-        kind = _kind(label)
-        if kind == _OUTSIDE:
-            is_open = False
-        elif is_open and found[-1].kind == kind and not label.upper().startswith(("B-", "S-", "U-")):
-            found[-1] = found[-1]._replace(end=end)
-        else:
-            found.append(Entity(start, end, kind))
-            is_open = True
-    return found

@@ -7,12 +7,12 @@ import numpy as np
 from harness.core.arrays import Ints
 
 
-def edit_distance(one: Ints, other: Ints) -> int:
-    """Return the fewest insertions, deletions and substitutions that turn one [n] into other [m]."""
-    places = np.arange(len(other) + 1)
+def edit_distance(first: Ints, second: Ints) -> int:
+    """Return the fewest insertions, deletions and substitutions that turn first [n] into second [m]."""
+    places = np.arange(len(second) + 1)
     row = places
-    for number in one:
-        without_insertion = np.minimum(row[1:] + 1, row[:-1] + (other != number))
+    for number in first:
+        without_insertion = np.minimum(row[1:] + 1, row[:-1] + (second != number))
         head = np.concatenate([[row[0] + 1], without_insertion])
         # A run of insertions costs 1 each: the minimum of all cells before, each plus its distance.
         row = np.minimum.accumulate(head - places) + places
@@ -36,9 +36,9 @@ class Substitutions:
     def __init__(self, limit: int, counts: Ints, length: int = 0) -> None:
         self.limit, self.counts, self.length = limit, counts, length
 
-    def extended(self, parents: Ints, tokens: Ints, given: Ints) -> "Substitutions":
+    def extended(self, parents: Ints, tokens: Ints, wanted: Ints) -> "Substitutions":
         """Return the numbers after one more token. The arguments are those of `Bands.extended`."""
-        return Substitutions(self.limit, self.counts[parents] + (tokens != given[:, self.length]), self.length + 1)
+        return Substitutions(self.limit, self.counts[parents] + (tokens != wanted[:, self.length]), self.length + 1)
 
     def part(self, sequences: Ints) -> "Substitutions":
         """Return the numbers of some sequences."""
@@ -77,22 +77,22 @@ class Bands:
         row = np.where(first < 0, limit + 1, first)
         return cls(limit, np.tile(row, (sequences, 1)), 0)
 
-    def extended(self, parents: Ints, tokens: Ints, given: Ints) -> "Bands":
+    def extended(self, parents: Ints, tokens: Ints, wanted: Ints) -> "Bands":
         """Return the rows after one more token.
 
-        parents: [new], the sequence that each extends. tokens: [new]. given: [new, length], the given sequences.
+        parents: [new], the sequence that each extends. tokens: [new]. wanted: [new, length], the given sequences.
         """
         before = self.costs[parents]
         new = np.full_like(before, self.limit + 1)
         for column in range(2 * self.limit + 1):
             # The number of tokens of the given sequence that this column stands for.
             place = self.length + 1 + column - self.limit
-            if place < 0 or place > given.shape[1]:
+            if place < 0 or place > wanted.shape[1]:
                 continue
             # Delete the new token; or pair it with the given one; or insert the given one.
             costs = before[:, column + 1] + 1 if column < 2 * self.limit else np.full(len(tokens), self.limit + 1)
             if place > 0:
-                costs = np.minimum(costs, before[:, column] + (given[:, place - 1] != tokens))
+                costs = np.minimum(costs, before[:, column] + (wanted[:, place - 1] != tokens))
                 if column:
                     costs = np.minimum(costs, new[:, column - 1] + 1)
             new[:, column] = np.minimum(costs, self.limit + 1)
@@ -122,21 +122,20 @@ Distances = Bands | Substitutions
 """The distances of growing sequences to their given ones, as far as they are at most a limit."""
 
 
-def distances_within(sequences: Sequence[Ints], given: Sequence[Ints], limit: int) -> Ints:
-    """Return the distance of each sequence to its given one, [sequences]; `limit` + 1 for all larger ones."""
-    lengths, given_lengths = (np.array([len(each) for each in some], np.int64) for some in (sequences, given))
-    wanted = _padded(given, -2)
-    tokens = _padded(sequences, -1)
-    column = given_lengths - lengths + limit
+def distances_within(sequences: Sequence[Ints], wanted: Sequence[Ints], limit: int) -> Ints:
+    """Return the distance of each sequence to its wanted one, [sequences]; `limit` + 1 for all larger ones."""
+    lengths, wanted_lengths = (np.array(list(map(len, part)), np.int64) for part in (sequences, wanted))
+    tokens, wanted_tokens = _padded(sequences, -1), _padded(wanted, -2)
+    column = wanted_lengths - lengths + limit
     is_possible = (column >= 0) & (column <= 2 * limit)
-    found = np.full(len(lengths), limit + 1)
+    distances = np.full(len(lengths), limit + 1)
     bands, everyone = Bands.empty(len(lengths), limit), np.arange(len(lengths))
     for length in range(tokens.shape[1] + 1):
         if length:
-            bands = bands.extended(everyone, tokens[:, length - 1], wanted)
+            bands = bands.extended(everyone, tokens[:, length - 1], wanted_tokens)
         ended = np.flatnonzero(is_possible & (lengths == length))
-        found[ended] = bands.costs[ended, column[ended]]
-    return found
+        distances[ended] = bands.costs[ended, column[ended]]
+    return distances
 
 
 def _padded(sequences: Sequence[Ints], value: int) -> Ints:

@@ -18,22 +18,11 @@ from harness.core.policy import Policy
 from harness.engine.branches import Logits
 from harness.engine.likelihood import measure_suffixes
 from harness.engine.memory import non_finite_error
-from harness.engine.shaping import (
-    Support,
-    apply_repetition_penalty,
-    keep_top_p,
-    keep_typical_p,
-    logsumexp,
-    most_likely,
-)
+from harness.engine.shaping import Support, apply_repetition_penalty, keep_top_p, keep_typical_p, logsumexp, most_likely
 from harness.engine.target import Target
 
 _HEADS = (16, 128, 1024)
 """Numbers of likeliest tokens to examine, each if the one before does not settle a policy; the vocabulary is last."""
-_BINS, _BIN_WIDTH = 2048, 1 / 64
-"""The number of bins that a whole vocabulary is sorted into and their width in nats. The last bin is unbounded."""
-_MASS_UNIT = 2.0**-52
-"""Probabilities that are added in any order are whole multiples of this."""
 
 
 def exact_logprobs(
@@ -61,10 +50,10 @@ def exact_logprobs(
             needs_more=None if least <= 0 else (lambda logprobs: _is_likely(logprobs, least)),
         )
     )
-    found = measured[:, :, 1:]
-    if np.isnan(found).any():
+    logprobs = measured[:, :, 1:]
+    if np.isnan(logprobs).any():
         raise non_finite_error("the target returned NaN", target.dtype)
-    return found
+    return logprobs
 
 
 def _is_likely(logprobs: Floats, least: float) -> Bools:
@@ -83,21 +72,21 @@ def target_logprobs(
 
     logits: of n positions. before: [n, any] int64, the tokens before each target, which a repetition penalty needs.
     """
-    given = _Distribution(logits.scores, logits)
-    found: dict[Policy, Tensor] = {}
+    distribution = _Distribution(logits.scores, logits)
+    logprobs: dict[Policy, Tensor] = {}
     for penalty in {policy.repetition_penalty for policy in policies}:
         if penalty != 1:
             assert before is not None
-            scores = apply_repetition_penalty(logits.scores, penalty, before)
-            given = _Distribution(scores)
+            distribution = _Distribution(apply_repetition_penalty(logits.scores, penalty, before))
         alike = [policy for policy in dict.fromkeys(policies) if policy.repetition_penalty == penalty]
         truncating = [
             policy for policy in alike if policy.top_k is not None or policy.top_p < 1 or policy.typical_p < 1
         ]
-        found |= {policy: given.logprobs(targets, policy.temperature) for policy in alike if policy not in truncating}
-        found |= zip(truncating, _truncated_logprobs(given, targets, truncating), strict=True)
+        whole = [policy for policy in alike if policy not in truncating]
+        logprobs |= {policy: distribution.logprobs(targets, policy.temperature) for policy in whole}
+        logprobs |= zip(truncating, _truncated_logprobs(distribution, targets, truncating), strict=True)
     # A sum of exponentials may round to less than its only term.
-    return [found[policy].clamp(max=0) for policy in policies]
+    return [logprobs[policy].clamp(max=0) for policy in policies]
 
 
 class _Distribution:
@@ -114,10 +103,10 @@ class _Distribution:
         """Return log sum exp of the tempered scores, [n, 1]."""
         if temperature not in self._totals:
             if temperature == 1:
-                found = logsumexp(self.scores) if self._logits is None else self._logits.total
+                total = logsumexp(self.scores) if self._logits is None else self._logits.total
             else:
-                found = logsumexp(self.scores / temperature)
-            self._totals[temperature] = found.double().unsqueeze(1)
+                total = logsumexp(self.scores / temperature)
+            self._totals[temperature] = total.double().unsqueeze(1)
         return self._totals[temperature]
 
     def entropy(self, temperature: float) -> Tensor:
@@ -147,42 +136,40 @@ class _Distribution:
         return part
 
 
-def _truncated_logprobs(given: _Distribution, targets: Tensor, policies: Sequence[Policy]) -> list[Tensor]:
+def _truncated_logprobs(distribution: _Distribution, targets: Tensor, policies: Sequence[Policy]) -> list[Tensor]:
     """Return the log-probability of targets [n] under each truncating policy, [n] each, with little sorting."""
-    vocabulary = given.scores.shape[1]
+    vocabulary = distribution.scores.shape[1]
     least = max((policy.top_k or 1 for policy in policies), default=1)
-    found = [torch.full(targets.shape, math.nan, dtype=torch.float64, device=targets.device) for _ in policies]
+    results = [torch.full(targets.shape, math.nan, dtype=torch.float64, device=targets.device) for _ in policies]
     rows = torch.arange(len(targets), device=targets.device)
-    waiting = list(zip(policies, found, strict=True))
+    waiting = list(zip(policies, results, strict=True))
     # One token more than top-k keeps shows that no other one is equal to the last that is kept.
     first = max(_HEADS[0], least + 1)
     for count in (*(head for head in (first, *_HEADS[1:]) if first <= head < vocabulary), vocabulary):
-        is_whole = count == vocabulary
-        if not is_whole or not all(_is_one_filter(policy) for policy, _ in waiting):
-            values, ids = most_likely(given.scores, count)
+        values, ids = most_likely(distribution.scores, count)
         is_settled = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         unsettled = []
         for policy, result in waiting:
-            if is_whole and _is_one_filter(policy):
-                result[rows] = _logprobs_from_vocabulary(given, targets[rows], policy)
-                continue
-            result[rows], settles = _logprobs_from_head(given, Support(ids, values.double()), targets[rows], policy)
+            result[rows], settles = _logprobs_from_head(
+                distribution, Support(ids, values.double()), targets[rows], policy
+            )
             if not bool(settles.all()):
                 unsettled.append((policy, result))
                 is_settled &= settles
         if not unsettled:
             break
         # Usually few rows and policies need more tokens, and only these pay for them.
-        waiting, given, rows = unsettled, given.rows((~is_settled).nonzero().squeeze(1)), rows[~is_settled]
-    return found
+        waiting, distribution, rows = (
+            unsettled,
+            distribution.rows((~is_settled).nonzero().squeeze(1)),
+            rows[~is_settled],
+        )
+    return results
 
 
-def _is_one_filter(policy: Policy) -> bool:
-    """Return True if the policy keeps the first tokens of a single order, up to a given mass."""
-    return policy.top_k is None and (policy.top_p < 1) != (policy.typical_p < 1)
-
-
-def _logprobs_from_head(given: _Distribution, head: Support, targets: Tensor, policy: Policy) -> tuple[Tensor, Tensor]:
+def _logprobs_from_head(
+    distribution: _Distribution, head: Support, targets: Tensor, policy: Policy
+) -> tuple[Tensor, Tensor]:
     """Return the targets' log-probabilities by the likeliest tokens, [n], and whether those tokens settle them, [n].
 
     head: the likeliest tokens and their scores. They settle a policy if they contain its whole support and that support
@@ -191,7 +178,7 @@ def _logprobs_from_head(given: _Distribution, head: Support, targets: Tensor, po
     """
     ids, values = head.ids, head.logprobs
     assert ids is not None
-    is_whole = torch.full((len(values),), ids.shape[1] == given.scores.shape[1], device=targets.device)
+    is_whole = torch.full((len(values),), ids.shape[1] == distribution.scores.shape[1], device=targets.device)
     is_sure = values > values[:, -1:]
     if policy.top_k is not None:
         is_settled = is_whole | is_sure[:, policy.top_k - 1]
@@ -199,13 +186,13 @@ def _logprobs_from_head(given: _Distribution, head: Support, targets: Tensor, po
             ids[:, : policy.top_k], torch.log_softmax(values[:, : policy.top_k] / policy.temperature, dim=1)
         )
     else:
-        support = Support(ids, values / policy.temperature - given.total(policy.temperature))
+        support = Support(ids, values / policy.temperature - distribution.total(policy.temperature))
         masses = support.logprobs.exp()
         is_settled = is_whole | ((masses * is_sure).sum(1) >= policy.top_p)
     if policy.top_p < 1:
         support = keep_top_p(support, policy.top_p)
     if policy.typical_p < 1 and policy.top_k is None and policy.top_p == 1:
-        entropy = given.entropy(policy.temperature)
+        entropy = distribution.entropy(policy.temperature)
         beyond = -support.logprobs[:, -1:] - entropy  # [n, 1]: a lower bound for tokens outside the head
         nearer = (-support.logprobs - entropy).abs() < beyond
         is_settled = is_whole | ((masses * nearer).sum(1) >= policy.typical_p)
@@ -215,34 +202,5 @@ def _logprobs_from_head(given: _Distribution, head: Support, targets: Tensor, po
     assert support.ids is not None
     is_target = (support.ids == targets.unsqueeze(1)) & ~support.logprobs.isneginf()
     # NaN is kept, because callers raise an error if the model returns NaN.
-    found = support.logprobs.masked_fill(~is_target, -math.inf).amax(1)
-    return torch.where(support.logprobs.isnan().any(1), math.nan, found), is_settled
-
-
-def _logprobs_from_vocabulary(given: _Distribution, targets: Tensor, policy: Policy) -> Tensor:
-    """Return the log-probability of targets [n] under a policy of one filter, [n], from the unsorted whole vocabulary.
-
-    Tokens are grouped into bins of nearly equal keys. Only the bin that contains the boundary of the set is sorted.
-    """
-    logprobs = (given.scores / policy.temperature - given.total(policy.temperature)).to(given.scores)  # [n, vocabulary]
-    keys = -logprobs if policy.top_p < 1 else (-logprobs - given.entropy(policy.temperature).to(logprobs)).abs()
-    wanted = policy.top_p if policy.top_p < 1 else policy.typical_p
-    masses = logprobs.exp().double()
-    bins = (keys / _BIN_WIDTH).clamp(max=_BINS - 1).nan_to_num(nan=_BINS - 1).long()
-    # Whole numbers, because their sums do not depend on the order of addition, which differs between calls on a GPU.
-    parts = (masses.nan_to_num(nan=0.0) / _MASS_UNIT).round().long()
-    upto = torch.zeros(len(keys), _BINS, dtype=torch.long, device=keys.device).scatter_add_(1, bins, parts).cumsum(1)
-    upto = upto.double() * _MASS_UNIT
-    edge = torch.searchsorted(upto, torch.full_like(upto[:, :1], wanted)).clamp(max=_BINS - 1)  # [n, 1]
-    before = torch.where(edge > 0, upto.gather(1, (edge - 1).clamp(min=0)), 0)  # [n, 1]
-    found = torch.empty(len(keys), dtype=masses.dtype, device=keys.device)
-    for row, target in enumerate(targets):
-        ids = (bins[row] == edge[row]).nonzero().squeeze(1)
-        ids = ids[keys[row, ids].sort(stable=True).indices]
-        mass = parts[row, ids].cumsum(0).double() * _MASS_UNIT
-        # Keep tokens up to and including the first one that reaches the mass.
-        taken = min(len(ids), int((before[row] + mass < wanted).sum()) + 1)
-        total = before[row, 0] + mass[taken - 1]
-        is_kept = bins[row, target] < edge[row, 0] or bool((ids[:taken] == target).any())
-        found[row] = logprobs[row, target].double() - total.log() if is_kept else -math.inf
-    return torch.where(given.total(policy.temperature).squeeze(1).isnan(), math.nan, found)
+    logprobs = support.logprobs.masked_fill(~is_target, -math.inf).amax(1)
+    return torch.where(support.logprobs.isnan().any(1), math.nan, logprobs), is_settled

@@ -1,19 +1,24 @@
 """Near-verbatim probabilities in an audit: parameters, rows, and what is reported. It loads no torch."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.audits.probabilities import SchemeParams
-from harness.audits.report import Part, lines_of, part_of, share_of, wide_table
-from harness.core.arrays import Ints
+from harness.audits.report import Part, lines_of, share_of, wide_table
+from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
-from harness.core.audit import RowsOf
+from harness.core.audit import AuditContext, RowsOf
 from harness.core.findings import FoundTable, LineChart
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
+from harness.core.policy import Policy
 from harness.core.rows import Kind, table
-from harness.core.text import format_percent, pluralize
+from harness.core.text import pluralize
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 CHARACTER_EDITS = (5, 10, 20)
 """The numbers of character edits at which probabilities are reported."""
@@ -54,6 +59,38 @@ NEAR_OVER = Measure(
     at_name="edits",
 )
 NEAR_MEASURES = (NEAR_MEAN, NEAR_OVER)
+
+
+def near_stage(model: int) -> str:
+    """Return the name of the stage in which a model is measured."""
+    return f"model {model + 1}, near-verbatim"
+
+
+def measure_near(
+    context: AuditContext,
+    params: NearParams,
+    policy: Policy,
+    model: int,
+    tokenizer: "Tokenizer | None",
+    pairs: tuple[Tokens, Tokens],
+    keys: tuple[Ints, Ints],
+) -> None:
+    """Bound the probabilities of suffixes near those of n sequences under a model, and emit them.
+
+    pairs: the prefixes and the suffixes, [n, tokens] each. keys: the text and the number of each sequence, [n] each.
+    """
+    if not len(keys[0]):
+        return
+    from harness.audits.beam import near_probabilities  # loads torch
+
+    for batch in context.batches(near_stage(model), len(keys[0]), size=NEAR_BATCH, weight=NEAR_WEIGHT):
+        prefixes, suffixes = (part[batch.items] for part in pairs)
+        tokens, characters = near_probabilities(context.target(model), prefixes, suffixes, policy, params, tokenizer)
+        text, sequence = (part[batch.items] for part in keys)
+        of_model = np.full(len(text), model)
+        context.emit(NEAR.name, model=of_model, text=text, sequence=sequence, tokens=tokens, characters=characters)
+
+
 TOKEN_EDITS, CHARACTER_EDITS_CASE = "token edits", "character edits"
 
 
@@ -62,18 +99,16 @@ def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Seq
 
     model, name: its number and its name. side: what the texts are, such as `control`.
     """
-    found = rows(NEAR.name)
-    chosen = np.flatnonzero(
-        (np.asarray(found["model"], np.int64) == model) & np.isin(np.asarray(found["text"], np.int64), texts)
-    )
+    near = rows(NEAR.name)
+    chosen = np.flatnonzero((np.asarray(near["model"]) == model) & np.isin(near["text"], texts))
     if not len(chosen):
         return []
-    keys: Ints = np.column_stack([np.asarray(found[column], np.int64)[chosen] for column in ("text", "sequence")])
+    keys = np.column_stack([np.asarray(near[column])[chosen] for column in ("text", "sequence")])
     _, last = np.unique(keys[::-1], axis=0, return_index=True)
     chosen = chosen[::-1][last]
     number, measured = len(chosen), []
     for case, column, edits in ((TOKEN_EDITS, "tokens", None), (CHARACTER_EDITS_CASE, "characters", CHARACTER_EDITS)):
-        probabilities = np.asarray(found[column], np.float64)[chosen]  # [sequences, numbers of edits]
+        probabilities = np.asarray(near[column], np.float64)[chosen]  # [sequences, numbers of edits]
         for place, at in enumerate(edits or range(probabilities.shape[1])):
             mean = float(probabilities[:, place].mean())
             if math.isnan(mean):  # a target without a tokenizer has no characters
@@ -121,15 +156,3 @@ def near_verbatim_chart(
         controls=controls,
         has_markers=True,
     )
-
-
-def near_verbatim_sentences(measured: MeasureTable, scheme: str, noun: str, *, part: Part) -> Iterator[str]:
-    """Yield what was measured of each model and side in words. part: its name. noun: what is counted."""
-    for exact in measured.select((NEAR_OVER, 0), case=TOKEN_EDITS):
-        *_, near = measured.select(NEAR_OVER, model=exact.model, side=exact.side, case=TOKEN_EDITS)
-        edits = pluralize(int(near.at or 0), "token edit")
-        yield (
-            f"{part_of(exact, part)}: the share of {pluralize(exact.estimate.of, noun)} with a probability above "
-            f"1/1000 under {scheme} is {format_percent(exact.estimate.value)} verbatim and at least "
-            f"{format_percent(near.estimate.value)} near-verbatim (at most {edits})."
-        )

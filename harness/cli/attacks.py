@@ -39,7 +39,7 @@ def attack_row(attack: AttackFile) -> tuple[str, str, str]:
 
 def attack_as_json(attack: AttackFile) -> dict[str, Any]:
     """Return what a list of attacks prints with `--json`."""
-    fields = asdict(attack)
+    fields = dict(attack)
     names = {"attack": fields.pop("name"), "is_control": fields.pop("control")}
     return {**names, **fields, "path": str(attack.path)}
 

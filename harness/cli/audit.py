@@ -19,7 +19,7 @@ from harness.cli.watching import follow_audit, interrupts_after_start, leave, pr
 from harness.core.audit import Audit, AuditInputs
 from harness.core.rows import Rows
 from harness.core.spec import TargetRecord
-from harness.runs.audit_record import AuditReader
+from harness.runs.audit_reader import AuditReader
 from harness.runs.folder import new_run_id, run_folder
 from harness.runs.launch import start_job
 from harness.runs.planning import plan_audit

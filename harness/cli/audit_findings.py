@@ -13,7 +13,7 @@ from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
 from harness.core.text import json_value, plain_value
-from harness.runs.audit_record import AuditReader
+from harness.runs.audit_reader import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AuditSpec

@@ -33,8 +33,8 @@ def _queued() -> list[str]:
 
 
 def _parents() -> list[str]:
-    from harness.runs.tuning import TUNINGS
     from harness.sweeps.record import SWEEPS
+    from harness.sweeps.tuning import TUNINGS
 
     return [*TUNINGS.ids(), *SWEEPS.ids()]
 

@@ -13,7 +13,7 @@ from harness.cli.watching import follow, follow_or_detach, log_lines
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.launch import resume_run, stop_run
 from harness.runs.summary import run_summary
-from harness.runs.tuning import Tuning
+from harness.sweeps.tuning import Tuning
 
 
 def watch(

@@ -11,16 +11,14 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.records import noun_of_parent
 from harness.core.errors import HarnessError
-from harness.core.spec import JobSpec, TargetRecord
+from harness.core.spec import TargetRecord
 from harness.core.text import format_number
 from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
-from harness.runs.attack_record import loaded_model
-from harness.runs.facts import facts_about, nondeterminism_reasons
+from harness.runs.facts import facts_about, input_facts, nondeterminism_reasons
 from harness.runs.folder import RunFolder
-from harness.runs.job_record import job_record
-from harness.runs.reader import RunReader
-from harness.runs.specs import AttackSpec
+from harness.runs.reader import RunReader, last_event
+from harness.runs.specs import AttackSpec, RunSpec
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
 from harness.sandbox.policy import AppliedSandbox
@@ -45,8 +43,8 @@ def run_as_json(folder: RunFolder) -> dict[str, Any]:
     """Return what `show --json` prints: the run's summary, its spec, and its models as they were loaded."""
     return run_summary(folder).as_json() | {
         "not_reproducible_because": _nondeterminism(folder),
-        "target_as_loaded": loaded_model(folder, "target"),
-        "reference_as_loaded": loaded_model(folder, "reference"),
+        "target_as_loaded": last_event(folder.store, "worker_target"),
+        "reference_as_loaded": last_event(folder.store, "worker_reference"),
         "spec": folder.spec().model_dump(mode="json"),
     }
 
@@ -129,10 +127,10 @@ def _lines(rows: list[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
-def _input_rows(folder: RunFolder, spec: JobSpec) -> list[tuple[str, str]]:
+def _input_rows(folder: RunFolder, spec: RunSpec) -> list[tuple[str, str]]:
     """Return what the job was given."""
-    rows = [*job_record(spec).describe(folder, spec), ("params", _params_text(spec.params))]
-    if changed := job_record(spec).labels(spec).changed:
+    rows = [*input_facts(folder, spec), ("params", _params_text(spec.params))]
+    if changed := spec.labels.changed:
         rows.append(("not default", _params_text(changed)))
     rows.append(("seed", str(spec.seed)))
     if folder.store.exists():
@@ -158,7 +156,7 @@ def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the sandbox of the attack, its limits, and the network access."""
     rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).description}")]
     if summary.in_force is not None:
-        rows.append(("in force", sanitize(AppliedSandbox.from_record(summary.in_force).summary)))
+        rows.append(("in force", sanitize(AppliedSandbox.model_validate(summary.in_force).summary)))
     rows.append(("network", "none" if summary.network == "none" else f"{summary.network}, as the job requested"))
     return rows
 

@@ -1,5 +1,6 @@
 """`harness export` and `harness report`: records as files, as pages, or as MLflow runs."""
 
+import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,12 +19,13 @@ from harness.cli.records import find_record
 from harness.core.errors import HarnessError, UsageError
 from harness.core.guesses import Guesses
 from harness.core.submission import write_submission
+from harness.core.text import json_value
 from harness.runs.attack_record import every_guess, scorecard_of, submission_now
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.specs import AttackSpec, AuditSpec
 from harness.runs.summary import run_status
-from harness.runs.tuning import Tuning
 from harness.sweeps.record import Sweep
+from harness.sweeps.tuning import Tuning
 
 _EXPERIMENT = "harness"
 
@@ -126,7 +128,8 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
 def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
     """Write every guess: example, score and suffix (a list of token ids), as CSV, JSON lines or Parquet.
 
-    suffix: of the file name, such as `.csv`. Raises UsageError if it is unknown.
+    suffix: of the file name, such as `.csv`. Raises UsageError if it is unknown. In JSON an infinite score is
+    "Infinity" or "-Infinity".
     """
     import pandas as pd  # slow to import
 
@@ -135,7 +138,9 @@ def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
     if suffix == ".csv":
         table.to_csv(file, index=False)
     elif suffix == ".jsonl":
-        table.to_json(file, orient="records", lines=True)
+        # pandas writes null for an infinite score, and ten decimals of any other.
+        for row in zip(*columns.values(), strict=True):
+            file.write(f"{json.dumps(json_value(dict(zip(columns, row, strict=True))))}\n".encode())
     elif suffix == ".parquet":
         table.to_parquet(file, index=False)
     else:

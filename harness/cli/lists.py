@@ -19,14 +19,13 @@ from harness.core.times import date_and_time, format_duration
 from harness.data.status import round_status
 from harness.plugins.discovery import find_attacks
 from harness.runs import trash
-from harness.runs.columns import COLUMNS
+from harness.runs.facts import COLUMNS
 from harness.runs.folder import RunFolder
-from harness.runs.listing import matching_summaries
 from harness.runs.queue import queued_runs
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, run_summary
-from harness.runs.tuning import TUNINGS
+from harness.runs.summary import RunSummary, matching_summaries, run_summary
 from harness.sweeps.record import SWEEPS, progress_of
+from harness.sweeps.tuning import TUNINGS
 
 app = CommandLine(name="list", help="List runs, audits, tunings, sweeps, attacks or rounds.", no_args_is_help=True)
 

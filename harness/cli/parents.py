@@ -7,8 +7,8 @@ from harness.analysis.comparison_tables import Table
 from harness.analysis.sweep_results import SweepResults, sweep_results
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 from harness.core.text import format_score
-from harness.runs.tuning import Setting, Tuning, best_of, runs_of, searched_space, settings_tried
 from harness.sweeps.record import Sweep
+from harness.sweeps.tuning import Setting, Tuning, best_of, runs_of, searched_space, settings_tried
 
 _MAX_CELL = 60
 

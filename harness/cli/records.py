@@ -3,8 +3,8 @@
 from harness.core.paths import runs_home
 from harness.runs.folder import RecordFiles, RunFolder, all_run_folders, matching_id, run_folder
 from harness.runs.trash import Deleted, restorable
-from harness.runs.tuning import TUNINGS, Tuning, runs_of
 from harness.sweeps.record import SWEEPS, Sweep
+from harness.sweeps.tuning import TUNINGS, Tuning, runs_of
 
 _PARENTS: dict[str, RecordFiles[Tuning] | RecordFiles[Sweep]] = {"tuning": TUNINGS, "sweep": SWEEPS}
 

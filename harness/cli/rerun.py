@@ -26,7 +26,7 @@ from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_re
 def rerun(
     code: Annotated[Path, typer.Argument(metavar="CODE", help="Directory code/ of a bundle.", show_default=False)],
     prefixes: Annotated[
-        Path, typer.Argument(metavar="PREFIXES", help="Prefixes: a .npy, .npz or .csv file.", show_default=False)
+        Path, typer.Argument(metavar="PREFIXES", help="Prefixes: a .npy or .npz file.", show_default=False)
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="CSV", help="The submission to write.", show_default=True)

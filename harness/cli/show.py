@@ -20,8 +20,8 @@ from harness.core.rounds import Round, built_in_rounds, load_round
 from harness.plugins.discovery import AttackFile, attack_named, find_attacks
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AuditSpec
-from harness.runs.tuning import Tuning
 from harness.sweeps.record import Sweep
+from harness.sweeps.tuning import Tuning
 
 
 def show(

@@ -41,8 +41,8 @@ from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.status import Status
 from harness.runs.summary import run_status
-from harness.runs.tuning import TUNINGS, Tried, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
 from harness.sweeps.running import PlannedRun
+from harness.sweeps.tuning import TUNINGS, Tried, Tuning, best_of, next_step, require_optuna, runs_of, settings_tried
 
 _POLL_SECONDS = 0.2
 _FOLDS = ("fold0of5", "fold1of5")

@@ -22,8 +22,9 @@ from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
 from harness.engine.resolving import resolve_target
 from harness.submit.bundle_checks import LocalTarget
+from harness.submit.code_folder import CodeTarget
 from harness.submit.environment import InstallOptions
-from harness.submit.manifest import MODEL_NAMES, TargetIdentity
+from harness.submit.manifest import MODEL_NAMES
 from harness.submit.verdict import Verdict, produced_path, verdict_path
 from harness.submit.verification import OrganizerInputs, RunSettings, Verification
 
@@ -34,7 +35,7 @@ def verify(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The zip of a team.", show_default=False)],
     prefixes: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Prefixes: a .npy, .npz or .csv file.", show_default=False),
+        typer.Option(metavar="FILE", help="Prefixes: a .npy or .npz file.", show_default=False),
     ] = None,
     answers: Annotated[
         Path | None, typer.Option(metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False)
@@ -117,8 +118,10 @@ def verified(
 ) -> Verdict:
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
     given = OrganizerInputs(
-        find_target=lambda named: _found_target(named, options.target, round_),
-        find_reference=lambda named: _found_model("reference", named, options.reference),
+        find_model={
+            "target": lambda named: _found_target(named, options.target, round_),
+            "reference": lambda named: _found_model("reference", named, options.reference),
+        },
         round=round_,
         prefixes=prefixes,
         answers=answers,
@@ -150,7 +153,7 @@ def _work_folder(asked: Path | None) -> contextlib.AbstractContextManager[Path]:
     return contextlib.nullcontext(asked.resolve())
 
 
-def _found_target(named: TargetIdentity, asked: str | None, round_: Round | None) -> LocalTarget:
+def _found_target(named: CodeTarget, asked: str | None, round_: Round | None) -> LocalTarget:
     """Return the verifier's copy of the target: that of --target, else the round's, else the one that the bundle names.
 
     A bundle cannot choose a path on this machine or make it download: its target is built-in or in the hub cache.
@@ -161,7 +164,7 @@ def _found_target(named: TargetIdentity, asked: str | None, round_: Round | None
     return _found_model("target", named, asked)
 
 
-def _found_model(role: str, named: TargetIdentity, asked: str | None) -> LocalTarget:
+def _found_model(role: str, named: CodeTarget, asked: str | None) -> LocalTarget:
     """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
         found = resolve_target(asked)

@@ -131,7 +131,8 @@ class RayExecutor:
         `on_message` gets a sentence when a node died and its run is given to another one.
         """
         self._address = address
-        self._journal = _Journal(journal_file)
+        self._journal_file = journal_file
+        self._node_of_run = nodes_of_runs(journal_file)
         self._device = device
         self._threads = threads
         self._on_message = on_message
@@ -199,13 +200,13 @@ class RayExecutor:
     @property
     def active(self) -> Sequence[Active]:
         """The submitted runs; those that a node works on first."""
-        found = [Active(task.spec.id, task.words, task.share) for task in self._tasks.values()]
-        return sorted(found, key=lambda one: one.words == _WAITING)
+        tasks = sorted(self._tasks.values(), key=lambda task: task.words == _WAITING)
+        return [Active(task.spec.id, task.words, task.share) for task in tasks]
 
     def start(self, planned: PlannedRun) -> None:
         """Submit a run. A node that has begun it in an earlier command continues it."""
         try:
-            self._submit(_Task(planned.spec, self._packer.shipment(planned), self._journal.node_of(planned.spec.id)))
+            self._submit(_Task(planned.spec, self._packer.shipment(planned), self._node_of_run.get(planned.spec.id)))
         except (OSError, self._ray.exceptions.RayError) as error:
             raise HarnessError(f"{planned.spec.id}: cannot be sent to the cluster ({error}).") from None
 
@@ -255,7 +256,7 @@ class RayExecutor:
         kind, content = message
         if kind == "node":
             task.node, task.has_begun = content, True
-            self._journal.add(task.spec.id, content)
+            self._record_node(task.spec.id, content)
         elif kind == "status":
             task.words, task.share = content
         elif kind == "file":
@@ -271,6 +272,13 @@ class RayExecutor:
                 self._delete_copies(str(task.node))
             return True
         return False
+
+    def _record_node(self, run: str, node: str) -> None:
+        """Record that a node has begun a run. A line that is lost costs only the work of the run."""
+        if self._node_of_run.get(run) != node:
+            self._node_of_run[run] = node
+            with self._journal_file.open("a", encoding="utf-8") as file:
+                file.write(f"{run} {node}\n")
 
     def _delete_copies(self, node: str) -> None:
         """Let a node delete the runs whose records are in the store, many at once: each task may start a process."""
@@ -327,33 +335,20 @@ class _Task:
         self.received = ReceivedRecord(self.spec)
 
 
-class _Journal:
-    """The nodes that were given each run: a line for each, appended. A lost line only costs the work of a run."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._node_of_run = nodes_of_runs(file)
-
-    def node_of(self, run: str) -> str | None:
-        """Return the id of the node that had the run last."""
-        return self._node_of_run.get(run)
-
-    def add(self, run: str, node: str) -> None:
-        """Record that a node has begun a run."""
-        if self._node_of_run.get(run) != node:
-            self._node_of_run[run] = node
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(f"{run} {node}\n")
+Contents = dict[str, list[Any]]
+"""References to the parts of each content, by SHA-256."""
 
 
-def _task(shipment: str, contents: dict[str, list[Any]], device: str) -> Iterator[Message]:
-    """Compute a run on the node where this is called. `contents` has references to the parts of each content."""
+def fetch_from(contents: Contents) -> Callable[[str], Iterator[bytes]]:
+    """Return a function that yields the parts of the content with a SHA-256, on a node."""
+    import ray
+
+    return lambda sha256: map(ray.get, contents[sha256])
+
+
+def _task(shipment: str, contents: Contents, device: str) -> Iterator[Message]:
+    """Compute a run on the node where this is called."""
     import ray
 
     yield "node", ray.get_runtime_context().get_node_id()
-
-    def fetch(sha256: str) -> Iterator[bytes]:
-        for reference in contents[sha256]:
-            yield ray.get(reference)
-
-    yield from compute_run(Shipment.model_validate_json(shipment), fetch, device=device)
+    yield from compute_run(Shipment.model_validate_json(shipment), fetch_from(contents), device=device)

@@ -6,7 +6,6 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,7 +31,6 @@ from harness.runs.machine import hardware, versions
 from harness.runs.specs import AttackSpec, read_spec
 from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
-from harness.sweeps.record import COUNTED
 
 _FILES = ("spec.json", "run.db", "worker.log", "supervisor.log", "tokenizer.json")
 
@@ -86,7 +84,7 @@ class ReceivedRecord:
                 if lock is None:
                     raise HarnessError(f"{final.id} runs on this machine too. Stop it, then resume the sweep.")
                 stack.enter_context(lock)
-                if final.spec_file.is_file() and run_status(final) in COUNTED:
+                if final.spec_file.is_file() and run_status(final).is_complete:
                     raise HarnessError(f"{final.id} is in the store already.")
                 replaced = self._folder.path.with_name(f"{final.id}.replaced")
                 remove_tree(replaced)
@@ -111,10 +109,10 @@ class ReceivedRecord:
         if not isinstance(used, AttackSpec) or _identity(used) != _identity(planned):
             raise HarnessError(f"{planned.id}: the node ran something else than was planned.")
 
-        def on_node(mine: TargetRecord | None, theirs: TargetRecord | None) -> TargetRecord | None:
-            if mine is None or theirs is None:
-                return mine
-            return mine.model_copy(update={"device": theirs.device, "threads": theirs.threads})
+        def on_node(recorded: TargetRecord | None, loaded: TargetRecord | None) -> TargetRecord | None:
+            if recorded is None or loaded is None:
+                return recorded
+            return recorded.model_copy(update={"device": loaded.device, "threads": loaded.threads})
 
         return planned.model_copy(
             update={
@@ -181,7 +179,7 @@ def compute_run(shipment: Shipment, fetch: Callable[[str], Iterable[bytes]], *, 
             start_job(shipment.spec.id, lambda created: _prepare(created, shipment, content, fetch, device=device))
         except HarnessError as error:
             raise HarnessError(f"{socket.gethostname()}: {error}") from None
-    elif run_status(folder) not in COUNTED:
+    elif not run_status(folder).is_complete:
         _resume(folder)
     for _ in range(_MOST_RESUMES + 1):
         yield from _follow(folder)
@@ -230,20 +228,13 @@ def _prepare(
     device: str,
 ) -> AttackSpec:
     """Fill the directory of the run, and return its spec on this node."""
-    for directory, files in ((folder.code, shipment.code), (folder.inputs, shipment.inputs)):
-        shutil.copytree(content.tree(files, fetch), directory)
-    for name, sha256 in shipment.record.items():
-        shutil.copyfile(content.file(sha256, partial(fetch, sha256)), folder.path / name)
-    targets = tuple(content.tree(files, fetch) for files in shipment.targets)
-    if targets and (tokenizer := targets[0] / "tokenizer.json").is_file():
+    located = content.located(shipment.files, fetch)
+    for part, directory in (("code", folder.code), ("inputs", folder.inputs), ("record", folder.path)):
+        shutil.copytree(located[part], directory, dirs_exist_ok=True)
+    if "target" in located and (tokenizer := located["target"] / "tokenizer.json").is_file():
         shutil.copyfile(tokenizer, folder.tokenizer)
-    located = {
-        name: content.file(files[""], partial(fetch, files[""])) if "" in files else content.tree(files, fetch)
-        for name, files in shipment.paths.items()
-    }
-    bound = bound_to_node(shipment.spec, targets=targets, paths=located, device=device)
     of_node = {"versions": versions(), "hardware": {**hardware(), "node": socket.gethostname()}}
-    return bound.model_copy(update=of_node)
+    return bound_to_node(shipment.spec, located, device=device).model_copy(update=of_node)
 
 
 def _record(folder: RunFolder) -> Iterator[Message]:

@@ -9,15 +9,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from harness import __version__
-from harness.cluster.executor import MESSAGES_AHEAD, connect
+from harness.cluster.executor import MESSAGES_AHEAD, Contents, connect, fetch_from
 from harness.cluster.node import require_version
-from harness.cluster.shipment import Packer, require_no_answers
-from harness.cluster.worker_host import HostMessage, WorkerHost
+from harness.cluster.shipment import FileSet, Packer
+from harness.cluster.worker_host import WorkerHost
 from harness.core.errors import HarnessError
 from harness.core.files import write_all
 from harness.core.protocol import REQUEST_FILE, read_request
@@ -31,44 +31,16 @@ _LOST_NODE = 71
 """The exit code when the node of the worker dies."""
 
 
-class RemoteWorker:
-    """The actor: a `WorkerHost` whose messages and commands are method calls."""
+class RemoteWorker(WorkerHost):
+    """The actor: a host whose methods are called from another machine."""
 
-    def __init__(self, name: str) -> None:
-        self._host = WorkerHost(name)
-
-    def start(
-        self,
-        request: str,
-        files: Mapping[str, Mapping[str, str]],
-        contents: dict[str, list[Any]],
-        device: str,
-        seconds_left: float,
-        version: str,
+    def start_shipped(
+        self, request: str, files: FileSet, contents: Contents, *, device: str, seconds_left: float, version: str
     ) -> str:
-        """Start the worker; `contents` has references to the parts of each content, `version` is that of the caller."""
-        import ray
-
+        """Start the worker; `version` is that of the caller. Raises HarnessError if this node has another one."""
         require_version(version)
-
-        def fetch(sha256: str) -> Iterator[bytes]:
-            for reference in contents[sha256]:
-                yield ray.get(reference)
-
         parsed = AttackRequest.model_validate_json(request)
-        return self._host.start(parsed, files, fetch, device=device, seconds_left=seconds_left)
-
-    def messages(self) -> Iterator[HostMessage]:
-        """Yield what the worker sends."""
-        yield from self._host.messages()
-
-    def command(self, word: str, number: int) -> None:
-        """Pass a command on."""
-        self._host.command(word, number)
-
-    def add_state(self, number: int, files: dict[str, bytes]) -> None:
-        """Write a directory of the stored state."""
-        self._host.add_state(number, files)
+        return self.start(parsed, files, fetch_from(contents), device=device, seconds_left=seconds_left)
 
 
 def main() -> int:
@@ -77,7 +49,10 @@ def main() -> int:
     request = read_request(inputs, AttackRequest)
     ray = connect(address)
     packer = Packer()
-    files = _files_of(request, inputs, packer)
+    files = {"inputs": packer.files_below(inputs), "code": packer.files_below(request.attack_file.parent)}
+    # The request differs between workers and comes as an argument.
+    del files["inputs"][REQUEST_FILE]
+    files = packer.with_named_files(_run_folder(inputs).attack_spec(), files)
     contents = {sha256: [ray.put(chunk) for chunk in content.chunks()] for sha256, content in packer.contents.items()}
     models = [model for model in (request.target, request.reference) if model is not None]
     gpus = int(bool(models) and ray.cluster_resources().get("GPU", 0) > 0)
@@ -92,11 +67,10 @@ def main() -> int:
         # The time is measured once there is a slot, because the clocks of two machines have nothing in common.
         ray.get(actor.__ray_ready__.remote())
         left = max(0.0, request.finish_at - seconds_since_boot())
-        print(
-            ray.get(actor.start.remote(request.model_dump_json(), files, contents, device, left, __version__)),
-            end="",
-            flush=True,
+        started = actor.start_shipped.remote(
+            request.model_dump_json(), files, contents, device=device, seconds_left=left, version=__version__
         )
+        print(ray.get(started), end="", flush=True)
         return actor
 
     actor = _retried(start, f"{_run_folder(inputs).id}-{request.worker}-{os.getpid()}", ray)
@@ -132,21 +106,6 @@ def _retried(start: Callable[[str], Any], name: str, ray: Any) -> Any:
             if time.monotonic() >= until:
                 raise
             time.sleep(1.0)
-
-
-def _files_of(request: AttackRequest, inputs: Path, packer: Packer) -> dict[str, dict[str, str]]:
-    """Return the files that the worker reads, as `WorkerHost.start` takes them."""
-    found = {"inputs": packer.files_below(inputs), "code": packer.files_below(request.attack_file.parent)}
-    # The request differs between workers and comes as an argument.
-    del found["inputs"][REQUEST_FILE]
-    for name, model in (("target", request.target), ("reference", request.reference)):
-        if model is not None:
-            found[name] = packer.files_below(model.path)
-    spec = _run_folder(inputs).attack_spec()
-    for name, record in spec.paths.items():
-        found[f"path:{name}"] = packer.files_below(record.path)
-    require_no_answers(spec, packer.contents)
-    return found
 
 
 def _run_folder(inputs: Path) -> RunFolder:

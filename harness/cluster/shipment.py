@@ -7,7 +7,7 @@ import io
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes, load_training
-from harness.core.files import atomic_file, file_sha256, remove_tree, sync_folder, sync_tree, try_lock
+from harness.core.files import atomic_file, file_errors, file_sha256, remove_tree, sync_folder, sync_tree, try_lock
 from harness.core.inputs import files_in
 from harness.core.requests import write_inputs
 from harness.core.spec import TargetRecord
@@ -26,6 +26,13 @@ from harness.sweeps.running import PlannedRun
 _LONGEST_TRANSFER_SECONDS = 86_400.0
 
 Chunks = Iterable[bytes]
+FileSet = Mapping[str, Mapping[str, str]]
+"""The files that a job reads, in parts: for each part, the SHA-256 of each content by relative name.
+
+The parts are `code` and `inputs`, the run's directories of these names, `target` and `reference`, the models,
+`path:NAME` for a path parameter, and `record`, the store of a run that was begun elsewhere. A single file has the name
+"".
+"""
 
 
 class ContentStore:
@@ -90,37 +97,32 @@ class ContentStore:
                 remove_tree(partial)
         return path
 
+    def located(self, files: FileSet, fetch: Callable[[str], Chunks]) -> dict[str, Path]:
+        """Return the file or the directory of each part of a file set. Raises HarnessError as `tree` does."""
+        return {
+            name: self.file(part[""], functools.partial(fetch, part[""])) if "" in part else self.tree(part, fetch)
+            for name, part in files.items()
+        }
+
 
 CHUNK_BYTES = 32 << 20
 
 
 class Shipment(BaseModel):
-    """A run as a node receives it.
+    """A run as a node receives it: the spec that the driver planned, without answers, and the files.
 
-    spec: the spec that the driver planned, without answers; its paths do not exist on the node. code, inputs: the
-    files of the run's directories of these names. targets: the files of each model, in the order of the spec.
-    paths: the files of each path parameter; a single file has the name "". record: the store of a run that was
-    begun on the machine of the command, which the node continues. Each maps a relative name to the SHA-256 of the
-    content.
+    The paths in the spec do not exist on the node.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     spec: AttackSpec
-    code: dict[str, str]
-    inputs: dict[str, str]
-    targets: tuple[dict[str, str], ...]
-    paths: dict[str, dict[str, str]]
-    record: dict[str, str] = {}
+    files: dict[str, dict[str, str]]
 
     @property
     def contents(self) -> set[str]:
         """The hash of every content that the run needs."""
-        return {
-            sha256
-            for files in (self.code, self.inputs, self.record, *self.targets, *self.paths.values())
-            for sha256 in files.values()
-        }
+        return {sha256 for part in self.files.values() for sha256 in part.values()}
 
 
 @dataclass(frozen=True)
@@ -153,20 +155,27 @@ class Packer:
 
     def shipment(self, planned: PlannedRun) -> Shipment:
         """Return what travels for a run. Raises HarnessError if a file cannot be read."""
-        spec, attack = planned.spec, planned.attack
-        try:
-            found = Shipment(
-                spec=without_answers(spec),
-                code={spec.attack.file: self._add_file(attack.path)},
-                inputs=self._worker_inputs(spec),
-                targets=tuple(self.files_below(target.path) for target in spec.targets),
-                paths={name: self.files_below(record.path) for name, record in spec.paths.items()},
-                record=self._record(RunFolder.of(spec.id)),
+        spec = planned.spec
+        with file_errors():
+            parts = {
+                "code": {spec.attack.file: self._add_file(planned.attack.path)},
+                "inputs": self._worker_inputs(spec),
+                "record": self._record(RunFolder.of(spec.id)),
+            }
+            return Shipment(spec=without_answers(spec), files=self.with_named_files(spec, parts))
+
+    def with_named_files(self, spec: AttackSpec, parts: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        """Return `parts`, and the files of models and path parameters. Raises HarnessError if one has the answers."""
+        models = {"target": spec.target, "reference": spec.reference}
+        files = parts | {role: self.files_below(model.path) for role, model in models.items() if model is not None}
+        files |= {f"path:{name}": self.files_below(record.path) for name, record in spec.paths.items()}
+        answers = spec.round.file_with_answers
+        if answers is not None and any(spec.data_sha256.get(str(answers)) in part.values() for part in files.values()):
+            raise HarnessError(
+                f"{answers}: the round's answers are among the files of the target or of a parameter, and are not sent "
+                "to a node. Move them elsewhere."
             )
-        except OSError as error:
-            raise HarnessError(f"{error.filename}: cannot be read ({error.strerror}).") from None
-        require_no_answers(spec, found.contents)
-        return found
+        return files
 
     def _record(self, folder: RunFolder) -> dict[str, str]:
         """Return the files of the store of a run that exists here. Raises HarnessError if it is alive."""
@@ -183,8 +192,8 @@ class Packer:
         return {file.relative_to(path).as_posix(): self._add_file(file) for file in files_in(path)}
 
     def _add_file(self, path: Path) -> str:
-        found = path.stat()
-        key = (str(path), found.st_size, found.st_mtime_ns)
+        stat = path.stat()
+        key = (str(path), stat.st_size, stat.st_mtime_ns)
         if key not in self._hashes:
             self._hashes[key] = file_sha256(path)
         sha256 = self._hashes[key]
@@ -208,16 +217,6 @@ class Packer:
         return self._inputs[key]
 
 
-def require_no_answers(spec: AttackSpec, contents: Collection[str]) -> None:
-    """Raise HarnessError if one of the contents, by SHA-256, is that of the file with the round's answers."""
-    file = spec.round.file_with_answers
-    if file is not None and spec.data_sha256.get(str(file)) in contents:
-        raise HarnessError(
-            f"{file}: the round's answers are among the files of the target or of a parameter, and are not sent to a "
-            "node. Move them elsewhere."
-        )
-
-
 def without_answers(spec: AttackSpec) -> AttackSpec:
     """Return a spec whose round names no file: it is blind, and its inputs are read from the directory of the run."""
     absent = dict.fromkeys(
@@ -229,21 +228,20 @@ def without_answers(spec: AttackSpec) -> AttackSpec:
     return spec.model_copy(update={"round": round_, "data_sha256": {}})
 
 
-def bound_to_node(
-    shipped: AttackSpec, *, targets: tuple[Path, ...], paths: Mapping[str, Path], device: str
-) -> AttackSpec:
-    """Return the spec with the paths of a node and with the device that the node gives the run."""
-    records = iter(targets)
-
-    def located(target: TargetRecord | None) -> TargetRecord | None:
-        return None if target is None else target.model_copy(update={"path": next(records), "device": device})
-
+def bound_to_node(shipped: AttackSpec, located: Mapping[str, Path], *, device: str) -> AttackSpec:
+    """Return the spec with the paths of a node, by part of the shipment, and with the device that the node gives it."""
+    models: dict[str, TargetRecord | None] = {"target": shipped.target, "reference": shipped.reference}
+    for role, model in models.items():
+        if model is not None:
+            models[role] = model.model_copy(update={"path": located[role], "device": device})
+    paths = {
+        name: record.model_copy(update={"path": located[f"path:{name}"]}) for name, record in shipped.paths.items()
+    }
     return shipped.model_copy(
         update={
-            "target": located(shipped.target),
-            "reference": located(shipped.reference),
-            "paths": {name: record.model_copy(update={"path": paths[name]}) for name, record in shipped.paths.items()},
-            "params": shipped.params | {name: str(path) for name, path in paths.items()},
+            **models,
+            "paths": paths,
+            "params": shipped.params | {name: str(record.path) for name, record in paths.items()},
             # The node divides its processors and GPUs among runs itself. A GPU is given to one run at a time.
             "shares_device": device == "cpu",
         }

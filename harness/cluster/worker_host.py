@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster.node import use_node_home
-from harness.cluster.shipment import ContentStore
+from harness.cluster.shipment import ContentStore, FileSet
 from harness.core.files import remove_tree
 from harness.core.protocol import write_request
 from harness.core.requests import AttackRequest, ModelRequest
@@ -41,7 +41,7 @@ class WorkerHost:
     def start(
         self,
         request: AttackRequest,
-        files: Mapping[str, Mapping[str, str]],
+        files: FileSet,
         fetch: Callable[[str], Iterable[bytes]],
         *,
         device: str,
@@ -49,30 +49,24 @@ class WorkerHost:
     ) -> str:
         """Start the worker, and return a line about it for the log.
 
-        `request` is that of the supervisor. `files` has relative names and hashes: of `inputs`, `code`, `target`,
-        `reference` and `path:NAME` for a path parameter; a single file has the name "". `fetch` returns the content
-        with a hash. `seconds_left` is the time until the soft deadline.
+        `request` is that of the supervisor. `fetch` returns the content with a hash. `seconds_left` is the time until
+        the soft deadline.
         """
         self._remove_folders()
+        located = self._content.located(files, fetch)
         inputs = self._scratch / "inputs"
-        shutil.copytree(self._content.tree(files["inputs"], fetch), inputs)
+        shutil.copytree(located.pop("inputs"), inputs)
         self._shared.mkdir(parents=True)
-        here = {name: self._located(listed, fetch) for name, listed in files.items() if name != "inputs"}
-        params = request.params | {
-            name.removeprefix("path:"): str(path) for name, path in here.items() if name.startswith("path:")
-        }
+        paths = {name.removeprefix("path:"): str(path) for name, path in located.items() if name.startswith("path:")}
 
-        def model(name: str, requested: ModelRequest | None) -> ModelRequest | None:
-            return (
-                None
-                if requested is None
-                else requested.model_copy(update={"path": here[name], "device": device, "shards": ()})
-            )
+        def model(role: str, requested: ModelRequest | None) -> ModelRequest | None:
+            update = {"path": located.get(role), "device": device, "shards": ()}
+            return None if requested is None else requested.model_copy(update=update)
 
         bound = request.model_copy(
             update={
-                "attack_file": here["code"] / request.attack_file.name,
-                "params": params,
+                "attack_file": located["code"] / request.attack_file.name,
+                "params": request.params | paths,
                 "target": model("target", request.target),
                 "reference": model("reference", request.reference),
                 "finish_at": seconds_since_boot() + seconds_left,
@@ -80,7 +74,7 @@ class WorkerHost:
             }
         )
         write_request(inputs, bound)
-        policy = SandboxPolicy(readable=(self._shared, *here.values()), writable=(self._scratch,))
+        policy = SandboxPolicy(readable=(self._shared, *located.values()), writable=(self._scratch,))
         self._process = WorkerProcess(self._scratch, policy, environment=_gpu_environment())
         return f"worker {request.worker} is on {socket.gethostname()}, {device}, sandbox {detect_backend().name}\n"
 
@@ -113,12 +107,7 @@ class WorkerHost:
         worker = self._process
         assert worker is not None
         with self._sending:
-            if word == "ack":
-                worker.acknowledge(number)
-            elif word == "answer":
-                worker.answer(number)
-            else:
-                worker.ask_to_finish()
+            worker.send(word, None if word == "finish" else number)
 
     def add_state(self, number: int, files: Mapping[str, bytes]) -> None:
         """Write a directory of the run's stored state, which the next answer names."""
@@ -132,11 +121,6 @@ class WorkerHost:
             # What the attack left behind there must not cost its results.
             with contextlib.suppress(OSError):
                 remove_tree(directory)
-
-    def _located(self, files: Mapping[str, str], fetch: Callable[[str], Iterable[bytes]]) -> Path:
-        if "" in files:
-            return self._content.file(files[""], lambda: fetch(files[""]))
-        return self._content.tree(files, fetch)
 
 
 def _chunks(descriptor: int, selector: selectors.BaseSelector) -> Iterator[bytes]:

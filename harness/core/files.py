@@ -22,6 +22,16 @@ _HELD_LEVELS = 64
 
 
 @contextlib.contextmanager
+def file_errors(place: Path | None = None, action: str = "read", advice: str = "") -> Iterator[None]:
+    """Convert an OSError inside the block to a HarnessError that names `place`, or else the error's own file."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"{place or error.filename}: cannot be {action} ({error.strerror})."
+        raise HarnessError(f"{reason} {advice}".rstrip()) from None
+
+
+@contextlib.contextmanager
 def atomic_file(path: Path, *, is_private: bool = True) -> Iterator[IO[bytes]]:
     """Open a new binary file that replaces `path`, synced to disk, if the block ends without an error.
 

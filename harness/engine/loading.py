@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.engine.first_token import first_token
 from harness.engine.memory import is_out_of_memory, keep_freed_memory
+from harness.engine.model_classes import AutoModelForCausalLM, PreTrainedModel
 from harness.engine.model_runner import Warn
 from harness.engine.pieces import split_model
 from harness.engine.resolving import weight_files
@@ -27,10 +27,14 @@ _BUFFERS = re.compile(
 )
 """Tables that models compute themselves and that older files store: angles, positions and causal masks."""
 _OTHER_PARTS = re.compile(
-    r"(^|\.)(vision|visual|vit|image|audio|speech|video|multi_?modal|mm_projector|perceiver|talker|token2wav|code2wav"
+    r"^(?:(?!\d+\.)[^.]+\.)*"
+    r"(?:vision|visual|vit|image|audio|speech|video|multi_?modal|mm_projector|perceiver|talker|token2wav|code2wav"
     r"|mtp|nextn|pooler|seq_relationship|v_head|value_head|score|classifier|qa_outputs|multiple_choice_head)",
 )
-"""Parts that no language model reads: towers and projectors of other media, heads of other tasks."""
+"""Parts that no language model reads: towers and projectors of other media, heads of other tasks.
+
+They are not in a numbered layer of the language model: what is in one changes its output.
+"""
 _LANGUAGE_HEADS = re.compile(r"(^|\.)(lm_head|cls|predictions|generator_lm_head)\.")
 _ADVICE = (
     (

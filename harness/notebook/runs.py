@@ -14,14 +14,12 @@ from harness.core.errors import HarnessError
 from harness.core.spec import JobSpec
 from harness.core.text import sanitize
 from harness.notebook.scores import FIGURE_SIZE, Score, html_figure, html_table
-from harness.runs.columns import COLUMNS
-from harness.runs.facts import facts_about, failure_text, status_line
+from harness.runs.facts import COLUMNS, facts_about, failure_text, status_line
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.launch import run_subcommand, stop_run
-from harness.runs.listing import matching_summaries
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, run_status, run_summary
+from harness.runs.summary import RunSummary, matching_summaries, run_status, run_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,8 +228,8 @@ class Run:
             )
         return self.wait(progress=progress) if wait else self
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Run) and self._folder == other._folder
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, Run) and self._folder == value._folder
 
     def __hash__(self) -> int:
         return hash(self._folder)
@@ -290,7 +288,7 @@ class RunList(Sequence[Run]):
         return frame.set_index("run")
 
     def __repr__(self) -> str:
-        return "\n".join(sanitize(status_line(one)) for one in self._summaries) or "no runs"
+        return "\n".join(sanitize(status_line(summary)) for summary in self._summaries) or "no runs"
 
     def _repr_html_(self) -> str:
         rows = [tuple(column.text(summary) for column in COLUMNS) for summary in self._summaries]

@@ -116,14 +116,14 @@ class Score:
     def _repr_html_(self) -> str:
         from harness.figures.curves import recall_panel
 
-        found, score = self.details, self._headline.partition(": ")
+        details, score = self.details, self._headline.partition(": ")
         rows = [
             (score[0], score[2]),
             ("solved", f"{self.solved:,} of {pluralize(self.examples, 'example')}"),
             ("precision", format_score(self.precision)),
-            ("rows read", f"{found.rows_read:,} of {found.rows:,}, {found.wrong_rows_read:,} of them wrong"),
+            ("rows read", f"{details.rows_read:,} of {details.rows:,}, {details.wrong_rows_read:,} of them wrong"),
         ]
-        figure = recall_panel([("", found)], size=FIGURE_SIZE)
+        figure = recall_panel([("", details)], size=FIGURE_SIZE)
         return html_table([("submission", self.name), *rows]) + html_figure(figure, f"Recall vs. errors of {self.name}")
 
     @property
@@ -151,13 +151,13 @@ def score(
 
     Raises HarnessError if the submission is not valid, the answers are not known, or a file is missing.
     """
-    found = find_submission(
+    submitted = find_submission(
         str(submission),
         answers=None if answers is None else Path(answers),
         last=last,
         cap=cap,
         round_name=None if round is None else str(round),
     )
-    if found.note:
-        warnings.warn(found.note, stacklevel=2)
-    return Score(found.name, found.score())
+    if submitted.note:
+        warnings.warn(submitted.note, stacklevel=2)
+    return Score(submitted.name, submitted.score())

@@ -91,8 +91,8 @@ def run(
     with ProgressLine(is_shown=progress) as line:
         started = run_subcommand(command, on_progress=line.show_briefly)
     assert started is not None
-    found = Run(Path(started["directory"]))
-    return found.wait(progress=progress) if wait else found
+    started_run = Run(Path(started["directory"]))
+    return started_run.wait(progress=progress) if wait else started_run
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,21 +113,21 @@ class Comparison:
         import pandas as pd
 
         rows = []
-        for one in self.details.runs:
-            score = one.whole.score
+        for run in self.details.runs:
+            score = run.whole.score
             low, high, _ = score.interval
             rows.append(
                 {
-                    "run": one.id,
-                    "attack": one.attack,
-                    "status": str(one.status),
+                    "run": run.id,
+                    "attack": run.attack,
+                    "status": str(run.status),
                     "recall": score.recall_at_cap,
                     "low": low,
                     "high": high,
                     "precision": score.precision_at_cap,
-                    "elapsed_s": one.elapsed_s,
-                    "guesses": one.guesses,
-                    "suffixes_per_s": one.suffixes_per_s,
+                    "elapsed_s": run.elapsed_s,
+                    "guesses": run.guesses,
+                    "suffixes_per_s": run.suffixes_per_s,
                 }
             )
         return pd.DataFrame(rows).set_index("run")
@@ -146,15 +146,15 @@ class Comparison:
         differing = tables.differing_settings(self.details)
         parts = [html_table(rows, header=header)]
         parts += [f"<p>{html_text(line)}</p>" for line in self._contrast()]
-        scores = [(f"{one.id} ({one.shown_attack})", one.whole.score) for one in self.details.runs]
+        scores = [(f"{run.id} ({run.shown_attack})", run.whole.score) for run in self.details.runs]
         parts.append(html_figure(recall_panel(scores, size=FIGURE_SIZE), "Recall vs. errors of the runs"))
         if differing:
             parts.append(html_table(differing[1:], header=differing[0]))
         return "".join(parts)
 
     def _contrast(self) -> list[str]:
-        found = self.details.contrast
-        return [] if found is None else tables.contrast_lines(self.details, found, "all examples")
+        contrast = self.details.contrast
+        return [] if contrast is None else tables.contrast_lines(self.details, contrast, "all examples")
 
 
 def sanitize_lines(texts: list[str]) -> str:
@@ -169,5 +169,5 @@ def compare(*runs: Run | str | Path) -> Comparison:
 
     Raises HarnessError if there are fewer than two runs, they attacked different examples, or their round is blind.
     """
-    opened = [one if isinstance(one, Run) else open_run(one) for one in runs]
-    return Comparison(comparison.compare_runs([RunFolder(one.directory) for one in opened]))
+    opened = [run if isinstance(run, Run) else open_run(run) for run in runs]
+    return Comparison(comparison.compare_runs([RunFolder(run.directory) for run in opened]))

@@ -13,7 +13,7 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.intervals import solutions
 from harness.core.scoring import correct_rows, solved_curve
 from harness.core.submission import current_rows
-from harness.runs.attack_record import submission_with_scores
+from harness.runs.attack_record import submission_now
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
@@ -28,9 +28,9 @@ def curve_table(solved: Ints, examples: int) -> pd.DataFrame:
 
 def curve_of_run(folder: RunFolder) -> pd.DataFrame:
     """Return recall vs. errors of the run's current submission. Raises HarnessError if the answers are not known."""
-    found = submission_of_run(folder)
-    is_correct = correct_rows(found.ids, found.suffixes, found.answers)
-    return curve_table(solved_curve(is_correct, found.ids), len(found.answers))
+    submitted = submission_of_run(folder)
+    is_correct = correct_rows(submitted.ids, submitted.suffixes, submitted.answers)
+    return curve_table(solved_curve(is_correct, submitted.ids), len(submitted.answers))
 
 
 def guess_table(folder: RunFolder) -> pd.DataFrame:
@@ -51,8 +51,8 @@ def submission_table(folder: RunFolder) -> pd.DataFrame:
     """Return the rows of the current submission of a run, first row first."""
     spec = folder.attack_spec()
     with as_harness_error(folder.path):
-        submission, score = submission_with_scores(folder)
-    columns = {"example": submission.ids, "score": score}
+        submission = submission_now(folder)
+    columns = {"example": submission.ids, "score": submission.scores}
     table = pd.DataFrame(columns | _suffix_columns(folder, spec, submission.ids, submission.suffixes))
     table.index = pd.RangeIndex(1, len(table) + 1, name="row")
     return table
@@ -65,9 +65,9 @@ def example_table(folder: RunFolder) -> pd.DataFrame:
         prefixes, answers = load_prefixes(spec.round)[: spec.examples], _known_answers(spec)
         is_solved: Any = pd.NA
         if answers is not None:
-            found = submission_of_run(folder)
-            walked = solutions(correct_rows(found.ids, found.suffixes, found.answers), found.ids)
-            is_solved = np.isin(np.arange(len(prefixes)), walked.within(found.cap))
+            submitted = submission_of_run(folder)
+            solved = solutions(correct_rows(submitted.ids, submitted.suffixes, submitted.answers), submitted.ids)
+            is_solved = np.isin(np.arange(len(prefixes)), solved.within(submitted.cap))
     columns: dict[str, Any] = {
         "solved": pd.array(np.broadcast_to(is_solved, len(prefixes)), dtype="boolean"),
         "prefix": prefixes.tolist(),

@@ -3,12 +3,13 @@
 import hashlib
 import importlib.metadata
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
+from harness.core.files import file_errors
 from harness.core.text import display_name
 from harness.plugins.declarations import Declaration, declaration_in, missing_distribution
 
@@ -20,18 +21,23 @@ BUILT_IN = "built-in"
 MAX_SOURCE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
 class AttackFile(Declaration):
     """An attack as its source declares it. If `error` is set, only name, path and origin are known.
 
-    name: the declared name, or that of the file. origin: `--attacks DIR`, `./attacks`, `built-in` or
-    `entry point DISTRIBUTION`. sha256: hash of the source, '' if it could not be read.
+    name: the declared name, or that of the file.
     """
 
     path: Path
     origin: str
+    """`--attacks DIR`, `./attacks`, `built-in` or `entry point DISTRIBUTION`."""
     sha256: str = ""
+    """Hash of the source, '' if it could not be read."""
     error: str | None = None
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What the class declares."""
+        return {name: getattr(self, name) for name in Declaration.model_fields}
 
     @property
     def shown_name(self) -> str:
@@ -48,25 +54,25 @@ def find_attacks(extra: Path | None = None) -> tuple[AttackFile, ...]:
     """
     if extra is not None and not extra.is_dir():
         raise HarnessError(f"--attacks {extra}: no such directory.")
-    found: dict[str, AttackFile] = {}
+    attacks: dict[str, AttackFile] = {}
     duplicates: list[AttackFile] = []
     for attack in (*_attacks_in_directories(extra), *_attacks_from_entry_points()):
-        first = found.setdefault(attack.name, attack)
+        first = attacks.setdefault(attack.name, attack)
         if first is not attack and first.path != attack.path and first.path.parent == attack.path.parent:
             error = f"{first.path.name} already uses the name {attack.name}. Choose another name."
             duplicates.append(_broken(attack.path, attack.origin, error, name=attack.name, digest=attack.sha256))
-    return tuple(sorted((*found.values(), *duplicates), key=lambda attack: (attack.name, attack.error is not None)))
+    return tuple(sorted((*attacks.values(), *duplicates), key=lambda attack: (attack.name, attack.error is not None)))
 
 
 def attack_named(name: str, extra: Path | None = None) -> AttackFile:
     """Return the attack with this name. Raises HarnessError if there is none, or with its error if it is broken."""
-    found = find_attacks(extra)
-    for attack in found:
+    attacks = find_attacks(extra)
+    for attack in attacks:
         if attack.name == name:
             if attack.error is not None:
                 raise HarnessError(attack.error)
             return attack
-    raise unknown_name("attack", name, {attack.name for attack in found}, see="harness list attacks")
+    raise unknown_name("attack", name, {attack.name for attack in attacks}, see="harness list attacks")
 
 
 def attack_folders(extra: Path | None) -> dict[Path, str]:
@@ -82,22 +88,20 @@ def attack_folders(extra: Path | None) -> dict[Path, str]:
 def _attacks_in_directories(extra: Path | None) -> Iterator[AttackFile]:
     built_in = built_in_folder()
     for folder, origin in attack_folders(extra).items():
-        try:
+        with file_errors(folder):
             files = sorted(path for path in folder.glob("*.py") if path.is_file() and not path.name.startswith("_"))
-        except OSError as error:
-            raise HarnessError(f"{folder}: cannot be read ({error.strerror}).") from None
         for file in files:
             yield _attack_in(file, BUILT_IN if folder == built_in else origin)
 
 
 def built_in_folder() -> Path | None:
     """Return the directory of the built-in attacks: inside the package of a wheel, or next to it in a clone."""
-    inside, beside = paths.PACKAGE / "attacks", paths.PACKAGE.parent / "attacks"
+    inside, checkout = paths.PACKAGE / "attacks", paths.PACKAGE.parent / "attacks"
     if inside.is_dir():
         return inside.resolve()
     # A directory `attacks` in site-packages belongs to another package.
-    is_checkout = beside.is_dir() and (paths.PACKAGE.parent / "pyproject.toml").is_file()
-    return beside.resolve() if is_checkout else None
+    is_checkout = checkout.is_dir() and (paths.PACKAGE.parent / "pyproject.toml").is_file()
+    return checkout.resolve() if is_checkout else None
 
 
 def _attacks_from_entry_points() -> Iterator[AttackFile]:
@@ -146,7 +150,7 @@ def _attack_in(file: Path, origin: str) -> AttackFile:
     problem = (
         None if missing is None else f"{file}: requires {missing}, which is not installed. Install it, or remove it."
     )
-    return AttackFile(path=file, origin=origin, sha256=digest, error=problem, **asdict(declared))
+    return AttackFile(path=file, origin=origin, sha256=digest, error=problem, **dict(declared))
 
 
 def _broken(file: Path, origin: str, error: str, *, name: str | None = None, digest: str = "") -> AttackFile:

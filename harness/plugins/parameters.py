@@ -37,11 +37,12 @@ _MAX_DEPTH = 4
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter. type and bounds: in words. default: as a user types it, None if a value is required."""
+    """One parameter. type and bounds: in words."""
 
     name: str
     type: str
     default: str | None
+    """As a user types it, None if a value is required."""
     bounds: tuple[str, ...]
     description: str
 

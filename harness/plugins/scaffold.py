@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import write_export
+from harness.core.files import file_errors, write_export
 from harness.core.text import shorten
 from harness.plugins.declarations import NAME
 
@@ -48,12 +48,10 @@ def new_attack(name: str, folder: Path) -> Path:
             f"{shorten(name)!r} is not a valid name. Use lower-case letters, digits and underscores, a letter first."
         )
     path = folder / f"{name}.py"
-    try:
+    with file_errors(path, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise HarnessError(f"{path} already exists. Choose another name or another --dir.")
         stem = "".join(part.capitalize() for part in name.split("_"))
         write_export(path, _SOURCE.format(stem=stem, name=name))
-    except OSError as error:
-        raise HarnessError(f"{path} cannot be written ({error.strerror}).") from None
     return path

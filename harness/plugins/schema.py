@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness import __version__
 from harness.core import paths
 from harness.core.errors import HarnessError, UsageError, unknown_name
-from harness.core.files import file_sha256, temporary_folder, write_atomically
+from harness.core.files import file_errors, file_sha256, temporary_folder, write_atomically
 from harness.core.text import shorten
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.policy import plain_environment
@@ -35,47 +35,44 @@ _START = (
 
 
 @dataclass(frozen=True)
-class AttackSchema:
-    """The parameters of an attack.
+class Fault:
+    """A refused value: the name of its parameter, "" for all of them, and what is wrong."""
 
-    schema: JSON schema with one property per parameter. doc: docstring of the module. params: the default values as
-    they are recorded, None if a parameter has no default. path_params: names of the parameters that are paths.
-    """
-
-    schema: dict[str, Any]
-    doc: str
-    params: dict[str, Any] | None
-    path_params: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ValidatedParams:
-    """The value of every parameter, ready for JSON.
-
-    path_params: names of the parameters that are paths (not resolved). changed: names of those whose value is not the
-    attack's default.
-    """
-
-    params: dict[str, Any]
-    path_params: tuple[str, ...]
-    changed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Fault:
     field: str
     message: str
 
 
 @dataclass(frozen=True)
-class _Answer(AttackSchema):
-    faults: tuple[_Fault, ...]
-    unknown: tuple[str, ...]
-    changed: tuple[str, ...]
+class AttackSchema:
+    """The parameters of an attack."""
+
+    schema: dict[str, Any]
+    """JSON schema with one property per parameter."""
+    doc: str
+    """Docstring of the module."""
+    params: dict[str, Any] | None
+    """The default values as they are recorded, None if a parameter has no default."""
+    path_params: tuple[str, ...]
+    """Names of the parameters that are paths."""
+    faults: tuple[Fault, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Names in a request that are no parameters."""
+    changed: tuple[str, ...] = ()
+    """Names of the parameters whose value is not the attack's default."""
+
+
+@dataclass(frozen=True)
+class ValidatedParams:
+    """The value of every parameter, ready for JSON."""
+
+    params: dict[str, Any]
+    path_params: tuple[str, ...]
+    """Names of the parameters that are paths (not resolved)."""
+    changed: tuple[str, ...] = ()
+    """Names of those whose value is not the attack's default."""
 
 
 _SCHEMA = TypeAdapter(AttackSchema)
-_ANSWER = TypeAdapter(_Answer)
 
 
 def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
@@ -87,8 +84,7 @@ def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
     cached = paths.cache_home() / "schemas" / f"{key}.json"
     with contextlib.suppress(OSError, ValidationError):
         return _SCHEMA.validate_json(cached.read_bytes())
-    answer = _answer(file, {"set": {}})
-    schema = AttackSchema(answer.schema, answer.doc, answer.params, answer.path_params)
+    schema = _answer(file, {"set": {}})
     # Without a cache everything works, slowly. The file may have changed since it was hashed.
     with contextlib.suppress(OSError):
         if file_sha256(file) == digest:
@@ -107,22 +103,20 @@ def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -
         known = answer.schema.get("properties", {})
         raise unknown_name("parameter", answer.unknown[0], known, see=f"harness show {file.stem}")
     if answer.faults or answer.params is None:
-        faults = [f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in answer.faults]
+        faults = [": ".join(filter(None, (fault.field, fault.message))) for fault in answer.faults]
         raise UsageError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")
     return ValidatedParams(answer.params, answer.path_params, answer.changed)
 
 
-def _answer(file: Path, request: dict[str, Any]) -> _Answer:
+def _answer(file: Path, request: dict[str, Any]) -> AttackSchema:
     file = file.absolute()
-    try:
-        found = file.stat()
-    except OSError as error:
-        raise HarnessError(f"{file}: cannot be read ({error.strerror}).") from None
-    return _answer_of(file, found.st_size, found.st_mtime_ns, json.dumps(request))
+    with file_errors(file):
+        stat = file.stat()
+    return _answer_of(file, stat.st_size, stat.st_mtime_ns, json.dumps(request))
 
 
 @functools.lru_cache(maxsize=1024)
-def _answer_of(file: Path, size: int, mtime_ns: int, request: str) -> _Answer:
+def _answer_of(file: Path, size: int, mtime_ns: int, request: str) -> AttackSchema:
     """Return what the file answers. `size` and `mtime_ns` are those of its present content.
 
     The runs of a sweep ask the same of the same file many times, and each process takes a third of a second.
@@ -132,7 +126,7 @@ def _answer_of(file: Path, size: int, mtime_ns: int, request: str) -> _Answer:
         answer = json.loads(output)
         if isinstance(answer, dict) and isinstance(error := answer.get("error"), str):
             raise HarnessError(error)
-        return _ANSWER.validate_python(answer)
+        return _SCHEMA.validate_python(answer)
     except (ValueError, RecursionError):
         start = shorten(repr(output[:80].decode(errors="replace")))
         raise HarnessError(f"{file}: printed {start} instead of its parameters.") from None

@@ -59,7 +59,7 @@ def eta_of(stages: Sequence[StageWork]) -> Eta | None:
 
 def _estimated_pace(stage: StageWork, stages: Sequence[StageWork]) -> float | None:
     """Return the seconds per draw of a stage without a finished batch; None if no stage has one."""
-    measured = [other for other in stages if other.done > 0]
-    alike = [other for other in measured if other.draw_weight == stage.draw_weight] or measured
-    work = sum(other.done * other.draw_weight for other in alike)
-    return stage.draw_weight * sum(other.seconds for other in alike) / work if work > 0 else None
+    measured = [stage_done for stage_done in stages if stage_done.done > 0]
+    alike = [stage_done for stage_done in measured if stage_done.draw_weight == stage.draw_weight] or measured
+    work = sum(stage_done.done * stage_done.draw_weight for stage_done in alike)
+    return stage.draw_weight * sum(stage_done.seconds for stage_done in alike) / work if work > 0 else None

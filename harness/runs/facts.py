@@ -1,15 +1,20 @@
 """The facts about a run, each said once: commands, the TUI, the report, the PDF and notebooks show them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.core.text import format_number, format_score, pluralize, sanitize, shorten
-from harness.core.times import date_and_time
+from harness.core.spec import TargetRecord
+from harness.core.text import display_name, format_number, format_score, pluralize, sanitize, shorten
+from harness.core.times import date_and_time, format_duration
+from harness.runs.audit_reader import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader
+from harness.runs.reader import RunReader, last_event
+from harness.runs.specs import AttackSpec, RunSpec
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_status
 
@@ -88,6 +93,56 @@ def score_facts(
 def recall_label(cap: int) -> str:
     """Return the name of the recall at an error cap, such as `Recall@100`; `Recall` if the cap is 0."""
     return f"Recall@{cap:,}" if cap else "Recall"
+
+
+def input_facts(folder: RunFolder, spec: RunSpec) -> list[tuple[str, str]]:
+    """Return what the job was given: names, and values that are safe to print."""
+    if isinstance(spec, AttackSpec):
+        name = display_name(spec.attack.name, is_control=spec.attack.control)
+        training = ", no training examples" if spec.round.train_prefix_file is None else ""
+        rows = [
+            ("attack", f"{name}, from {sanitize(spec.attack.origin)}"),
+            ("round", f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples{training}"),
+        ]
+        if spec.target is not None:
+            rows += [("target", _model_text(spec.target)), ("device", _device_text(folder, spec.target))]
+        if spec.devices:
+            rows.append(("workers", _workers_text(folder, spec.devices)))
+        return rows if spec.reference is None else [*rows, ("reference", _model_text(spec.reference))]
+    rows = [("audit", spec.audit), ("subject", sanitize(spec.subject))]
+    rows += [("model", _model_text(model)) for model in spec.models]
+    if form := spec.params.get("form"):
+        rows.append(("endpoint", f"prompts as {form['prompt']}, log-probabilities by {form['field']}"))
+    rows += [(name, sanitize(str(record.path))) for name, record in spec.paths.items()]
+    if folder.store.exists():
+        with AuditReader(folder.store) as reader:
+            rows += [("figure", sanitize(figure.text)) for figure in reader.newest_figures()]
+    return rows
+
+
+def _model_text(model: TargetRecord) -> str:
+    commit = f" at {model.commit}" if model.commit else ""
+    return f"{sanitize(model.id)}{commit}, {model.hashed} {model.weights_sha256[:12]}"
+
+
+def _device_text(folder: RunFolder, target: TargetRecord) -> str:
+    """Return how the worker loaded the target, or how it will."""
+    if (loaded := last_event(folder.store, "worker_target")) is None:
+        return f"{target.place}, precision {target.dtype}, {target.threads} threads"
+    name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
+    first = "" if loaded.get("bos_token") is None else f", token {loaded['bos_token']} first in every prefix"
+    place = f"{target.place}{name}, {loaded['blocks']} blocks" if target.shards else f"{loaded['device']}{name}"
+    return sanitize(
+        f"{place}, {loaded['dtype']}, {loaded['threads']} threads, "
+        f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters{first}"
+    )
+
+
+def _workers_text(folder: RunFolder, devices: tuple[str, ...]) -> str:
+    """Return the number of workers and their devices, and which one died last."""
+    restarted = last_event(folder.store, "worker_restarted")
+    again = "" if restarted is None else f"; worker {restarted['worker']} was started again: {restarted['reason']}"
+    return sanitize(f"{len(devices)}, on {', '.join(dict.fromkeys(devices))}{again}")
 
 
 def nondeterminism_reasons(folder: RunFolder) -> list[str]:
@@ -184,3 +239,85 @@ def _last_log_line(folder: RunFolder) -> str | None:
         return None
     last = next((line.strip() for line in reversed(lines) if line.strip()), None)
     return None if last is None else shorten(sanitize(last), _LONGEST_LOG_LINE)
+
+
+_MAX_NOTE = 40
+
+
+@dataclass(frozen=True)
+class RunColumn:
+    """One column of a list of runs."""
+
+    name: str
+    """The name in a data frame."""
+    title: str
+    value: Callable[[RunSummary], Any]
+    text: Callable[[RunSummary], str]
+    """The value for people, as recorded: whoever prints it makes control characters visible."""
+    is_right: bool = False
+    """True if the text is aligned at the right."""
+    sort_key: Callable[[RunSummary], Any] | None = None
+    """Returns what the TUI sorts by; None if it cannot sort by this column."""
+    is_descending: bool = False
+    """True if the highest value comes first."""
+    priority: int = 1
+    """1 for a column that the TUI shows too, which has less room; 2 for one of `harness list` and notebooks only."""
+
+
+def _time_text(run: RunSummary) -> str:
+    return f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}"
+
+
+def recall_text(run: RunSummary) -> str:
+    """Return the recall at the error cap, `blind`, or a dash without a score."""
+    return "blind" if run.is_blind else format_score(run.known_recall)
+
+
+COLUMNS = (
+    RunColumn("run", "run", lambda run: run.id, lambda run: run.id),
+    RunColumn(
+        "attack",
+        "attack",
+        lambda run: run.attack,
+        lambda run: run.labelled_attack,
+        sort_key=lambda run: run.attack,
+    ),
+    RunColumn(
+        "status",
+        "status",
+        lambda run: str(run.status),
+        lambda run: run.status.words,
+        sort_key=lambda run: run.status.value,
+    ),
+    RunColumn("round", "round", lambda run: run.round, lambda run: run.round, priority=2),
+    RunColumn(
+        "recall",
+        "recall",
+        lambda run: run.recall_at_cap,
+        lambda run: recall_text(run) + run.interval_text,
+        is_right=True,
+        sort_key=lambda run: -1.0 if run.known_recall is None else run.known_recall,
+        is_descending=True,
+    ),
+    RunColumn(
+        "elapsed_s",
+        "time",
+        lambda run: run.elapsed_s,
+        _time_text,
+        is_right=True,
+        sort_key=lambda run: run.elapsed_s,
+        is_descending=True,
+    ),
+    RunColumn("guesses", "guesses", lambda run: run.guesses, lambda run: f"{run.guesses:,}", is_right=True, priority=2),
+    RunColumn(
+        "created_at",
+        "started",
+        lambda run: datetime.fromtimestamp(run.created_at, UTC),
+        lambda run: date_and_time(run.created_at),
+        sort_key=lambda run: run.created_at,
+        is_descending=True,
+    ),
+    RunColumn("tags", "tags", lambda run: run.tags, lambda run: " ".join(run.tags), priority=2),
+    RunColumn("note", "note", lambda run: run.note, lambda run: shorten(run.note, _MAX_NOTE)),
+)
+"""The columns from left to right."""

@@ -6,20 +6,20 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from harness.core.errors import HarnessError, UsageError, unknown_name
-from harness.core.files import create_folder, is_locked, sync_folder, try_lock, write_atomically
+from harness.core.files import create_folder, file_errors, is_locked, sync_folder, try_lock, write_atomically
 from harness.core.paths import runs_home, state_home
 from harness.core.spec import JobSpec
 from harness.core.text import shorten
 from harness.runs.errors import as_harness_error
-from harness.runs.specs import AttackSpec, AuditSpec, read_spec
+from harness.runs.specs import AttackSpec, AuditSpec, RunSpec, read_spec
 from harness.runs.trash import Deleted, free, move_to_trash
 
 ModelType = TypeVar("ModelType", bound=BaseModel)
@@ -41,13 +41,9 @@ class RecordFiles(Generic[ModelType]):
     def write(self, id_: str, record: ModelType) -> None:
         """Write a record. Raises HarnessError if it cannot be written."""
         file = self.file_of(id_)
-        try:
+        with file_errors(file, "written", "Set --home to another directory."):
             create_folder(file.parent)
             write_atomically(file, record.model_dump_json(indent=2) + "\n")
-        except OSError as error:
-            raise HarnessError(
-                f"{file}: cannot be written ({error.strerror}). Set --home to another directory."
-            ) from None
 
     def ids(self) -> list[str]:
         """Return the ids of all records, newest first."""
@@ -63,10 +59,8 @@ class RecordFiles(Generic[ModelType]):
         Raises HarnessError if there is none, if there are several, or if the record cannot be read.
         """
         file = self.file_of(matching_id(self._noun, name, self.ids(), see=self._see))
-        try:
+        with as_harness_error(file):
             return self._model.model_validate_json(file.read_bytes())
-        except (OSError, ValidationError) as error:
-            raise HarnessError(f"{file}: cannot be read ({shorten(str(error), 120)}).") from None
 
     def delete(self, id_: str, deleted_at: int) -> list[Deleted]:
         """Move a record and the files beside it to the trash. Its runs stay. Raises HarnessError if that fails."""
@@ -80,11 +74,51 @@ _SUFFIXES = (".json", ".db", ".log", ".csv", ".txt", ".py", ".npz", "lock", "res
 SpecType = TypeVar("SpecType", bound=JobSpec)
 
 
+class _Inside:
+    """The path with this name inside the directory of a run."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "RunFolder", owner: object) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The directory of one run."""
 
     path: Path
+
+    spec_file = _Inside("spec.json")
+    code = _Inside("code")
+    """A copy of the attack's source, made when the run began."""
+    store = _Inside("run.db")
+    write_ahead_log = _Inside("run.db-wal")
+    """Committed rows that are not in run.db yet. The file is absent once the run has ended."""
+    reserve = _Inside("reserve")
+    """Disk space for the end of the run. The file is absent once the end is written."""
+    log = _Inside("worker.log")
+    supervisor_log = _Inside("supervisor.log")
+    submission = _Inside("submission.csv")
+    scorecard = _Inside("scorecard.json")
+    note = _Inside("note.txt")
+    tags = _Inside("tags")
+    """A directory with one empty file per tag, so that two commands can change tags at the same time."""
+    summary = _Inside("summary.json")
+    """A cache of the summary of a run that is over, valid for the present state of `record`."""
+    tokenizer = _Inside("tokenizer.json")
+    """A copy of the target's tokenizer.json, to decode guesses; absent if the target has none."""
+    lock = _Inside("lock")
+    """Locked by the supervisor as long as it lives."""
+    queue_lock = _Inside("queue.lock")
+    """Locked by the supervisor as long as the run waits for a device. The file is absent afterwards."""
+    scratch = _Inside("scratch")
+    """The directories of the workers. A worker can write to its own one alone."""
+    shared = _Inside("shared")
+    """The results that several workers of a run store for each other. The directory is absent after the run."""
+    inputs = _Inside("inputs")
+    """The inputs of an audit, or of an attack run on a node of a cluster; other attack runs have none."""
 
     @classmethod
     def of(cls, run_id: str) -> "RunFolder":
@@ -96,96 +130,13 @@ class RunFolder:
         return self.path.name
 
     @property
-    def spec_file(self) -> Path:
-        return self.path / "spec.json"
-
-    @property
-    def code(self) -> Path:
-        """A copy of the attack's source, made when the run began."""
-        return self.path / "code"
-
-    @property
-    def store(self) -> Path:
-        return self.path / "run.db"
-
-    @property
-    def write_ahead_log(self) -> Path:
-        """Committed rows that are not in run.db yet. The file is absent once the run has ended."""
-        return self.path / "run.db-wal"
-
-    @property
-    def reserve(self) -> Path:
-        """Disk space for the end of the run. The file is absent once the end is written."""
-        return self.path / "reserve"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "worker.log"
-
-    @property
-    def supervisor_log(self) -> Path:
-        return self.path / "supervisor.log"
-
-    @property
-    def submission(self) -> Path:
-        return self.path / "submission.csv"
-
-    @property
-    def scorecard(self) -> Path:
-        return self.path / "scorecard.json"
-
-    @property
-    def note(self) -> Path:
-        return self.path / "note.txt"
-
-    @property
-    def tags(self) -> Path:
-        """A directory with one empty file per tag, so that two commands can change tags at the same time."""
-        return self.path / "tags"
-
-    @property
     def record(self) -> tuple[Path, ...]:
         """Every file that the summary of the run is read from."""
         return (self.spec_file, self.store, self.write_ahead_log, self.scorecard, self.note)
 
-    @property
-    def summary(self) -> Path:
-        """A cache of the summary of a run that is over, valid for the present state of `record`."""
-        return self.path / "summary.json"
-
-    @property
-    def tokenizer(self) -> Path:
-        """A copy of the target's tokenizer.json, to decode guesses; absent if the target has none."""
-        return self.path / "tokenizer.json"
-
-    @property
-    def lock(self) -> Path:
-        """Locked by the supervisor as long as it lives."""
-        return self.path / "lock"
-
-    @property
-    def queue_lock(self) -> Path:
-        """Locked by the supervisor as long as the run waits for a device. The file is absent afterwards."""
-        return self.path / "queue.lock"
-
-    @property
-    def scratch(self) -> Path:
-        """The directories of the workers. A worker can write to its own one alone."""
-        return self.path / "scratch"
-
     def scratch_of(self, worker: int) -> Path:
         """Return the directory that the worker with this number, from 0, can write to."""
         return self.scratch / str(worker)
-
-    @property
-    def shared(self) -> Path:
-        """The results that several workers of a run store for each other. The directory is absent after the run."""
-        return self.path / "shared"
-
-    @property
-    def inputs(self) -> Path:
-        """The inputs of an audit, or of an attack run on a node of a cluster; other attack runs have none."""
-        return self.path / "inputs"
 
     @property
     def is_alive(self) -> bool:
@@ -212,7 +163,7 @@ class RunFolder:
                                 f"Remove it, or delete the run with harness runs rm {self.id}."
                             )
 
-    def spec(self) -> JobSpec:
+    def spec(self) -> RunSpec:
         """Return the spec of the run. Raises HarnessError if it cannot be read."""
         self.check_files()
         return read_spec(self.spec_file)
@@ -248,14 +199,21 @@ def new_run_id(label: str) -> str:
 def all_run_folders() -> list[RunFolder]:
     """Return every run that has a spec, newest first. Raises HarnessError if the directory cannot be listed."""
     home = runs_home()
-    found: list[tuple[int, RunFolder]] = []
+    folders: list[tuple[int, RunFolder]] = []
     with as_harness_error(home):
         for folder in map(RunFolder, home.iterdir() if home.is_dir() else ()):
             # A run can be deleted during the listing.
             with contextlib.suppress(OSError):
                 if folder.spec_file.exists():
-                    found.append((folder.spec_file.stat().st_mtime_ns, folder))
-    return [folder for _, folder in sorted(found, key=operator.itemgetter(0), reverse=True)]
+                    folders.append((folder.spec_file.stat().st_mtime_ns, folder))
+    return [folder for _, folder in sorted(folders, key=operator.itemgetter(0), reverse=True)]
+
+
+def attack_runs() -> Iterator[tuple[RunFolder, AttackSpec]]:
+    """Yield every attack run whose spec can be read, newest first."""
+    for folder in all_run_folders():
+        with contextlib.suppress(HarnessError):
+            yield folder, folder.attack_spec()
 
 
 def run_folder(name: str, spec_type: type[JobSpec] = JobSpec) -> RunFolder:
@@ -298,15 +256,12 @@ def delete_run(folder: RunFolder, deleted_at: int) -> Deleted:
     with contextlib.suppress(OSError):
         # The owner may need this permission for the rename.
         folder.path.chmod(0o700)
-    lock: contextlib.AbstractContextManager[object] | None
-    try:
+    if folder.lock.is_dir():
+        # No supervisor can hold it.
+        return move_to_trash(folder.path, deleted_at)
+    with file_errors(folder.path, "deleted"):
         # The supervisor of a run that is over holds the lock until it has closed the store.
         lock = try_lock(folder.lock, patience=_DELETE_SECONDS)
-    except IsADirectoryError:
-        # No supervisor can hold it.
-        lock = contextlib.nullcontext()
-    except OSError as error:
-        raise HarnessError(f"{folder.path}: cannot be deleted ({error.strerror}).") from None
     if lock is None:
         raise HarnessError(f"{folder.id} is still running and was not deleted. Stop it first.")
     with lock:
@@ -343,24 +298,19 @@ def tags_of(folder: RunFolder) -> tuple[str, ...]:
 def add_tags(folder: RunFolder, tags: Iterable[str]) -> None:
     """Add tags to a run. Raises UsageError if one is invalid (then none is added), else HarnessError if that fails."""
     checked = [check_tag(tag) for tag in tags]
-    try:
+    with file_errors(folder.tags, "written"):
         folder.tags.mkdir(mode=0o700, exist_ok=True)
         for tag in checked:
             (folder.tags / tag).touch(mode=0o600)
         sync_folder(folder.tags)
         sync_folder(folder.path)
-    except OSError as error:
-        raise HarnessError(f"{folder.tags}: cannot be written ({error.strerror}).") from None
 
 
 def remove_tags(folder: RunFolder, tags: Iterable[str]) -> None:
     """Remove tags from a run; those that it does not have are ignored. Raises as `add_tags` does."""
     checked = [check_tag(tag) for tag in tags]
-    try:
+    with file_errors(folder.tags, "written"):
         for tag in checked:
-            with contextlib.suppress(FileNotFoundError):
-                (folder.tags / tag).unlink()
+            (folder.tags / tag).unlink(missing_ok=True)
         if folder.tags.is_dir():
             sync_folder(folder.tags)
-    except OSError as error:
-        raise HarnessError(f"{folder.tags}: cannot be written ({error.strerror}).") from None

@@ -10,20 +10,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from pathlib import Path
 from typing import IO, Any
 
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
 from harness.core.files import create_folder, remove_tree, sync_tree, try_lock, write_atomically
+from harness.core.inputs import content_sha256
 from harness.core.paths import runs_home
+from harness.core.rounds import Round, load_round
 from harness.core.spec import JobSpec, cluster_of
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.job_record import job_record
-from harness.runs.reader import RunReader
+from harness.runs.reader import last_event
+from harness.runs.specs import AttackSpec, RunSpec
 from harness.runs.status import ALREADY_SUPERVISED, Process, Status
 from harness.runs.summary import NEARLY_FULL_BYTES, run_status
 
@@ -86,12 +90,53 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
         raise HarnessError(
             f"{folder.id} has spent its budget of {format_duration(spec.budget)}. Start a new run with more."
         )
-    changed = job_record(spec).changed_inputs(folder, spec, weights_sha256)
+    changed = changed_inputs(folder, spec, weights_sha256)
     if changed:
         raise HarnessError(f"{folder.id} cannot be resumed: changed since it began: {', '.join(changed)}.")
     _require_libraries(spec)
     _wait_for_lock(folder)
     start_supervisor(folder, last=last)
+
+
+def changed_inputs(folder: RunFolder, spec: RunSpec, weights_sha256: Sequence[str | None]) -> list[str]:
+    """Return the names of the inputs that are not as recorded.
+
+    `weights_sha256` are the current weights of the models; one that is missing counts as changed.
+    """
+    if isinstance(spec, AttackSpec):
+        code = folder.code / spec.attack.file
+        recorded = [(f"the attack's source {code}", code, spec.attack.sha256)]
+        recorded += [(f"the round's file {name}", Path(name), sha256) for name, sha256 in spec.data_sha256.items()]
+        recorded += [
+            (f"{named.path} of the parameter {name}", named.path, named.sha256) for name, named in spec.paths.items()
+        ]
+    else:
+        # What the user named was read before the audit began and is part of its inputs.
+        recorded = [(f"its inputs in {folder.inputs}", folder.inputs, spec.inputs_sha256)]
+    changed = [name for name, path, sha256 in recorded if not path.exists() or content_sha256(path) != sha256]
+    if isinstance(spec, AttackSpec) and spec.round.source is not None and not _is_as_recorded(spec.round):
+        changed.append(f"the round in {spec.round.source}")
+    for model, current in zip_longest(spec.targets, weights_sha256[: len(spec.targets)]):
+        if current != model.weights_sha256:
+            changed.append(f"the {model.hashed} of {model.id}")
+    return changed
+
+
+def _is_as_recorded(recorded: Round) -> bool:
+    """Return True if the round's file still says what the record says.
+
+    The error cap of a fold follows from its data, and a blind round may get its answers later.
+    """
+    assert recorded.source is not None
+    try:
+        current = load_round(str(recorded.source))
+    except HarnessError:
+        return False
+    if recorded.fold is not None:
+        current = current.derived_fold(recorded.fold.index, recorded.fold.folds)
+    ignored = {"error_cap"} if recorded.fold is not None else set()
+    ignored |= {"answer_file"} if recorded.is_blind else set()
+    return current.model_dump(exclude=ignored) == recorded.model_dump(exclude=ignored)
 
 
 def _settled_status(folder: RunFolder) -> Status:
@@ -207,10 +252,8 @@ def _wait_until_unlocked(folder: RunFolder) -> None:
 
 def last_supervisor(folder: RunFolder) -> Process | None:
     """Return the last supervisor that the run's record names."""
-    if not folder.store.exists():
-        return None
-    with as_harness_error(folder.path), RunReader(folder.store) as reader:
-        record = reader.last_event("supervisor")
+    with as_harness_error(folder.path):
+        record = last_event(folder.store, "supervisor")
         return None if record is None else Process.from_record(record)
 
 

@@ -22,13 +22,13 @@ _DISTRIBUTIONS = ("torch", "transformers", "numpy", "tokenizers", "safetensors",
 
 def versions() -> dict[str, str]:
     """Return the versions of the harness, Python and the libraries that affect a result, `ABSENT` for none."""
-    found = {"harness": __version__, "python": platform.python_version()}
+    installed = {"harness": __version__, "python": platform.python_version()}
     for name in _DISTRIBUTIONS:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = ABSENT
-    return found
+            installed[name] = ABSENT
+    return installed
 
 
 def hardware() -> dict[str, Any]:

@@ -76,18 +76,11 @@ def plan_attack(
         parent=parent,
         created_at=time.time(),
         attack=AttackRecord(
-            name=attack.name,
+            **attack.declared,
             # Absolute, so that the attack is found again from another directory.
             origin=f"{NAMED_FOLDER}{attack.path.parent}" if attack.origin.startswith(NAMED_FOLDER) else attack.origin,
             file=attack.path.name,
             sha256=attack.sha256,
-            reference=attack.reference,
-            control=attack.control,
-            uses_target=attack.uses_target,
-            reference_model=attack.reference_model,
-            guesses_per_example=attack.guesses_per_example,
-            requires=attack.requires,
-            models=attack.models,
         ),
         params=params.params | {name: str(record.path) for name, record in path_records.items()},
         changed=params.changed,
@@ -152,9 +145,9 @@ def _answer_files(round_: Round) -> Iterator[Path]:
         yield paths.BUILT_IN_CORPUS
 
 
-def _is_copy(file: Path, other: Path) -> bool:
-    is_same_size = file.stat().st_size == other.stat().st_size
-    return is_same_size and (file.samefile(other) or file_sha256(file) == file_sha256(other))
+def _is_copy(file: Path, answers: Path) -> bool:
+    is_same_size = file.stat().st_size == answers.stat().st_size
+    return is_same_size and (file.samefile(answers) or file_sha256(file) == file_sha256(answers))
 
 
 def plan_audit(
@@ -197,17 +190,17 @@ def plan_audit(
 
 @dataclass(frozen=True)
 class RecordedOptions:
-    """The options of a run, by the name of the option; None where the run used the default.
-
-    attacks: the directory of the attack, if it still exists. round: a name or a file. params: the text of every
-    parameter, as `--set` takes it. changed: the names of the parameters that were not the attack's defaults.
-    """
+    """The options of a run, by the name of the option; None where the run used the default."""
 
     attack: str
     attacks: Path | None
+    """The directory of the attack, if it still exists."""
     round: str
+    """A name or a file."""
     params: dict[str, str]
+    """The text of every parameter, as `--set` takes it."""
     changed: tuple[str, ...]
+    """The names of the parameters that were not the attack's defaults."""
     seed: int
     limit: int | None
     budget: str | None

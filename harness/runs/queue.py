@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -29,27 +29,26 @@ _CHANGE_SECONDS = 10.0
 
 
 class QueuedRun(BaseModel):
-    """A run in the queue. devices: the lock of each device that it may take, by the device's name.
-
-    budget_s: the wall seconds that are left of its budget. needs_all: the run takes all of its devices, not one of
-    them.
-    """
+    """A run in the queue."""
 
     model_config = ConfigDict(frozen=True)
 
     run: str
     devices: dict[str, str]
+    """The lock of each device that it may take, by the device's name."""
     budget_s: float
+    """The wall seconds that are left of its budget."""
     needs_all: bool = False
+    """The run takes all of its devices, not one of them."""
 
     @property
     def is_waiting(self) -> bool:
         """True if its supervisor waits now."""
         return is_locked(RunFolder.of(self.run).queue_lock)
 
-    def competes_with(self, other: "QueuedRun") -> bool:
+    def competes_with(self, run: "QueuedRun") -> bool:
         """Return True if both runs may take the same device."""
-        return not set(self.devices.values()).isdisjoint(other.devices.values())
+        return not set(self.devices.values()).isdisjoint(run.devices.values())
 
 
 _ORDER = TypeAdapter(list[QueuedRun])
@@ -85,6 +84,16 @@ class Wait:
     def waits_for(self) -> str | None:
         """The id of the run that holds the device; of several, the one whose budget ends first."""
         return next(filter(None, self.holders), None)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The fields of `RunSummary` about the wait."""
+        return {
+            "queue_position": self.position,
+            "queue_length": self.length,
+            "waits_for": self.waits_for,
+            "wait_at_most_s": self.at_most_s,
+        }
 
     @property
     def sentence(self) -> str:
@@ -149,42 +158,42 @@ def move_in_queue(run_id: str, move: Move) -> None:
     """
     with as_harness_error(_order_file()), _changed_order() as order:
         waiting = [entry for entry in order if entry.is_waiting]
-        own = _entry_of(run_id, waiting)
-        if own is None:
+        moved = _entry_of(run_id, waiting)
+        if moved is None:
             raise HarnessError(f"{run_id} does not wait for a device. harness list queue lists the runs that do.")
-        others = [entry for entry in waiting if entry is not own]
-        competing = [index for index, entry in enumerate(others) if entry.competes_with(own)]
-        place = sum(index < waiting.index(own) for index in competing)
+        rest = [entry for entry in waiting if entry is not moved]
+        competing = [index for index, entry in enumerate(rest) if entry.competes_with(moved)]
+        place = sum(index < waiting.index(moved) for index in competing)
         target = {Move.FIRST: 0, Move.UP: max(place - 1, 0), Move.DOWN: place + 1, Move.LAST: len(competing)}[move]
         if target < len(competing):
-            others.insert(competing[target], own)
+            rest.insert(competing[target], moved)
         else:
-            others.append(own)
-        order[:] = others
+            rest.append(moved)
+        order[:] = rest
 
 
 def wait_of(run_id: str) -> Wait | None:
     """Return what a run waits for; None if it is not in the queue."""
     queue = queued_runs()
-    own = _entry_of(run_id, queue)
-    if own is None:
+    queued = _entry_of(run_id, queue)
+    if queued is None:
         return None
-    competing = [entry for entry in queue if entry.competes_with(own)]
+    competing = [entry for entry in queue if entry.competes_with(queued)]
     holders = {lock: device_holder(lock) for entry in queue for lock in entry.devices.values()}
     free_in = {lock: 0.0 if holder is None else _remaining_seconds(holder) for lock, holder in holders.items()}
-    held = sorted((lock for lock in own.devices.values() if holders[lock] is not None), key=free_in.__getitem__)
+    held = sorted((lock for lock in queued.devices.values() if holders[lock] is not None), key=free_in.__getitem__)
     # Each run before this one takes the device that is free first, or all of its own, and spends its whole budget.
-    for entry in queue[: queue.index(own)]:
+    for entry in queue[: queue.index(queued)]:
         locks, end = tuple(entry.devices.values()), _start_of(entry, free_in) + entry.budget_s
         free_in |= dict.fromkeys(locks if entry.needs_all else [min(locks, key=free_in.__getitem__)], end)
-    longest = _start_of(own, free_in)
+    longest = _start_of(queued, free_in)
     return Wait(
-        devices=tuple(own.devices),
+        devices=tuple(queued.devices),
         holders=tuple(holders[lock] or "" for lock in held),
-        position=competing.index(own) + 1,
+        position=competing.index(queued) + 1,
         length=len(competing),
         at_most_s=longest if math.isfinite(longest) else None,
-        needs_all=own.needs_all,
+        needs_all=queued.needs_all,
     )
 
 

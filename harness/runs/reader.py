@@ -6,15 +6,17 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from harness.core.errors import HarnessError
 from harness.runs.errors import as_harness_error
 from harness.runs.store import SCHEMA_VERSION
 
+RowType = TypeVar("RowType")
 _TIMEOUT_SECONDS = 2.0
 """The longest wait of a reader for a lock. In WAL mode a lock is held only while a store is opened or closed."""
 LAST_ATTEMPTS = (
@@ -45,23 +47,26 @@ class LedgerEntry(NamedTuple):
     spent: float
 
 
+_POINTS, _LEDGER = TypeAdapter(list[Point]), TypeAdapter(list[LedgerEntry])
+
+
 @dataclass(frozen=True)
 class StageWork:
-    """A stage of a job.
-
-    announced: its draws. done: the draws of the batches that are done, and the reported share of those of open ones.
-    batches_done: the number of batches that are done. draw_weight: the time of one draw relative to other stages.
-    seconds: the time in which at least one of its done batches ran, or an open one until its last report.
-    is_announced: True if the job announced the stage before it began.
-    """
+    """A stage of a job."""
 
     stage: str
     announced: float
+    """Its number of draws."""
     done: float
+    """The draws of the batches that are done, and the reported share of those of open ones."""
     batches_done: int
+    """The number of batches that are done."""
     draw_weight: float = 1.0
+    """The time of one draw relative to other stages."""
     seconds: float = 0.0
+    """The time in which at least one of its done batches ran, or an open one until its last report."""
     is_announced: bool = False
+    """True if the job announced the stage before it began."""
 
     @property
     def left(self) -> float:
@@ -146,23 +151,23 @@ class RunReader:
 
     def last_ledger(self) -> LedgerEntry | None:
         """Return the last entry of the ledger."""
-        entries = self._ledger_entries("SELECT at, entry, spent FROM ledger ORDER BY seq DESC LIMIT 1")
+        entries = self._typed(_LEDGER, "SELECT at, entry, spent FROM ledger ORDER BY seq DESC LIMIT 1")
         return entries[0] if entries else None
 
     def ledger(self, after: int = 0) -> list[LedgerEntry]:
         """Return the entries of the ledger after sequence number `after`."""
-        return self._ledger_entries("SELECT at, entry, spent FROM ledger WHERE seq > ?", after)
+        return self._typed(_LEDGER, "SELECT at, entry, spent FROM ledger WHERE seq > ?", after)
 
     def points(self, after: int = 0) -> list[Point]:
         """Return the points of the running curve after sequence number `after`."""
-        return self._points("SELECT * FROM point WHERE seq > ? ORDER BY seq", after)
+        return self._typed(_POINTS, "SELECT * FROM point WHERE seq > ? ORDER BY seq", after)
 
     def sampled_points(self, most: int) -> list[Point]:
         """Return at most `most` points, equally spaced by number, the newest one included."""
         newest = self.row_count("point")
         chosen = {newest - newest * index // most for index in range(most)} if newest else ()
         places = ", ".join("?" * len(chosen))
-        return self._points(f"SELECT * FROM point WHERE seq IN ({places}) ORDER BY seq", *chosen)  # noqa: S608
+        return self._typed(_POINTS, f"SELECT * FROM point WHERE seq IN ({places}) ORDER BY seq", *chosen)  # noqa: S608
 
     def row_count(self, name: str) -> int:
         """Return how many rows were ever committed to the table with this stored name, void ones included."""
@@ -259,24 +264,15 @@ class RunReader:
         rows = self.query("SELECT sample FROM telemetry ORDER BY seq DESC LIMIT 1")
         return self._detail(rows[0][0]) if rows else {}
 
-    # A column of SQLite can hold a value of any type: `float` and `int` raise for one that is not a number.
-
-    def _ledger_entries(self, query: str, *values: Any) -> list[LedgerEntry]:
+    def _typed(self, rows: TypeAdapter[list[RowType]], query: str, *values: Any) -> list[RowType]:
+        """Return the rows of a query. A column of SQLite can hold a value of any type, so each one is checked."""
         with as_harness_error(self.path):
-            return [LedgerEntry(float(at), str(entry), float(spent)) for at, entry, spent in self.query(query, *values)]
+            return rows.validate_python(self.query(query, *values))
 
-    def _points(self, query: str, *values: Any) -> list[Point]:
-        with as_harness_error(self.path):
-            return [
-                Point(
-                    seq,
-                    float(at),
-                    float(spent),
-                    int(guesses),
-                    int(rows),
-                    None if solved is None else int(solved),
-                    None if wrong is None else int(wrong),
-                    None if recall is None else float(recall),
-                )
-                for seq, at, spent, guesses, rows, solved, wrong, recall in self.query(query, *values)
-            ]
+
+def last_event(store: Path, name: str) -> dict[str, Any] | None:
+    """Return the detail of the last event called `name` in the run.db `store`; None if either does not exist."""
+    if not store.exists():
+        return None
+    with RunReader(store) as reader:
+        return reader.last_event(name)

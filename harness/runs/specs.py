@@ -1,34 +1,45 @@
 """spec.json: everything about an attack run or an audit that was resolved before it began. It is written once."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.core.files import file_errors
 from harness.core.guesses import GUESSES
 from harness.core.inputs import first_fault
 from harness.core.rounds import Round
 from harness.core.rows import Table
 from harness.core.scoring import scaled_cap
-from harness.core.spec import JobSpec, Record, TargetRecord
+from harness.core.spec import JobSpec, TargetRecord
+from harness.plugins.declarations import Declaration
 
 
-class AttackRecord(Record):
-    """The attack: the name of its file in the run's code/ directory, and what its class declares."""
+@dataclass(frozen=True)
+class Labels:
+    """The names and rules that a list of runs shows. An audit has no error cap."""
+
+    attack: str
+    round: str
+    is_control: bool = False
+    is_blind: bool = False
+    is_partial: bool = False
+    error_cap: int = 0
+    changed: dict[str, Any] = field(default_factory=dict)
+    """The parameters that are not the attack's defaults, with their values, and the seed if it is not 0."""
+
+
+class AttackRecord(Declaration):
+    """The attack: what its class declares, where it was found, and its file in the run's code/ directory."""
 
     name: str
+    """As recorded: a record may come from somebody else, so it is checked where it is used."""
     origin: str
     file: str
     sha256: str
-    reference: str
-    control: bool
-    uses_target: bool
-    reference_model: str
-    guesses_per_example: int
-    requires: tuple[str, ...]
-    models: tuple[str, ...]
 
 
 class AttackSpec(JobSpec):
@@ -62,6 +73,22 @@ class AttackSpec(JobSpec):
         return {"guess": GUESSES}
 
     @property
+    def labels(self) -> Labels:
+        """What a list of runs shows."""
+        reference = None if self.reference is None else self.reference.id
+        return Labels(
+            attack=self.attack.name,
+            round=self.round.name,
+            is_control=self.attack.control,
+            is_blind=self.round.is_blind,
+            is_partial=self.is_partial,
+            error_cap=self.error_cap,
+            changed=({"seed": self.seed} if self.seed else {})
+            | ({"reference": reference} if reference not in (None, self.attack.reference_model) else {})
+            | {name: self.params[name] for name in self.changed if name in self.params},
+        )
+
+    @property
     def is_partial(self) -> bool:
         """True if only some of the round's examples are attacked."""
         return self.examples < self.round_examples
@@ -93,15 +120,21 @@ class AuditSpec(JobSpec):
     def stored_tables(self) -> Mapping[str, Table]:
         return {f"audit_{table.name}": table for table in self.tables}
 
+    @property
+    def labels(self) -> Labels:
+        """What a list of runs shows."""
+        return Labels(attack=f"audit {self.audit}", round=self.subject)
 
-_SPEC: TypeAdapter[AttackSpec | AuditSpec] = TypeAdapter(Annotated[AttackSpec | AuditSpec, Field(discriminator="kind")])
+
+RunSpec = AttackSpec | AuditSpec
+_SPEC: TypeAdapter[RunSpec] = TypeAdapter(Annotated[RunSpec, Field(discriminator="kind")])
 
 
-def read_spec(path: Path) -> JobSpec:
+def read_spec(path: Path) -> RunSpec:
     """Return the spec in the file `path`. Raises HarnessError, naming the file, if it is absent or invalid."""
+    with file_errors(path):
+        content = path.read_bytes()
     try:
-        return _SPEC.validate_json(path.read_bytes())
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+        return _SPEC.validate_json(content)
     except ValidationError as error:
         raise HarnessError(f"{path}: not the spec of a run ({first_fault(error)}).") from None

@@ -34,7 +34,12 @@ class Status(StrEnum):
     @property
     def is_over(self) -> bool:
         """True if no supervisor works on the run."""
-        return self in (Status.FINISHED, Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST)
+        return self.is_complete or self in (Status.STOPPED, Status.CRASHED, Status.LOST)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the run came to its end, so that it has a result and is not continued."""
+        return self in (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 def derived_status(phase: str | None, *, is_alive: bool) -> Status:

@@ -9,7 +9,7 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ _SQL_TYPES = {
 }
 
 
-def create_statement(name: str, table: Table) -> str:
+def _create_statement(name: str, table: Table) -> str:
     """Return the SQL statement that creates `table` under the stored name `name`."""
     columns = ", ".join(f'"{column.name}" {_SQL_TYPES[column.kind]} NOT NULL' for column in table.columns)
     return (
@@ -44,25 +44,13 @@ def select_list(table: Table) -> str:
     return ", ".join(f'"{column.name}"' for column in table.columns)
 
 
-def insert_statement(name: str, table: Table) -> str:
-    """Return the SQL statement that adds one row: batch, attempt, at, and the cells of the table."""
-    return (
-        f"INSERT INTO {name} (batch, attempt, at, {select_list(table)}) "  # noqa: S608
-        f"VALUES (?, ?, ?{', ?' * len(table.columns)})"
-    )
-
-
-def cells_of(table: Table, columns: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the cells of each row; `columns` are as `harness.core.rows.validate_columns` returns them."""
-    return zip(*(cells_in(column.kind, columns[column.name]) for column in table.columns), strict=True)
-
-
 def cells_in(kind: Kind, column: Any) -> list[Any]:
     """Return the cells of one column."""
     if kind is Kind.TEXT:
         return list(column)
     if kind in (Kind.REALS, Kind.TOKENS):
-        return _bytes_of_rows(column)
+        rows = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
+        return [row.tobytes() for row in rows]
     values: list[Any] = column.tolist()
     return ["nan" if value != value else value for value in values] if kind is Kind.REAL else values
 
@@ -85,15 +73,6 @@ def column_from(kind: Kind, cells: Sequence[Any], *, tokens: DTypeLike = "<u2", 
             return np.array([float(cell) for cell in cells], np.float64)
         case Kind.INTEGER:
             return np.array([int(cell) for cell in cells], np.int64)
-
-
-def _bytes_of_rows(column: NDArray[Any]) -> list[bytes]:
-    rows = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
-    if len(rows) == 0:
-        return []
-    width = rows.shape[1] * rows.itemsize
-    content = rows.tobytes()
-    return [content[start : start + width] for start in range(0, len(content), width)]
 
 
 SCHEMA_VERSION = 1
@@ -124,7 +103,6 @@ CREATE TABLE IF NOT EXISTS telemetry (seq INTEGER PRIMARY KEY, at REAL NOT NULL,
 """
 _Statement = tuple[str, tuple[tuple[Any, ...], ...]]
 _CLOSE_SECONDS = 5.0
-_LEDGER_ENTRY = "INSERT INTO ledger (at, entry, spent) VALUES (?, ?, ?)"
 
 
 class RunStore:
@@ -184,13 +162,17 @@ class RunStore:
         assert self._staged is not None, "rows are added inside a transaction"
         self._staged.append((statement, rows))
 
+    def _insert(self, table: str, **values: Any) -> None:
+        """Add one row to a table."""
+        self._add(_insert_statement(table, values), tuple(values.values()))
+
     def add_event(self, name: str, **detail: Any) -> None:
         """Add an event: a phase, a process, a warning."""
-        self._add("INSERT INTO event (at, name, detail) VALUES (?, ?, ?)", (time.time(), name, json.dumps(detail)))
+        self._insert("event", at=time.time(), name=name, detail=json.dumps(detail))
 
     def add_ledger(self, entry: str, spent: float) -> None:
         """Add the spent seconds to the ledger. `entry` is start, tick or end."""
-        self._add(_LEDGER_ENTRY, (time.time(), entry, spent))
+        self._insert("ledger", at=time.time(), entry=entry, spent=spent)
 
     def commit_ledger(self, entry: str, spent: Callable[[], float]) -> None:
         """Commit a ledger entry at once, from any thread, between two transactions.
@@ -201,7 +183,7 @@ class RunStore:
         with self._lock, contextlib.closing(sqlite3.connect(self._path, isolation_level=None, timeout=30.0)) as db:
             try:
                 db.execute("PRAGMA synchronous=FULL")
-                db.execute(_LEDGER_ENTRY, (time.time(), entry, spent()))
+                db.execute(_insert_statement("ledger", ("at", "entry", "spent")), (time.time(), entry, spent()))
             except sqlite3.OperationalError as error:
                 if is_full(error, self._path.parent):
                     raise DiskFull from None
@@ -228,14 +210,14 @@ class RunStore:
         batch = self._batches.get(key)
         if batch is None:
             batch = self._batches[key] = len(self._batches)
-            self._add("INSERT INTO batch (batch, key, weight) VALUES (?, ?, ?)", (batch, key, weight))
+            self._insert("batch", batch=batch, key=key, weight=weight)
         attempt = self._attempts[batch] = self._attempts.get(batch, 0) + 1
-        self._add("INSERT INTO attempt (batch, attempt, at) VALUES (?, ?, ?)", (batch, attempt, time.time()))
+        self._insert("attempt", batch=batch, attempt=attempt, at=time.time())
         return batch, attempt
 
     def end_batch(self, batch: int, attempt: int) -> None:
         """Mark the batch as done; it will not be run again."""
-        self._add("INSERT INTO done (batch, attempt, at) VALUES (?, ?, ?)", (batch, attempt, time.time()))
+        self._insert("done", batch=batch, attempt=attempt, at=time.time())
         self._add("DELETE FROM step WHERE batch = ?", (batch,))
 
     def set_step(self, batch: int, attempt: int, share: float, name: str) -> None:
@@ -250,15 +232,16 @@ class RunStore:
 
     def add_rows(self, batch: int, attempt: int, name: str, columns: Mapping[str, Any]) -> None:
         """Add rows of one attempt to the job's table with the stored name `name`."""
-        at, table = time.time(), self._tables[name]
-        rows = ((batch, attempt, at, *row) for row in cells_of(table, columns))
-        self._add(insert_statement(name, table), *rows)
+        at, kinds = time.time(), {column.name: column.kind for column in self._tables[name].columns}
+        cells = zip(*(cells_in(kind, columns[column]) for column, kind in kinds.items()), strict=True)
+        statement = _insert_statement(name, ("batch", "attempt", "at", *kinds))
+        self._add(statement, *((batch, attempt, at, *row) for row in cells))
 
     def add_final(self, ids: Ints, suffixes: Tokens) -> None:
         """Add a final submission order: ids [rows], suffixes [rows, length]. The last one counts."""
         generation = self._generations = self._generations + 1
         self._add(
-            "INSERT INTO final (generation, example, suffix) VALUES (?, ?, ?)",
+            _insert_statement("final", ("generation", "example", "suffix")),
             *((generation, *row) for row in zip(ids.tolist(), cells_in(Kind.TOKENS, suffixes), strict=True)),
         )
         self.add_event("final_order", generation=generation, rows=len(ids))
@@ -266,23 +249,19 @@ class RunStore:
     def add_kept(self, name: str, array: NDArray[Any]) -> None:
         """Store an intermediate result; it replaces the one of the same name."""
         self._add("DELETE FROM kept WHERE name = ?", (name,))
-        self._add(
-            "INSERT INTO kept (name, dtype, shape, data) VALUES (?, ?, ?, ?)",
-            (name, array.dtype.str, json.dumps(array.shape), array.tobytes()),
-        )
+        shape = json.dumps(array.shape)
+        self._insert("kept", name=name, dtype=array.dtype.str, shape=shape, data=array.tobytes())
 
     def add_point(
         self, *, spent: float, guesses: int, rows: int, solved: int | None, wrong: int | None, recall: float | None
     ) -> None:
         """Add a point of the running curve. The last three are None in a blind round."""
-        self._add(
-            "INSERT INTO point (at, spent, guesses, rows, solved, wrong, recall) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (time.time(), spent, guesses, rows, solved, wrong, recall),
-        )
+        values = {"guesses": guesses, "rows": rows, "solved": solved, "wrong": wrong, "recall": recall}
+        self._insert("point", at=time.time(), spent=spent, **values)
 
     def add_telemetry(self, sample: dict[str, Any]) -> None:
         """Add a sample of the machine's load."""
-        self._add("INSERT INTO telemetry (at, sample) VALUES (?, ?)", (time.time(), json.dumps(sample)))
+        self._insert("telemetry", at=time.time(), sample=json.dumps(sample))
 
     def close(self) -> None:
         """Move the write-ahead log into the one file. Waits for readers; one that stays does that at its own end."""
@@ -300,12 +279,18 @@ class RunStore:
         self._db.close()
 
 
+def _insert_statement(table: str, columns: Iterable[str]) -> str:
+    """Return the SQL statement that adds one row with these columns."""
+    names = [f'"{column}"' for column in columns]
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608
+
+
 def _create(path: Path, tables: Mapping[str, Table]) -> None:
     """Create an empty store under a temporary name and rename it, so that every run.db can be read."""
     unfinished = path.with_name(f".{path.name}.new")
     unfinished.unlink(missing_ok=True)
     db = sqlite3.connect(unfinished, isolation_level=None)
-    schema = _SCHEMA + "\n".join(create_statement(name, table) for name, table in tables.items())
+    schema = _SCHEMA + "\n".join(_create_statement(name, table) for name, table in tables.items())
     db.executescript(f"PRAGMA synchronous=FULL; BEGIN; {schema} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
     # Before the rename: a kill during the change of mode leaves a file that no reader can open.
     db.execute("PRAGMA journal_mode=WAL")

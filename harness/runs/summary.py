@@ -5,24 +5,27 @@ import json
 import shutil
 import time
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.spec import JobSpec
 from harness.core.text import display_name, format_interval, sanitize, shorten
 from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
+from harness.runs.audit_reader import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.eta import EtaBasis, eta_of, progress_of
-from harness.runs.folder import RunFolder, tags_of
-from harness.runs.job_record import Counts, job_record
+from harness.runs.folder import RunFolder, all_run_folders, tags_of
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
-from harness.runs.reader import LedgerEntry, Point, RunReader, StageWork
+from harness.runs.reader import Point, RunReader, StageWork
+from harness.runs.specs import AuditSpec, RunSpec
 from harness.runs.status import Status, derived_status
 
 TREND_VALUES = 16
@@ -34,7 +37,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 RecordState = list[list[int] | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunSummary:
     """One run at one moment. The `attack` of an audit is "audit NAME", and its subject is the `round`."""
 
@@ -50,26 +53,26 @@ class RunSummary:
     is_blind: bool
     is_partial: bool
     error_cap: int
-    recall_at_cap: float | None
+    recall_at_cap: float | None = None
     """From the scorecard, or else from the running curve; None if the round is blind or nothing is scored yet."""
-    recall_interval: tuple[float, float] | None
-    recall_interval_unit: str | None
-    exact_at_1: float | None
+    recall_interval: tuple[float, float] | None = None
+    recall_interval_unit: str | None = None
+    exact_at_1: float | None = None
     """Share of examples whose first row is correct."""
-    any_guess_correct: float | None
+    any_guess_correct: float | None = None
     """Share of examples with any correct guess, an upper bound for every order."""
     figures: dict[str, float | None]
     """Current figures of an audit by name."""
     guesses: int
     """Committed rows."""
-    rows: int | None
+    rows: int | None = None
     """Rows of the submission."""
-    rows_left_out: int | None
+    rows_left_out: int | None = None
     elapsed_s: float
     budget_s: float
     progress: float | None
     """0 to 1; None before work is announced."""
-    eta_s: float | None
+    eta_s: float | None = None
     """Seconds of the remaining work."""
     created_at: float
     directory: str
@@ -199,8 +202,8 @@ def record_state(folder: RunFolder) -> RecordState:
     state: RecordState = []
     for file in folder.record:
         try:
-            found = file.stat()
-            state.append([found.st_size, found.st_mtime_ns])
+            stat = file.stat()
+            state.append([stat.st_size, stat.st_mtime_ns])
         except OSError:
             state.append(None)
     return state
@@ -212,49 +215,78 @@ def execution_record(spec: JobSpec) -> dict[str, Any]:
     return {"versions": versions(), "hardware": hardware(), "threads": threads}
 
 
+def matching_summaries(
+    *,
+    on_error: Callable[[str], object],
+    kind: str | None = None,
+    statuses: Collection[str] | None = None,
+    attack: str | None = None,
+    round_: str | None = None,
+    tags: Collection[str] | None = None,
+    parent: str | None = None,
+) -> Iterator[RunSummary]:
+    """Yield the summaries of the runs that meet every condition that is given, newest first.
+
+    kind: `attack` or `audit`. statuses: one of them. tags: all of them. parent: a group, a tuning or a sweep. A run
+    that cannot be read is left out, and `on_error` gets the sentence that says why.
+    """
+    for folder in all_run_folders():
+        try:
+            summary = run_summary(folder)
+        except HarnessError as error:
+            on_error(f"{folder.id}: {error}")
+            continue
+        if (
+            kind in (None, summary.kind)
+            and (not statuses or summary.status in statuses)
+            and attack in (None, summary.attack)
+            and round_ in (None, summary.round)
+            and set(tags or ()) <= set(summary.tags)
+            and parent in (None, summary.parent)
+        ):
+            yield summary
+
+
 @dataclass(frozen=True)
 class _Stored:
-    """The part of a summary that is read from run.db."""
+    """The part of a summary that is read from run.db; the defaults are those of a run without a store."""
 
-    events: dict[str, dict[str, Any]]
-    ledger: LedgerEntry | None
-    points: list[Point]
-    stages: tuple[StageWork, ...]
-    step: str
-    counts: Counts
+    events: dict[str, dict[str, Any]] = field(default_factory=dict)
+    spent: float = 0.0
+    points: tuple[Point, ...] = ()
+    stages: tuple[StageWork, ...] = ()
+    step: str = ""
+    guesses: int = 0
+    figures: dict[str, float | None] = field(default_factory=dict)
 
 
 def _read_summary(folder: RunFolder) -> RunSummary:
-    spec = folder.spec()
-    labels = job_record(spec).labels(spec)
-    is_alive = folder.is_alive
+    spec, is_alive = folder.spec(), folder.is_alive
     stored = _read_store(folder, spec, is_running=is_alive)
-    status = _status(folder, stored.events.get("phase"), is_alive=is_alive)
-    elapsed = 0.0 if stored.ledger is None else stored.ledger.spent
+    phase, worker = stored.events.get("phase"), stored.events.get("worker", {})
+    status = _status(folder, phase, is_alive=is_alive)
     eta = None if status.is_over else eta_of(stored.stages)
-    scorecard = _scorecard(folder) if status.is_over and status is not Status.LOST else {}
     wait = wait_of(folder.id) if status is Status.QUEUED else None
-    point, worker = stored.points[-1] if stored.points else None, stored.events.get("worker", {})
+    known: dict[str, Any] = {} if wait is None else wait.summary
+    if eta is not None:
+        known |= {"eta_s": eta.seconds, "eta_basis": eta.basis}
+    if stored.points:
+        known |= {"recall_at_cap": stored.points[-1].recall, "rows": stored.points[-1].rows}
+    if status.is_over and status is not Status.LOST:
+        known |= _scorecard(folder)
     return RunSummary(
         id=folder.id,
         kind=spec.kind,
         status=status,
-        reason=_reason(folder, status, stored.events.get("phase", {})) if wait is None else wait.sentence,
-        **vars(labels),
+        reason=_reason(folder, status, phase or {}) if wait is None else wait.sentence,
+        **vars(spec.labels),
         target=spec.target_name,
-        recall_at_cap=scorecard.get("recall_at_cap", None if point is None else point.recall),
-        recall_interval=scorecard.get("recall_interval"),
-        recall_interval_unit=scorecard.get("recall_interval_unit"),
-        exact_at_1=scorecard.get("exact_at_1"),
-        any_guess_correct=scorecard.get("any_guess_correct"),
-        figures=stored.counts.figures,
-        guesses=stored.counts.rows,
-        rows=scorecard.get("rows", None if point is None else point.rows),
-        rows_left_out=scorecard.get("rows_left_out"),
-        elapsed_s=round(elapsed, 3),
+        **known,
+        figures=stored.figures,
+        guesses=stored.guesses,
+        elapsed_s=round(stored.spent, 3),
         budget_s=spec.budget,
         progress=progress_of(stored.stages),
-        eta_s=None if eta is None else eta.seconds,
         created_at=spec.created_at,
         directory=str(folder.path),
         submission=str(folder.submission) if folder.submission.exists() else None,
@@ -265,12 +297,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         note=folder.note.read_text(encoding="utf-8").strip() if folder.note.is_file() else "",
         tags=tags_of(folder),
         parent=spec.parent,
-        trend=_trend(stored.points, elapsed),
-        queue_position=None if wait is None else wait.position,
-        queue_length=None if wait is None else wait.length,
-        waits_for=None if wait is None else wait.waits_for,
-        wait_at_most_s=None if wait is None else wait.at_most_s,
-        eta_basis=None if eta is None else eta.basis,
+        trend=_trend(stored.points, stored.spent),
         stages=stored.stages,
         step=stored.step,
     )
@@ -291,17 +318,25 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
     return replace(summary, directory=str(folder.path), submission=submission, tags=tags_of(folder))
 
 
-def _read_store(folder: RunFolder, spec: JobSpec, *, is_running: bool) -> _Stored:
+def _read_store(folder: RunFolder, spec: RunSpec, *, is_running: bool) -> _Stored:
     if not folder.store.exists():
-        return _Stored({}, None, [], (), "", Counts(0, {}))
-    with RunReader(folder.store) as reader:
-        counts = job_record(spec).counts(reader, spec)
-        points, stages = reader.sampled_points(_SAMPLED_POINTS), tuple(reader.stages(is_running=is_running))
-        step = reader.open_step() if is_running else ""
-        return _Stored(reader.last_events(), reader.last_ledger(), points, stages, step, counts)
+        return _Stored()
+    with AuditReader(folder.store) as reader:
+        ledger = reader.last_ledger()
+        return _Stored(
+            events=reader.last_events(),
+            spent=0.0 if ledger is None else ledger.spent,
+            points=tuple(reader.sampled_points(_SAMPLED_POINTS)),
+            stages=tuple(reader.stages(is_running=is_running)),
+            step=reader.open_step() if is_running else "",
+            guesses=sum(reader.row_count(name) for name, rows in spec.stored_tables.items() if rows != FIGURES),
+            figures={figure.name: figure.value for figure in reader.newest_figures()}
+            if isinstance(spec, AuditSpec)
+            else {},
+        )
 
 
-def _trend(points: list[Point], elapsed: float) -> tuple[float, ...]:
+def _trend(points: tuple[Point, ...], elapsed: float) -> tuple[float, ...]:
     """Return the curve in `TREND_VALUES` steps from 0 to `elapsed` seconds; empty without points."""
     if not points:
         return ()

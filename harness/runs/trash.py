@@ -2,12 +2,11 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import HarnessError
-from harness.core.files import remove_tree, sync_folder
+from harness.core.files import file_errors, remove_tree, sync_folder
 from harness.core.paths import state_home
 
 KEPT_SECONDS = 24 * 3600
@@ -15,13 +14,11 @@ KEPT_SECONDS = 24 * 3600
 
 @dataclass(frozen=True)
 class Deleted:
-    """A run, or the file of another record, in the trash: `HOME/trash/KIND/TIME-NAME` was `HOME/KIND/NAME`.
-
-    deleted_at: nanoseconds since the epoch, the same for all that one command deleted.
-    """
+    """A run, or the file of another record, in the trash: `HOME/trash/KIND/TIME-NAME` was `HOME/KIND/NAME`."""
 
     path: Path
     deleted_at: int
+    """Nanoseconds since the epoch, the same for all that one command deleted."""
     name: str
 
     @property
@@ -64,7 +61,7 @@ def move_to_trash(path: Path, deleted_at: int) -> Deleted:
     """
     home = state_home() / "trash" / path.parent.name
     deleted = Deleted(home / f"{deleted_at}-{path.name}", deleted_at, path.name)
-    with _as_harness_error(path, "deleted"):
+    with file_errors(path, "deleted"):
         home.parent.mkdir(mode=0o700, exist_ok=True)
         home.mkdir(mode=0o700, exist_ok=True)
         path.rename(deleted.path)
@@ -75,17 +72,17 @@ def move_to_trash(path: Path, deleted_at: int) -> Deleted:
 
 def deleted_records() -> list[Deleted]:
     """Return everything in the trash, the last deleted first."""
-    found = []
+    records = []
     for path in (state_home() / "trash").glob("*/*"):
         stamp, dash, name = path.name.partition("-")
         if dash and name and stamp.isdecimal():
-            found.append(Deleted(path, int(stamp), name))
-    return sorted(found, key=lambda one: (-one.deleted_at, one.kind, one.name))
+            records.append(Deleted(path, int(stamp), name))
+    return sorted(records, key=lambda record: (-record.deleted_at, record.kind, record.name))
 
 
 def restorable() -> list[Deleted]:
     """Return what can be restored, the last deleted first."""
-    return [one for one in deleted_records() if not one.is_expired]
+    return [record for record in deleted_records() if not record.is_expired]
 
 
 def restore(deleted: Deleted) -> None:
@@ -93,7 +90,7 @@ def restore(deleted: Deleted) -> None:
     path = state_home() / deleted.kind / deleted.name
     if path.exists():
         raise HarnessError(f"{deleted.id}: cannot be restored, because a run has this id again. Delete that run first.")
-    with _as_harness_error(path, "restored"):
+    with file_errors(path, "restored"):
         path.parent.mkdir(mode=0o700, exist_ok=True)
         deleted.path.rename(path)
         sync_folder(path.parent)
@@ -103,7 +100,7 @@ def free(deleted: Deleted) -> None:
     """Delete it for good. Raises HarnessError if that fails; the next `free_expired` tries again."""
     # Renamed first, so that it cannot be restored when a part of it is gone.
     expired = deleted.path.with_name(f"0-{deleted.name}")
-    with _as_harness_error(deleted.path, "deleted"):
+    with file_errors(deleted.path, "deleted"):
         if deleted.path != expired:
             remove_tree(expired)
             deleted.path.rename(expired)
@@ -112,15 +109,7 @@ def free(deleted: Deleted) -> None:
 
 def free_expired() -> None:
     """Delete for good what can no longer be restored. What cannot be deleted stays."""
-    for one in deleted_records():
-        if one.is_expired:
+    for record in deleted_records():
+        if record.is_expired:
             with contextlib.suppress(HarnessError):
-                free(one)
-
-
-@contextlib.contextmanager
-def _as_harness_error(path: Path, done: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be {done} ({error.strerror}).") from None
+                free(record)

@@ -24,16 +24,14 @@ FileRule = tuple[str, str]
 
 @dataclass(frozen=True)
 class LauncherSetup:
-    """The restrictions that the launcher applies to itself inside the backend, besides limits and system call filter.
-
-    creates_namespaces: create the namespaces that the kernel allows. makes_files_read_only: mount everything read-only
-    except for the writable paths, if the process is in a mount namespace of its own. file_rules: allow only these
-    accesses to files, enforced by landlock; None for no rules.
-    """
+    """What the launcher applies to itself inside the backend, besides limits and the filter of system calls."""
 
     creates_namespaces: bool = False
+    """Create the namespaces that the kernel allows."""
     makes_files_read_only: bool = False
+    """Mount everything read-only except for the writable paths, if the process is in a mount namespace of its own."""
     file_rules: list[FileRule] | None = None
+    """Allow only these accesses to files, enforced by landlock; None for no rules."""
 
 
 class SandboxBackend:
@@ -217,7 +215,7 @@ def file_rules(view: FileView) -> list[FileRule]:
 
 
 def _rules_below(path: Path, access: Access, view: FileView) -> Iterator[FileRule]:
-    if not any(other is Access.HIDDEN and path in below.parents for below, other in view.paths.items()):
+    if not any(listed is Access.HIDDEN and path in below.parents for below, listed in view.paths.items()):
         yield str(path), access.value
         return
     yield str(path), "list"

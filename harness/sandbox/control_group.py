@@ -16,11 +16,11 @@ from pathlib import Path
 import psutil
 
 from harness.core.hardware import VERSION_2, own_groups
+from harness.sandbox.reaper import kill_until_gone
 
 ADVICE = "Give this user control groups (version 2 or 1) that it may write to."
 _HIERARCHIES = {VERSION_2: ("memory", "pids"), "memory": ("memory",), "pids": ("pids",)}
 """The controllers in each hierarchy: version 2 has one for all, version 1 has one for each."""
-_STALL_SECONDS = 5.0
 _REMOVE_SECONDS = 1.0
 _number = itertools.count()
 
@@ -128,15 +128,7 @@ def _write(file: Path, value: int) -> bool:
 
 
 def _kill_until_empty(group: Path) -> bool:
-    deadline, fewest = 0.0, 1 << 30
-    while (members := _kill_members(group)) > 0:
-        if members < fewest:
-            # The kernel needs more time for thousands of processes.
-            deadline, fewest = time.monotonic() + _STALL_SECONDS, members
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.002)
-    return True
+    return kill_until_gone(lambda: _kill_members(group))
 
 
 def _kill_members(group: Path) -> int:

@@ -107,10 +107,10 @@ def _restrict(config: "dict[str, Any]") -> list[str]:
 
 
 def _set_limits(limits: list[tuple[int, int]]) -> None:
-    for which, wanted in limits:
-        hard = resource.getrlimit(which)[1]
+    for kind, wanted in limits:
+        hard = resource.getrlimit(kind)[1]
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(which, (value, value))
+        resource.setrlimit(kind, (value, value))
 
 
 def _enter_namespaces(config: "dict[str, Any]") -> list[str]:
@@ -118,8 +118,8 @@ def _enter_namespaces(config: "dict[str, Any]") -> list[str]:
 
     This returns in the second process of the new PID namespace; the first one reaps orphans and ends with the second.
     """
-    own, uid, gid = _NEWNS | _NEWPID | _NEWIPC | (0 if config["network"] else _NEWNET), os.getuid(), os.getgid()
-    for flags in (own, own | _NEWUSER):
+    namespaces, uid, gid = _NEWNS | _NEWPID | _NEWIPC | (0 if config["network"] else _NEWNET), os.getuid(), os.getgid()
+    for flags in (namespaces, namespaces | _NEWUSER):
         if _LIBC.unshare(flags) == 0:
             break
     else:

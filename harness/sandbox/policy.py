@@ -3,12 +3,10 @@
 import os
 import re
 import site
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict
 
 MOST_PROCESSES = 4096
 MOST_FILE_BYTES = 4 << 30
@@ -43,20 +41,19 @@ class SandboxPolicy:
     file_bytes: int | None = MOST_FILE_BYTES
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(BaseModel):
     """The value of a limit, and the mechanism that enforces it (`cgroup v1`, `RLIMIT_FSIZE`, ...)."""
+
+    model_config = ConfigDict(frozen=True)
 
     most: int
     by: str
 
 
-@dataclass(frozen=True)
-class AppliedSandbox:
-    """The name of the backend, the mechanisms that its launcher applied, and the limits (None for none).
+class AppliedSandbox(BaseModel):
+    """The name of the backend, the mechanisms that its launcher applied, and the limits (None for none)."""
 
-    readable: what the process could read besides the system and this installation.
-    """
+    model_config = ConfigDict(frozen=True)
 
     backend: str
     applied: tuple[str, ...]
@@ -65,16 +62,7 @@ class AppliedSandbox:
     file_bytes: Limit | None
     open_files: Limit | None
     readable: tuple[str, ...]
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the fields, ready for JSON."""
-        record: dict[str, Any] = TypeAdapter(AppliedSandbox).dump_python(self, mode="json")
-        return record
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "AppliedSandbox":
-        """Return what `as_record` stored. Raises ValidationError if `record` has another shape."""
-        return TypeAdapter(cls).validate_python(record)
+    """What the process could read besides the system and this installation."""
 
     @property
     def summary(self) -> str:

@@ -165,4 +165,4 @@ def applied_sandbox() -> AppliedSandbox:
 
 
 def _limit(most: int | None, by: str | None) -> Limit | None:
-    return None if most is None or by is None else Limit(most, by)
+    return None if most is None or by is None else Limit(most=most, by=by)

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -44,32 +44,42 @@ def descendants_of(pid: int) -> list[int]:
     return below
 
 
-def kill_descendants(pid: int, *, seconds: float = 5.0) -> bool:
-    """Kill everything below `pid` until nothing is left. Return False if for `seconds` no more processes end.
+def kill_until_gone(kill: Callable[[], int], *, seconds: float = 5.0) -> bool:
+    """Call `kill`, which returns the number of processes that it found, until it finds none.
+
+    Return False if for `seconds` no more processes end: the kernel needs time for thousands of them.
+    """
+    deadline, fewest = time.monotonic() + seconds, sys.maxsize
+    while (number := kill()) > 0:
+        if number < fewest:
+            deadline, fewest = time.monotonic() + seconds, number
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def kill_descendants(pid: int) -> bool:
+    """Kill everything below `pid` until nothing is left. Return False if for 5 s no more processes end.
 
     All processes are stopped before one is killed, so that the next round finds what forks meanwhile. Orphans become
     children of the subreaper. For the own descendants, the work ends when the kernel reports no more children: a chain
     of processes that fork and exit can escape any reading of /proc.
     """
-    deadline, fewest = time.monotonic() + seconds, None
-    while time.monotonic() < deadline:
+
+    def kill() -> int:
         below = descendants_of(pid)
-        if fewest is None or len(below) < fewest:
-            # The kernel needs more time for thousands of processes.
-            deadline, fewest = time.monotonic() + seconds, len(below)
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for child in below:
                 _send(child, number)
         if pid != os.getpid():
-            if not below:
-                return True
-            time.sleep(0.005)
-        elif _kill_own_children(deadline):
-            return True
-    return False
+            return len(below)
+        return 0 if _kill_own_children() else max(1, len(below))
+
+    return kill_until_gone(kill)
 
 
-def _kill_own_children(deadline: float) -> bool:
+def _kill_own_children() -> bool:
     """Kill this process's children as fast as the kernel lists them. Return True if none is left, alive or dead.
 
     Every process of a chain that forks and exits is a child of the subreaper for a moment, and reading one small file
@@ -78,12 +88,9 @@ def _kill_own_children(deadline: float) -> bool:
     for _ in range(_KILL_ROUNDS):
         if reap_children():
             return True
-        if time.monotonic() > deadline:
-            break
         for child in _own_children():
             _send(child, signal.SIGKILL)
-    time.sleep(0.001)
-    return reap_children()
+    return False
 
 
 def _own_children() -> Iterator[int]:
@@ -107,9 +114,9 @@ def kill_tree(pid: int) -> bool:
     return is_clean
 
 
-def kill_adopted(own: Collection[int]) -> None:
-    """Kill the orphans that this process has adopted, and all below them. `own` are the children that it started."""
-    for child in [pid for pid in _own_children() if pid not in own]:
+def kill_adopted(started: Collection[int]) -> None:
+    """Kill the orphans that this process has adopted, and all below them, but not the children that it `started`."""
+    for child in [pid for pid in _own_children() if pid not in started]:
         kill_tree(child)
 
 

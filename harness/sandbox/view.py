@@ -48,13 +48,12 @@ class Access(StrEnum):
 
 @dataclass(frozen=True)
 class FileView:
-    """The access to each listed path, and the symbolic links that lead to the listed paths from outside of them.
-
-    paths: by real path. links: path of the link to its target, as the link states it.
-    """
+    """The access to each listed path, and the symbolic links that lead to the listed paths from outside of them."""
 
     paths: dict[Path, Access]
+    """By real path."""
     links: dict[Path, str]
+    """Path of the link to its target, as the link states it."""
 
     def access(self, path: Path) -> Access | None:
         """Return the access to the real path `path`: that of its deepest listed parent, None if there is none.
@@ -98,7 +97,7 @@ def file_view(policy: SandboxPolicy) -> FileView:
     for path in policy.hidden:
         add(path, Access.HIDDEN)
         real = path.resolve()
-        access_by_path = {other: access for other, access in access_by_path.items() if real not in other.parents}
+        access_by_path = {listed: access for listed, access in access_by_path.items() if real not in listed.parents}
     return without_redundant(FileView(access_by_path, links))
 
 
@@ -161,8 +160,8 @@ def _installation(homes: list[Path]) -> Iterator[Path]:
             yield directory
 
 
-def _contains_any(directory: Path, others: Iterable[Path]) -> bool:
-    return any(other.is_relative_to(directory) for other in others)
+def _contains_any(directory: Path, places: Iterable[Path]) -> bool:
+    return any(place.is_relative_to(directory) for place in places)
 
 
 def _package_directories() -> list[Path]:

@@ -13,12 +13,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.files import file_errors
 from harness.core.findings import Findings, FoundTable, Passage
 from harness.core.text import sanitize
 from harness.figures.charts import draw_charts
 from harness.submit.audit_page import (
     AuditHeader,
-    PageChart,
     audit_page,
     row_count,
     shaded_text_page,
@@ -133,15 +133,13 @@ def write_audit(out: Path, findings: Findings, header: AuditHeader) -> list[Path
     """
     check_audit_folder(out)
     findings, header = _without_directories(findings, header)
-    try:
+    with file_errors(out, "written"):
         folder = out.resolve()
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
             new = Path(temporary) / "new"
             new.mkdir()
             files = _write_files(new, findings, header)
             _replace_folder(new, folder, Path(temporary) / "earlier")
-    except OSError as error:
-        raise HarnessError(f"{out}: cannot be written ({error.strerror}).") from None
     return [out / file for file in files]
 
 
@@ -176,16 +174,16 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
     for chart, drawing in zip(findings.charts, draw_charts(findings.charts), strict=True):
         file = _FIGURES / f"{chart.name}.svg"
         (folder / file).write_text(drawing.svg, encoding="utf-8")
-        charts.append(PageChart(chart.title, *drawing, file))
+        charts.append((chart, drawing, file))
     texts = []
     for shaded in findings.texts:
         (folder / _TEXTS).mkdir(exist_ok=True)
         texts.append((shaded.title, _TEXTS / f"{shaded.name}.html"))
         (folder / texts[-1][1]).write_text(shaded_text_page(shaded), encoding="utf-8")
-    page = audit_page(findings, header, charts=charts, files=tables, texts=texts)
+    page = audit_page(findings, header, charts=charts, tables=tables, texts=texts)
     (folder / _PAGE).write_text(page, encoding="utf-8")
     (folder / _CARD).write_text(dataset_card(findings, header, tables), encoding="utf-8")
-    files = [*map(PurePosixPath, (_PAGE, _RECORD, _CARD)), *(chart.file for chart in charts)]
+    files = [*map(PurePosixPath, (_PAGE, _RECORD, _CARD)), *(file for _, _, file in charts)]
     files += [file for _, file in [*tables, *texts]]
     record = {
         "format": _FORMAT,
@@ -198,7 +196,7 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader) -> list[
         "sentences": list(findings.sentences),
         "warnings": list(header.warnings),
         "tables": [{"name": table.name, "title": table.title, "parquet": str(file)} for table, file in tables],
-        "charts": [{"title": chart.title, "svg": str(chart.file)} for chart in charts],
+        "charts": [{"title": chart.title, "svg": str(file)} for chart, _, file in charts],
         "texts": [{"title": title, "page": str(file)} for title, file in texts],
         "passages": [_passage_as_json(passage) for passage in findings.passages],
         "files": sorted(map(str, files)),

@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 from harness.core.exports import csv_cell, redact_text
 from harness.core.findings import (
@@ -33,6 +32,8 @@ from harness.submit.run_tables import Monospace, Rows
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from harness.figures.sheet import Drawing
 
 
 _NUMBER = re.compile(r"[\s\d.,:%×+\-−–±/()\[\]]*")
@@ -194,71 +195,39 @@ class AuditHeader:
         return str(self.spec.params.get("endpoint") or "")
 
 
-class PageChart(NamedTuple):
-    """A chart on the page. `file` is the path of its SVG file, relative to the page."""
-
-    title: str
-    svg: str
-    is_wide: bool
-    file: PurePosixPath
-
-
-class PageTable(NamedTuple):
-    """A table on the page.
-
-    `numeric` marks the columns that are aligned right. `terms` are the definitions that the page has not given
-    before. `rows` counts the whole table. `file` is its Parquet file, relative to the page.
-    """
-
-    title: Markup
-    header: Sequence[Markup]
-    cells: Sequence[Sequence[str]]
-    numeric: Sequence[bool]
-    terms: Sequence[tuple[str, str]]
-    rows: int
-    file: PurePosixPath
-
-
 def audit_page(
     findings: Findings,
     header: AuditHeader,
     *,
-    charts: Sequence[PageChart],
-    files: Sequence[tuple[FoundTable, PurePosixPath]],
+    charts: Sequence[tuple[Chart, "Drawing", PurePosixPath]],
+    tables: Sequence[tuple[FoundTable, PurePosixPath]],
     texts: Sequence[tuple[str, PurePosixPath]],
 ) -> str:
     """Return the page. Equal findings give equal pages.
 
-    `files` are the tables with their Parquet files, and `texts` the titles and pages of shaded texts.
+    `charts` have their drawing and their SVG file, `tables` their Parquet file, and `texts` are the titles and pages of
+    shaded texts. Files are relative to the page.
     """
     definitions = findings.definitions
-    terms = _Terms(definitions)
     return page(
         "audit.html.j2",
-        conclusion=findings.conclusion,
-        # In the order of the page, which defines a term where it appears first.
-        terms=terms.new_in(findings.sentences),
+        findings=findings,
         header=header,
-        model=header.model,
         caution=_caution(header),
-        sentences=findings.sentences,
         figures=named_figures(findings.figures),
-        charts=[
-            (
-                chart,
-                explained(chart.title, definitions),
-                inline_svg(chart.svg, f"{chart.file.stem}-", chart.title),
-                terms.new_in(_words_of(found)),
-            )
-            for found, chart in zip(findings.charts, charts, strict=True)
-        ],
-        tables=[_page_table(*file, terms) for file in files if not file[0].is_detail],
-        details=[_page_table(*file, terms) for file in files if file[0].is_detail],
+        charts=charts,
+        tables=tables,
+        texts=texts,
         marks=_MARKS[findings.passages[0].marked] if findings.passages else "",
         passages=[_without_empty_stretches(passage) for passage in findings.passages],
-        texts=texts,
         record=_record(header),
-        is_redacted=findings.is_redacted,
+        # The template asks for them in the order of the page, which defines a term where it appears first.
+        new_terms=_Terms(definitions).new_in,
+        explain=lambda text: explained(text, definitions),
+        inline=inline_svg,
+        words_of=_words_of,
+        columns_of=_page_columns,
+        row_count=row_count,
     )
 
 
@@ -270,10 +239,10 @@ _MARKS = {
 
 
 class _Terms:
-    """The definitions, and those that the page still has to give."""
+    """The definitions that the page still has to give."""
 
     def __init__(self, definitions: Mapping[str, str]) -> None:
-        self.all, self._open = definitions, dict(definitions)
+        self._open = dict(definitions)
 
     def new_in(self, texts: Iterable[str]) -> list[tuple[str, str]]:
         """Return the terms in `texts` that were not returned before, with their meaning."""
@@ -284,7 +253,7 @@ def _words_of(chart: Chart) -> list[str]:
     """Return the texts on a chart that may contain a defined term."""
     match chart:
         case LineChart():
-            return [chart.title, chart.x_label, chart.y_label, *(one.name for one in chart.series)]
+            return [chart.title, chart.x_label, chart.y_label, *(series.name for series in chart.series)]
         case BarChart():
             return [chart.title, chart.y_label, *chart.labels, *chart.groups]
         case HeatMap():
@@ -313,18 +282,13 @@ def shaded_text_page(shaded: ShadedText) -> str:
     return page("shaded_text.html.j2", title=shaded.title, spans=spans, colours=list(zip(RISING, names, strict=False)))
 
 
-def _page_table(table: FoundTable, file: PurePosixPath, terms: _Terms) -> PageTable:
-    definitions, names = terms.all, [name.replace("_", " ") for name in table.columns]
-    first = [list(cells[:_MAX_ROWS]) for cells in table.columns.values()]
-    return PageTable(
-        explained(table.title, definitions),
-        [explained(name, definitions) for name in names],
-        [[shorten(cell, _MAX_CELL) for cell in row] for row in zip(*map(format_column, first), strict=True)],
-        [is_numeric_column(cells) for cells in first],
-        [] if table.is_detail else terms.new_in([table.title, *names]),
-        row_count(table),
-        file,
-    )
+def _page_columns(table: FoundTable) -> list[tuple[str, bool, list[str]]]:
+    """Return the name of each column, True if it is aligned right, and its first cells as text."""
+    first = {name: list(cells[:_MAX_ROWS]) for name, cells in table.columns.items()}
+    return [
+        (name.replace("_", " "), is_numeric_column(cells), [shorten(cell, _MAX_CELL) for cell in format_column(cells)])
+        for name, cells in first.items()
+    ]
 
 
 def _without_empty_stretches(passage: Passage) -> Passage:
@@ -344,11 +308,11 @@ def _record(header: AuditHeader) -> Rows:
     rows: Rows = [("Audit", f"{header.title} ({spec.audit})"), ("Run", Monospace(spec.id))]
     for model in spec.models:
         commit = f" at {model.commit}" if model.commit else ""
-        which = f"{model.name}, revision {model.revision}{commit}"
+        named = f"{model.name}, revision {model.revision}{commit}"
         if model.is_tokenizer_only:
-            rows.append(("Tokenizer", which))
+            rows.append(("Tokenizer", named))
         else:
-            rows.append(("Model", f"{which}, {model.dtype} on {model.device}"))
+            rows.append(("Model", f"{named}, {model.dtype} on {model.device}"))
         label = "Tokenizer hash" if model.is_tokenizer_only else "Weights"
         rows.append((label, Monospace(f"sha256 {model.weights_sha256}")))
     if header.endpoint:

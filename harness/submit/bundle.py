@@ -13,7 +13,6 @@ from harness.core.arrays import tokens_sha256
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import submission_bytes
-from harness.plugins.declarations import declaration_in
 from harness.runs.attack_record import scorecard_of, submission_now
 from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder
@@ -24,13 +23,11 @@ from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
 from harness.submit.code_folder import (
     README,
-    REQUIREMENTS,
     CodeSource,
     code_files,
     code_spec_from_run,
     readme_after_run,
 )
-from harness.submit.lock_file import torch_build
 from harness.submit.manifest import (
     MANIFEST,
     SUBMISSION,
@@ -83,7 +80,6 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     files |= documents
     return _bundle(
         spec,
-        code,
         files,
         pages=pages,
         data_fields=FILE_FIELDS,
@@ -101,7 +97,6 @@ def _code_source(spec: AttackSpec, source: bytes) -> CodeSource:
         spec=code_spec_from_run(spec, trains=training is not None),
         round=spec.round,
         source=source,
-        summary=declaration_in(source).summary,
         training=training,
         paths={name: record.path for name, record in spec.paths.items()},
     )
@@ -110,7 +105,7 @@ def _code_source(spec: AttackSpec, source: bytes) -> CodeSource:
 def _zip_of_code(spec: AttackSpec, code: dict[str, bytes]) -> Bundle:
     # The attacked rows are unknown when code is packaged before its run.
     data_fields = [field for field in FILE_FIELDS if field.startswith("train_")]
-    return _bundle(spec, code, _in_code_folder(code), data_fields=data_fields, kind="code")
+    return _bundle(spec, _in_code_folder(code), data_fields=data_fields, kind="code")
 
 
 def _in_code_folder(code: dict[str, bytes]) -> dict[str, bytes]:
@@ -118,27 +113,13 @@ def _in_code_folder(code: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _bundle(
-    spec: AttackSpec,
-    code: dict[str, bytes],
-    files: dict[str, bytes],
-    *,
-    data_fields: Iterable[str],
-    pages: int = 0,
-    **fields: Any,
+    spec: AttackSpec, files: dict[str, bytes], *, data_fields: Iterable[str], pages: int = 0, **fields: Any
 ) -> Bundle:
     """Return the zip of `files` and a manifest with these `fields`. `data_fields` are the round's files to record."""
-    code_spec = code_spec_from_run(spec, trains=False)
     data = {field: spec.data_sha256.get(str(getattr(spec.round, field))) for field in data_fields}
     manifest = Manifest(
         harness=__version__,
-        attack=spec.attack.name,
-        attack_sha256=spec.attack.sha256,
-        round=spec.round.name,
-        target=None if code_spec.target is None else code_spec.target.identity,
-        reference=None if code_spec.reference is None else code_spec.reference.identity,
         data_sha256={field: sha256 for field, sha256 in data.items() if sha256 is not None},
-        lock_sha256=hashlib.sha256(code[REQUIREMENTS]).hexdigest(),
-        torch=torch_build(),
         files=hashes_of(files),
         **fields,
     )
@@ -148,8 +129,6 @@ def _bundle(
 def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
     summary = run_summary(folder)
     with RunReader(folder.store) as reader:
-        target_as_loaded = reader.last_event("worker_target")
-        reference_as_loaded = reader.last_event("worker_reference")
         batch_sizes = spec.batch_sizes | reader.batch_sizes()
     return RunRecord(
         id=spec.id,
@@ -158,11 +137,8 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         spent_s=summary.elapsed_s,
         budget_s=spec.budget,
         examples=spec.examples,
-        round_examples=spec.round_examples,
         sandbox=summary.sandbox,
         hardware=spec.hardware,
-        target_as_loaded=target_as_loaded,
-        reference_as_loaded=reference_as_loaded,
         versions=spec.versions,
         unpromised=nondeterminism_reasons(folder),
         batch_sizes=batch_sizes,

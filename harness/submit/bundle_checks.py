@@ -2,14 +2,14 @@
 
 import codecs
 import tokenize
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from harness import __version__
 from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
-from harness.core.files import file_sha256
+from harness.core.files import file_errors, file_sha256
 from harness.core.inputs import read_bounded_text
 from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, read_submission
@@ -32,7 +32,6 @@ from harness.submit.manifest import (
     MODEL_NAMES,
     SUBMISSION,
     Manifest,
-    TargetIdentity,
     load_team,
     manifest_faults,
     read_manifest,
@@ -53,9 +52,10 @@ class LocalTarget(NamedTuple):
     weights_sha256: str
 
 
-class CheckedCode(NamedTuple):
-    """The spec of a bundle's code, and the rules that its submission is scored by."""
+class UnpackedBundle(NamedTuple):
+    """What a bundle says about itself: its manifest, the spec of its code, and the rules of its round."""
 
+    manifest: Manifest
     spec: CodeSpec
     rules: Round
 
@@ -64,14 +64,12 @@ def bundle_sha256(bundle: Path) -> str:
     """Return the SHA-256 of a bundle. Raises HarnessError if it is not a regular file or cannot be read."""
     if not bundle.is_file():
         raise HarnessError(f"{bundle}: not a regular file.")
-    try:
+    with file_errors(bundle):
         return file_sha256(bundle)
-    except OSError as error:
-        raise HarnessError(f"{bundle}: cannot be read ({error.strerror}).") from None
 
 
-def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> Manifest:
-    """Unpack a bundle into `folder`, check every file against the manifest, and return the manifest."""
+def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> UnpackedBundle:
+    """Unpack a bundle into `folder`, check every file against the manifest, and read what the bundle says."""
     folder.mkdir(parents=True)
     try:
         names = unpack(bundle, folder)
@@ -86,10 +84,13 @@ def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> Manifest:
         f"all {len(manifest.files):,} files match the manifest",
         "; ".join(faults[:3]) + more,
     )
-    _check_names(folder / "code", manifest, log)
+    try:
+        opened = UnpackedBundle(manifest, read_code_spec(folder / "code"), read_round_rules(folder / "code"))
+    except HarnessError as error:
+        log.fail("code", error_in_bundle(error, folder))
     for mark in manifest.marks:
         log.note("accepted", f"{mark.check}: {mark.sentence}")
-    return manifest
+    return opened
 
 
 def check_documents(folder: Path, log: FindingLog) -> None:
@@ -117,40 +118,28 @@ def compare_with_frozen(folder: Path, frozen: Path, manifest: Manifest, work: Pa
     return difference
 
 
-def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: FindingLog) -> CheckedCode:
-    """Check the code's spec, lock and rules.
+def check_code(folder: Path, bundle: UnpackedBundle, round_: Round | None, log: FindingLog) -> Round:
+    """Check the code's lock, sources and rules, and return the rules that its submission is scored by.
 
-    The rules are those of `round_`. Without a round, lengths and vocabulary come from the bundle, and the caps are
-    those of the challenge.
+    They are those of `round_`. Without a round, lengths and vocabulary come from the bundle, and the caps are those of
+    the challenge.
     """
-    code = folder / "code"
+    code, (manifest, spec, rules) = folder / "code", bundle
     try:
-        spec, rules = read_code_spec(code), read_round_rules(code)
         read_pins(read_bounded_text(code / REQUIREMENTS, limit=_MAX_LOCK_BYTES))
         for name in manifest.files:
             if name.startswith("code/") and name.endswith(".py"):
                 _check_encoding(folder / name)
     except HarnessError as error:
         log.fail("code", error_in_bundle(error, folder))
-    is_in_manifest = (
-        spec.attack.sha256 == manifest.attack_sha256
-        and file_sha256(code / REQUIREMENTS) == manifest.lock_sha256
-        and (None if spec.target is None else spec.target.identity) == manifest.target
-        and (None if spec.reference is None else spec.reference.identity) == manifest.reference
-    )
-    log.check(
-        "code",
-        is_in_manifest,
-        f"{SPEC} and {REQUIREMENTS} match the manifest",
-        f"{SPEC} or {REQUIREMENTS} does not match the manifest",
-    )
+    log.record("code", f"{SPEC} and {REQUIREMENTS} are valid")
     _note_harness_version(code, manifest.harness, log)
     _note_other_files(code, manifest, spec, rules, log)
     if round_ is None:
         rules = rules.model_copy(update=_CHALLENGE_CAPS)
         caps = f"{rules.error_cap:,} errors, {rules.row_cap:,} rows"
         log.note("rules", f"lengths and vocabulary come from the bundle, caps from the challenge: {caps}")
-        return CheckedCode(spec, rules)
+        return rules
     differing = [name for name in _RULES if getattr(round_, name) != getattr(rules, name)]
     log.check(
         "rules",
@@ -158,7 +147,7 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
         f"the rules are those of {round_.name}, {format_duration(round_.budget)}",
         f"the bundle's rules differ from those of {round_.name}: {', '.join(differing)}",
     )
-    return CheckedCode(spec, round_)
+    return round_
 
 
 def read_submitted(folder: Path, manifest: Manifest, judging: JudgingData, log: FindingLog) -> SubmissionRows | None:
@@ -179,47 +168,30 @@ def read_submitted(folder: Path, manifest: Manifest, judging: JudgingData, log: 
     return submitted
 
 
-def check_target(
-    spec: CodeSpec, find_target: Callable[[TargetIdentity], LocalTarget], log: FindingLog
-) -> LocalTarget | None:
-    """Return the verifier's copy of the bundle's target, or None if the attack does not use one."""
+FindModel = Callable[[CodeTarget], LocalTarget]
+"""Returns the verifier's own copy of a model that a bundle names."""
+
+
+def check_models(spec: CodeSpec, find: Mapping[str, FindModel], log: FindingLog) -> dict[str, Path]:
+    """Return the directories of the verifier's copies of the bundle's models, by `target` and `reference`.
+
+    `find` has a function for either role. The weights of a copy must be those that the bundle names.
+    """
     if spec.target is None:
         log.note("target", "the attack does not use a target")
-        return None
-    return _checked_model("target", spec.target, find_target, log)
-
-
-def check_reference(
-    spec: CodeSpec, find_reference: Callable[[TargetIdentity], LocalTarget], log: FindingLog
-) -> LocalTarget | None:
-    """Return the verifier's copy of the bundle's reference model, or None if the attack does not use one."""
-    return None if spec.reference is None else _checked_model("reference", spec.reference, find_reference, log)
-
-
-def _checked_model(
-    role: str, wanted: CodeTarget, find: Callable[[TargetIdentity], LocalTarget], log: FindingLog
-) -> LocalTarget:
-    """Return the verifier's copy of a model, and check its weights."""
-    local_model = find(wanted.identity)
-    expected = f"{wanted.id}, weights {wanted.weights_sha256[:12]}…"
-    log.check(
-        role,
-        local_model.weights_sha256 == wanted.weights_sha256,
-        f"the {MODEL_NAMES[role]} is {expected}",
-        f"the bundle names {expected}, but the weights here hash to {local_model.weights_sha256[:12]}…",
-    )
-    return local_model
-
-
-def _check_names(code: Path, manifest: Manifest, log: FindingLog) -> None:
-    """Check that the manifest, whose names people see, names the attack and the round of the code."""
-    try:
-        names = read_code_spec(code).attack.name, read_round_rules(code).name
-    except HarnessError as error:
-        log.fail("code", error_in_bundle(error, code.parent))
-    if names != (manifest.attack, manifest.round):
-        named = f"{manifest.attack} for the round {manifest.round}"
-        log.fail("manifest", f"the manifest names {named}, but the code is {names[0]} for {shorten(names[1])}")
+    folders = {}
+    for role, wanted in (("target", spec.target), ("reference", spec.reference)):
+        if wanted is not None:
+            local_model = find[role](wanted)
+            expected = f"{wanted.id}, weights {wanted.weights_sha256[:12]}…"
+            log.check(
+                role,
+                local_model.weights_sha256 == wanted.weights_sha256,
+                f"the {MODEL_NAMES[role]} is {expected}",
+                f"the bundle names {expected}, but the weights here hash to {local_model.weights_sha256[:12]}…",
+            )
+            folders[role] = local_model.path
+    return folders
 
 
 def error_in_bundle(error: HarnessError, folder: Path) -> str:
@@ -246,10 +218,10 @@ def _note_other_files(code: Path, manifest: Manifest, spec: CodeSpec, rules: Rou
     known = (*FIXED_FILES, f"attack/{spec.attack.file}", *([TRAIN] if spec.trains else []))
     folders = tuple(f"paths/{name}/{kind}/" for name in spec.paths for kind in ("file", "folder"))
     names = [name.removeprefix("code/") for name in sorted(manifest.files) if name.startswith("code/")]
-    others = [n for n in names if n not in known and not n.startswith(folders) and not WHEEL.fullmatch(n)]
-    if others:
-        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        listed = ", ".join(map(shorten, others[:3]))
+    extra = [n for n in names if n not in known and not n.startswith(folders) and not WHEEL.fullmatch(n)]
+    if extra:
+        more = f" and {len(extra) - 3:,} more" if len(extra) > 3 else ""
+        listed = ", ".join(map(shorten, extra[:3]))
         log.note("code", f"code/ contains files that harness bundle does not write: {listed}{more}")
 
 

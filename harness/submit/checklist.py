@@ -11,11 +11,10 @@ from harness.core.text import display_name, shorten
 from harness.core.times import format_duration
 from harness.plugins.declarations import syntax_tree
 from harness.runs.folder import RunFolder
-from harness.runs.job_record import job_record
+from harness.runs.launch import changed_inputs
 from harness.runs.machine import versions
 from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
-from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
 from harness.submit.manifest import load_team
@@ -80,7 +79,7 @@ def _ended(summary: RunSummary) -> Check:
     if not summary.status.is_over:
         fix = f"wait for the run to end, or stop it with harness stop {summary.id}"
         return Check("ended", False, f"the run is {summary.status.words}", fix)
-    if summary.status in (Status.FINISHED, Status.OUT_OF_TIME):
+    if summary.status.is_complete:
         return Check("ended", True, f"the run is {summary.status.words}")
     reason = f" ({shorten(summary.reason, 120).rstrip('.')})" if summary.reason else ""
     sentence = f"the run {summary.status.words}{reason}"
@@ -169,7 +168,7 @@ def _sandbox(folder: RunFolder) -> Check:
 def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:
     # Weights are not packaged. Whoever runs the code hashes their own copy.
     weights = [model.weights_sha256 for model in spec.targets]
-    changed = job_record(spec).changed_inputs(folder, spec, weights)
+    changed = changed_inputs(folder, spec, weights)
     # The bundle pins the versions that are installed now.
     now = versions()
     changed += [f"{name} is {now.get(name)}, was {was}" for name, was in spec.versions.items() if now.get(name) != was]

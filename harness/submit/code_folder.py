@@ -21,7 +21,7 @@ from harness.core.times import format_duration
 from harness.runs.specs import AttackRecord, AttackSpec
 from harness.submit.archive import harness_wheel, installed_lock
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
-from harness.submit.manifest import BundleModel, RunRecord, Sha256, TargetIdentity
+from harness.submit.manifest import BundleModel, RunRecord, Sha256
 
 SPEC = "spec.json"
 ROUND = "round.toml"
@@ -29,9 +29,17 @@ _MAX_BYTES = 8 << 20
 _FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "source", "target", "revision"}
 
 
-class CodeTarget(TargetIdentity):
-    """The target or the reference model, and how it was loaded: `device`, `shards`, `dtype` and `threads`."""
+class CodeTarget(BundleModel):
+    """The target or the reference model without any local path, and how it was loaded.
 
+    If `is_folder`, the model was a local folder, and `id` is the folder's name.
+    """
+
+    id: str
+    revision: str
+    commit: str | None
+    weights_sha256: Sha256
+    is_folder: bool
     device: str
     shards: tuple[str, ...]
     dtype: str
@@ -41,11 +49,6 @@ class CodeTarget(TargetIdentity):
     def place(self) -> str:
         """The names of all of the model's devices."""
         return ", ".join(self.shards or (self.device,))
-
-    @property
-    def identity(self) -> TargetIdentity:
-        """The model without how it was loaded."""
-        return TargetIdentity.model_validate(self.model_dump(include=set(TargetIdentity.model_fields)))
 
 
 class CodeSpec(BundleModel):
@@ -121,9 +124,9 @@ def read_code_spec(code: Path) -> CodeSpec:
     if not path.exists():
         raise HarnessError(f"{path}: no such file. Expected the folder code/ of a bundle.")
     spec = read_bounded_json(CodeSpec, path, limit=_MAX_BYTES)
-    # They become parts of paths.
+    # They become parts of paths, and people see them.
     for name in (spec.attack.name, *spec.paths):
-        if not name.isidentifier():
+        if not (name.isidentifier() and name.isascii()):
             raise HarnessError(f"{path}: {shorten(name)!r} is not the name of an attack or a parameter.")
     return spec
 
@@ -149,14 +152,13 @@ _MAX_PATH_BYTES = 1 << 30
 class CodeSource:
     """The content of code/.
 
-    `source` is the attack's file and `summary` its first line of documentation. `training` is None for an attack that
+    `source` is the attack's file. `training` is None for an attack that
     does not read training rows. `paths` maps each path parameter to its file or folder.
     """
 
     spec: CodeSpec
     round: Round
     source: bytes
-    summary: str
     training: Training | None
     paths: dict[str, Path]
 
@@ -189,7 +191,7 @@ def readme_after_run(code: CodeSource, files: dict[str, bytes], run: RunRecord) 
 
 def run_script(spec: CodeSpec, round_: Round) -> bytes:
     """Return the content of run.sh, which depends on no other file of code/."""
-    return _rendered(RUN_SH, CodeSource(spec, round_, b"", "", None, {}), "", None)
+    return _rendered(RUN_SH, CodeSource(spec, round_, b"", None, {}), "", None)
 
 
 def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) -> bytes:
@@ -210,7 +212,6 @@ def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) ->
         wheel=wheel,
         spec=code.spec,
         round=code.round,
-        summary=code.summary,
         run=run,
         format_duration=format_duration,
     )
@@ -227,12 +228,12 @@ def _training_archive(training: Training) -> bytes:
 def _path_files(name: str, path: Path) -> dict[str, bytes]:
     """Return the files of a path parameter: paths/NAME/file/FILE for a file, paths/NAME/folder/… for a folder."""
     folder = path.parent if path.is_file() else path
-    found = {file.relative_to(folder).as_posix(): file for file in files_in(path)}
-    size = sum(file.stat().st_size for file in found.values())
+    files = {file.relative_to(folder).as_posix(): file for file in files_in(path)}
+    size = sum(file.stat().st_size for file in files.values())
     if size > _MAX_PATH_BYTES:
         raise HarnessError(
             f"parameter {name}: {path} has {size / 1e9:.1f} GB. A bundle takes at most {_MAX_PATH_BYTES / 1e9:.1f} GB "
             "per parameter."
         )
     kind = "file" if path.is_file() else "folder"
-    return {f"paths/{name}/{kind}/{inside}": file.read_bytes() for inside, file in found.items()}
+    return {f"paths/{name}/{kind}/{inside}": file.read_bytes() for inside, file in files.items()}

@@ -170,7 +170,7 @@ class _NewEnvironment:
                 (self._packages / folder.name).symlink_to(folder)
         return f"torch {version}, the verifier's own build", folders
 
-    def _install(self, arguments: list[str], what: str, *, index: Sequence[str] = ()) -> None:
+    def _install(self, arguments: list[str], content: str, *, index: Sequence[str] = ()) -> None:
         """Download wheels if the network may be used, and install them. `index` are options of the download alone."""
         pip = [str(self._tools / "bin" / "python"), "-I", "-m", "pip", "--no-input", "--disable-pip-version-check"]
         local = [] if self._wheels is None else ["--find-links", str(self._wheels)]
@@ -178,7 +178,7 @@ class _NewEnvironment:
             download = ["download", "--no-cache-dir", "--only-binary", ":all:", "--dest", str(self._downloads)]
             self._run(
                 [*pip, *download, *local, *index, *arguments],
-                f"downloading {what}",
+                f"downloading {content}",
                 self._downloads,
                 readable=local_package_indexes(),
                 variables=download_variables(),
@@ -189,7 +189,7 @@ class _NewEnvironment:
         install = ["install", "--no-cache-dir", "--only-binary", ":all:", "--no-index", "--no-compile"]
         install += ["--no-warn-conflicts", "--target", str(self._packages)]
         folders = [self._downloads] if self._may_use_network else []
-        self._run([*pip, *install, *local, *arguments], f"installing {what}", self._folder, readable=folders)
+        self._run([*pip, *install, *local, *arguments], f"installing {content}", self._folder, readable=folders)
 
     def _run(
         self,

@@ -1,7 +1,7 @@
 """Render self-contained HTML pages: nothing on a page is fetched, and no script runs."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -12,7 +12,7 @@ from harness.core import paths
 from harness.core.text import format_interval, format_number, format_score, sanitize
 from harness.submit.run_tables import Monospace
 
-_TEMPLATES = paths.PACKAGE / "submit" / "templates"
+TEMPLATES = paths.PACKAGE / "submit" / "templates"
 _ID = re.compile(r'(?<=\sid=")(?=[^"]*")')
 _REFERENCE = re.compile(r'(?<=href="#)|(?<=url\(#)')
 _HEADING = re.compile(r"<h2>(.*?)</h2>")
@@ -26,17 +26,26 @@ def page(template: str, **context: Any) -> str:
 
     Every value except Markup is escaped, and its control and bidi characters are made visible.
     """
+    environment = template_environment(_shown)
+    environment.filters |= {"number": format_number, "score": format_score, "interval": format_interval}
+    return _with_contents(environment.get_template(template).render(context | {"version": __version__}))
+
+
+def template_environment(shown: Callable[[str], str]) -> Environment:
+    """Return the templates of this package, in which each value that is a text and not Markup becomes `shown(value)`.
+
+    The result of `shown` is escaped as HTML unless it is Markup.
+    """
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: _shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        finalize=lambda value: shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": format_number, "score": format_score, "interval": format_interval}
     environment.tests["monospace"] = lambda value: isinstance(value, Monospace)
-    return _with_contents(environment.get_template(template).render(context | {"version": __version__}))
+    return environment
 
 
 def _shown(text: str) -> str:
@@ -58,8 +67,8 @@ def explained(text: str, definitions: Mapping[str, str]) -> Markup:
 
 def terms_of(texts: Iterable[str], definitions: Mapping[str, str]) -> list[str]:
     """Return the defined terms that occur in `texts`, in any case, in the order of their definitions."""
-    found = {term.group().casefold() for text in texts for term in _terms_in(text, definitions)}
-    return [term for term in definitions if term.casefold() in found]
+    occurring = {term.group().casefold() for text in texts for term in _terms_in(text, definitions)}
+    return [term for term in definitions if term.casefold() in occurring]
 
 
 def _terms_in(text: str, definitions: Mapping[str, str]) -> Iterator[re.Match[str]]:

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ from harness.core.exports import write_rows
 from harness.core.files import file_sha256, temporary_folder
 from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import paired_difference
-from harness.core.scoring import Score
 from harness.core.submission_reader import SubmissionRows, SubmissionRules, read_submission
 from harness.core.text import format_score, shorten
 from harness.submit.bundle_checks import bundle_sha256, error_in_bundle, open_bundle, read_submitted
@@ -51,22 +50,16 @@ class Entry:
     unranked: str = ""
 
 
-class _ScoredBundle(NamedTuple):
-    """A valid bundle with the score of its submission (None in a blind round)."""
+class _Scored(NamedTuple):
+    """The entry of a valid bundle without its place, and its judged rows (None in a blind round)."""
 
-    path: Path
-    team: str
-    manifest: Manifest
-    verdict: Verdict | None
-    walk: JudgedRows | None
-    score: Score | None
-    seconds: float | None
-    hardware: str
+    entry: Entry
+    rows: JudgedRows | None
 
 
 def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBundle) -> list[Entry]:
     """Return the entries, best first. Bundles that cannot be ranked follow, by name."""
-    scored: list[_ScoredBundle] = []
+    scored: list[_Scored] = []
     unranked: list[Entry] = []
     for number, path in enumerate(sorted(bundles), 1):
         on_bundle(path.name, number, len(bundles))
@@ -77,14 +70,13 @@ def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBund
         except Exception as error:
             # One bundle must not end the leaderboard of the others.
             unranked.append(Entry(path.name, unranked=unexpected(error)))
-    ranked = sorted(scored, key=lambda one: (-(one.score.recall_at_cap if one.score else 0.0), one.path.name))
-    if judging.answers is None:
-        return [_entry(one, None, None, judging) for one in ranked] + unranked
+    scored.sort(key=lambda bundle: (-(bundle.entry.recall_at_cap or 0.0), bundle.entry.bundle))
     entries: list[Entry] = []
-    for one in ranked:
-        is_equal = bool(entries) and one.score is not None and one.score.recall_at_cap == entries[-1].recall_at_cap
+    for bundle in scored:
+        is_equal = bool(entries) and bundle.entry.recall_at_cap == entries[-1].recall_at_cap
         place = entries[-1].place if is_equal else len(entries) + 1
-        entries.append(_entry(one, ranked[0], place, judging))
+        is_blind = judging.answers is None
+        entries.append(bundle.entry if is_blind else _ranked(bundle, scored[0], place, judging))
     return entries + unranked
 
 
@@ -102,14 +94,14 @@ def _joined(value: Any) -> Any:
     return value
 
 
-def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
+def _score_bundle(path: Path, judging: JudgingData) -> _Scored:
     """Read and score a bundle. Raises HarnessError if its manifest is wrong or its submission breaks a rule."""
     log = FindingLog()
     sha256 = bundle_sha256(path)
     with temporary_folder("harness-leaderboard-") as temporary:
         folder = temporary / "bundle"
         try:
-            manifest = open_bundle(path, folder, log)
+            manifest, spec, _ = open_bundle(path, folder, log)
             if (rows := read_submitted(folder, manifest, judging, log)) is None:
                 log.fail("submission", "the bundle contains code only, no submission")
             team = load_team(folder / "team.toml").title
@@ -123,9 +115,28 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, judging.submission_rules)
-    walk, score = judging.judge(rows) or (None, None)
+    judged, score = judging.judge(rows) or (None, None)
     seconds, hardware = _time_and_hardware(manifest, verdict)
-    return _ScoredBundle(path, team, manifest, verdict, walk, score, seconds, hardware)
+    entry = Entry(
+        bundle=path.name,
+        team=team,
+        attack=spec.attack.name,
+        elapsed_s=seconds,
+        hardware=hardware,
+        verified=_verified(verdict),
+        marks=tuple(mark.check for mark in manifest.marks),
+        unranked="the round is blind: its answers are not known yet",
+    )
+    if score is not None:
+        low, high, unit = score.interval
+        entry = replace(
+            entry,
+            recall_at_cap=score.recall_at_cap,
+            recall_interval=(low, high),
+            recall_interval_unit=str(unit),
+            unranked="",
+        )
+    return _Scored(entry, judged)
 
 
 def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> SubmissionRows:
@@ -138,36 +149,18 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
     return read_submission(path, rules)
 
 
-def _entry(scored: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
-    difference, bounds, relative_time = None, None, None
-    if leader is not None and scored is not leader:
-        if scored.walk is not None and leader.walk is not None:
-            cap, examples = judging.round.error_cap, len(judging.prefixes)
-            difference, (low, high, _), _ = paired_difference(
-                scored.walk, leader.walk, cap=cap, examples=examples, clusters=judging.clusters
-            )
-            bounds = (low, high)
-        if scored.seconds and leader.seconds and scored.hardware == leader.hardware:
-            relative_time = scored.seconds / leader.seconds
-    score = scored.score
-    return Entry(
-        bundle=scored.path.name,
-        team=scored.team,
-        attack=scored.manifest.attack,
-        place=place,
-        recall_at_cap=None if score is None else score.recall_at_cap,
-        recall_interval=None if score is None else (score.interval.low, score.interval.high),
-        recall_interval_unit=None if score is None else str(score.interval.unit),
-        difference=difference,
-        difference_interval=bounds,
-        ties=bounds is not None and bounds[0] <= 0 <= bounds[1],
-        elapsed_s=scored.seconds,
-        time_of_leader=relative_time,
-        hardware=scored.hardware,
-        verified=_verified(scored.verdict),
-        marks=tuple(mark.check for mark in scored.manifest.marks),
-        unranked="" if score is not None else "the round is blind: its answers are not known yet",
+def _ranked(scored: _Scored, leader: _Scored, place: int | None, judging: JudgingData) -> Entry:
+    """Return the entry with its place and its distance to the leader's."""
+    entry, first = replace(scored.entry, place=place), leader.entry
+    if scored is leader or scored.rows is None or leader.rows is None:
+        return entry
+    cap, examples = judging.round.error_cap, len(judging.prefixes)
+    difference, (low, high, _), _ = paired_difference(
+        scored.rows, leader.rows, cap=cap, examples=examples, clusters=judging.clusters
     )
+    if entry.elapsed_s and first.elapsed_s and entry.hardware == first.hardware:
+        entry = replace(entry, time_of_leader=entry.elapsed_s / first.elapsed_s)
+    return replace(entry, difference=difference, difference_interval=(low, high), ties=low <= 0 <= high)
 
 
 def _time_and_hardware(manifest: Manifest, verdict: Verdict | None) -> tuple[float | None, str]:

@@ -117,9 +117,9 @@ def read_pins(requirements: str) -> list[Pin]:
         (_NOT_PLAIN, "not a printable ASCII character"),
         (_AMBIGUOUS_COMMENT, "a comment that declares an encoding or continues on the next line"),
     ):
-        if (found := pattern.search(requirements)) is not None:
-            place = requirements.count("\n", 0, found.start()) + 1
-            raise HarnessError(f"requirements.txt, line {place}: {shorten(found[0])!r} is {fault}.")
+        if (fault_place := pattern.search(requirements)) is not None:
+            place = requirements.count("\n", 0, fault_place.start()) + 1
+            raise HarnessError(f"requirements.txt, line {place}: {shorten(fault_place[0])!r} is {fault}.")
     pins: list[Pin] = []
     lines = enumerate(requirements.split("\n"), 1)
     for number, line in lines:

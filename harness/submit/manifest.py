@@ -9,9 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.inputs import first_fault, read_bounded_json, read_bounded_toml
-from harness.core.rounds import ROUND_NAME
 from harness.core.text import shorten
-from harness.plugins.declarations import NAME
 
 MANIFEST = "MANIFEST.json"
 SUBMISSION = "submission.csv"
@@ -28,16 +26,6 @@ class BundleModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class TargetIdentity(BundleModel):
-    """The target or the reference model: its name and the hash of its weights, without any local path."""
-
-    id: str
-    revision: str
-    commit: str | None
-    weights_sha256: Sha256
-    is_folder: bool = Field(description="The model was a local folder, and `id` is the folder's name.")
-
-
 class RunRecord(BundleModel):
     """The run that made the submission.
 
@@ -51,11 +39,8 @@ class RunRecord(BundleModel):
     spent_s: _Seconds
     budget_s: _Seconds
     examples: int
-    round_examples: int
     sandbox: str | None
     hardware: dict[str, Any]
-    target_as_loaded: dict[str, Any] | None
-    reference_as_loaded: dict[str, Any] | None = None
     versions: dict[str, str]
     unpromised: list[str]
     batch_sizes: dict[str, Annotated[int, Field(gt=0)]] = Field({}, max_length=1000)
@@ -69,26 +54,17 @@ class AcceptedCheck(BundleModel):
 
 
 class Manifest(BundleModel):
-    """The content of a bundle. `files` maps each file except the manifest to its SHA-256.
-
-    kind: `submission`, or `code` for one that was made before its prefixes were known. code_bundle_sha256: of the zip
-    that `harness bundle code ATTACK --round R` makes of this code. prefixes_sha256: of the attacked token ids
-    as little-endian integers of the vocabulary's width, row after row. torch: version and build.
-    """
+    """What a bundle contains. code/spec.json says which attack it is. `files` maps each other file to its SHA-256."""
 
     format: Literal[1] = 1
     kind: Literal["submission", "code"]
+    """`submission`, or `code` for one that was made before its prefixes were known."""
     harness: str
-    attack: str = Field(pattern=rf"^{NAME.pattern}$")
-    attack_sha256: Sha256
-    round: str = Field(pattern=ROUND_NAME)
     prefixes_sha256: Sha256 | None = None
-    target: TargetIdentity | None
-    reference: TargetIdentity | None = None
+    """SHA-256 of the attacked token ids as little-endian integers of the vocabulary's width, row after row."""
     data_sha256: dict[str, Sha256]
-    lock_sha256: Sha256
-    torch: str
     code_bundle_sha256: Sha256 | None = None
+    """SHA-256 of the zip that `harness bundle code ATTACK --round R` makes of this code."""
     run: RunRecord | None = None
     marks: list[AcceptedCheck] = []
     files: dict[str, Sha256]

@@ -26,58 +26,8 @@ from harness.submit.html_page import inline_svg, page
 from harness.submit.run_facts import RunFacts, differing_examples, run_facts, select_examples
 from harness.submit.run_tables import Monospace, Rows
 
-
-class RunScore(NamedTuple):
-    """One run in the summary of several: its colour in all figures, its score as text, and its interval to draw.
-
-    `low`, `high` and `point` are percentages of a scale that all runs share.
-    """
-
-    run: str
-    attack: str
-    colour: str
-    recall: str
-    interval: str
-    low: float
-    high: float
-    point: float
-
-
-class ReportSummary(NamedTuple):
-    """The top of a report.
-
-    `scores` is empty for a single run and for runs that cannot be compared. `scale` is the score at 100 % of the scale.
-    """
-
-    headline: str
-    lead: str
-    key_figures: Sequence[KeyFigure] = ()
-    scores: Sequence[RunScore] = ()
-    scale: str = ""
-
-
-def report_summary(runs: Sequence[RunFacts], styles: Mapping[str, int]) -> ReportSummary:
-    """Return the summary. `styles` maps the id of each run to the number of its line style."""
-    if len(runs) == 1:
-        return ReportSummary(_headline(runs[0]), run_tables.headline(runs[0]), _key_figures(runs[0]))
-    scored = [(run, run.score) for run in runs if run.score is not None]
-    scored.sort(key=lambda pair: -pair[1].recall_at_cap)
-    name = runs[0].spec.round.name
-    headline = f"{len(runs)} runs on round {name}"
-    if len(scored) < len(runs):
-        return ReportSummary(headline, "The round is blind: its answers are not known, so there are no scores.")
-    if len({run.spec.examples for run in runs}) > 1:
-        return ReportSummary(headline, "The runs attacked different numbers of examples, so they cannot be compared.")
-    highest = max(max(score.interval.high, score.recall_at_cap) for _, score in scored) or 1.0
-    return ReportSummary(*_ranking(scored), (), _scores(scored, styles, highest), format_score(highest))
-
-
-def _headline(run: RunFacts) -> str:
-    attack = run.summary.shown_attack
-    if run.score is None:
-        return f"{attack}: {pluralize(len(run.submission.ids), 'row')} for blind round {run.spec.round.name}"
-    partial = f" on {run.spec.examples:,} examples" if run.spec.is_partial else ""
-    return f"{attack}: Recall@{run.score.cap:,} {format_score(run.score.recall_at_cap)}{partial}"
+Scored = Sequence[tuple[RunFacts, Score]]
+"""Runs with their scores, best first."""
 
 
 def _key_figures(run: RunFacts) -> list[KeyFigure]:
@@ -99,43 +49,43 @@ def _key_figures(run: RunFacts) -> list[KeyFigure]:
     return [*figures, time]
 
 
-def _ranking(scored: Sequence[tuple[RunFacts, Score]]) -> tuple[str, str]:
-    """Return the headline and the lead on comparable runs, best first."""
-    (first, score), (second, second_score) = scored[:2]
-    assert first.walk is not None and second.walk is not None
-    paired = contrast(first.walk, second.walk, first.parts.whole)
+def _headline_and_lead(runs: Sequence[RunFacts], ranked: Scored) -> tuple[str, str]:
+    """Return the headline of a report and the sentence below it. `ranked` is empty if the runs cannot be compared."""
+    if len(runs) == 1:
+        return _headline(runs[0]), run_tables.headline(runs[0])
+    if ranked:
+        return _ranking(ranked)
+    headline = f"{len(runs)} runs on round {runs[0].spec.round.name}"
+    if any(run.score is None for run in runs):
+        return headline, "The round is blind: its answers are not known, so there are no scores."
+    return headline, "The runs attacked different numbers of examples, so they cannot be compared."
+
+
+def _headline(run: RunFacts) -> str:
+    attack = run.summary.shown_attack
+    if run.score is None:
+        return f"{attack}: {pluralize(len(run.submission.ids), 'row')} for blind round {run.spec.round.name}"
+    partial = f" on {run.spec.examples:,} examples" if run.spec.is_partial else ""
+    return f"{attack}: Recall@{run.score.cap:,} {format_score(run.score.recall_at_cap)}{partial}"
+
+
+def _ranking(ranked: Scored) -> tuple[str, str]:
+    """Return the headline and the lead on comparable runs."""
+    (first, score), (second, second_score) = ranked[:2]
+    assert first.judged is not None and second.judged is not None
+    paired = contrast(first.judged, second.judged, first.parts.whole)
     difference, (low, high, unit), _ = paired.difference
-    recalls = f"{format_score(score.recall_at_cap)} and {format_score(second_score.recall_at_cap)}"
+    best, next_best = format_score(score.recall_at_cap), format_score(second_score.recall_at_cap)
     if low > 0:
-        headline = f"{first.spec.id} leads {len(scored)} runs with Recall@{score.cap:,} {recalls.partition(' ')[0]}"
+        headline = f"{first.spec.id} leads {len(ranked)} runs with Recall@{score.cap:,} {best}"
     else:
-        headline = f"No run is clearly the best of {len(scored)}: Recall@{score.cap:,} {recalls}"
+        headline = f"No run is clearly the best of {len(ranked)}: Recall@{score.cap:,} {best} and {next_best}"
     lead = (
         f"{first.spec.id} ({first.summary.shown_attack}) is {format_score(difference, is_signed=True)} "
         f"{format_interval(low, high, is_signed=True)} ahead of {second.spec.id} ({second.summary.shown_attack}); "
         f"95 % interval by {unit}, McNemar's exact test {format_p_value(paired.mcnemar_p)}."
     )
     return headline, lead
-
-
-def _scores(scored: Sequence[tuple[RunFacts, Score]], styles: Mapping[str, int], highest: float) -> list[RunScore]:
-
-    def place(recall: float) -> float:
-        return round(100 * recall / highest, 2)
-
-    return [
-        RunScore(
-            run.spec.id,
-            run.summary.shown_attack,
-            line_style(styles[run.spec.id])["color"],
-            format_score(score.recall_at_cap),
-            format_interval(score.interval.low, score.interval.high),
-            place(score.interval.low),
-            place(score.interval.high),
-            place(score.recall_at_cap),
-        )
-        for run, score in scored
-    ]
 
 
 _PANEL = (5.2, 3.2)
@@ -158,9 +108,20 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
     comparisons, no_comparison = _comparisons(runs)
     rules = runs[0].spec.round
     styles = numbered(run.spec.id for run in runs)
+    ranked = sorted(
+        ((run, run.score) for run in runs if run.score is not None), key=lambda pair: -pair[1].recall_at_cap
+    )
+    if len(ranked) < len(runs) or len(runs) == 1 or len({run.spec.examples for run in runs}) > 1:
+        ranked = []
+    headline, lead = _headline_and_lead(runs, ranked)
     return page(
         "report.html.j2",
-        summary=report_summary(runs, styles),
+        headline=headline,
+        lead=lead,
+        key_figures=_key_figures(runs[0]) if len(runs) == 1 else (),
+        ranked=ranked,
+        highest=max((max(score.interval.high, score.recall_at_cap) for _, score in ranked), default=0.0) or 1.0,
+        colours={run.spec.id: line_style(styles[run.spec.id])["color"] for run in runs},
         round=rules.name,
         round_title=rules.title,
         scores=_score_rows(runs),
@@ -231,7 +192,7 @@ def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:
     if len(runs) < 2:
         return [], ""
     folders = [run.folder for run in runs]
-    pairs = [[folders[0], other] for other in folders[1:]] if len(runs) > 2 else []
+    pairs = [[folders[0], folder] for folder in folders[1:]] if len(runs) > 2 else []
     try:
         return [compare_runs(group) for group in (folders, *pairs)], ""
     except HarnessError as error:
@@ -280,7 +241,7 @@ def _sweep_headline(results: SweepResults) -> str:
 
 
 def _sweep_key_figures(results: SweepResults) -> list[KeyFigure]:
-    different = sum(one.is_different for one in results.differences)
+    different = sum(compared.is_different for compared in results.differences)
     figures = [
         KeyFigure("Runs finished", f"{results.finished:,}", f"of {len(results.sweep.runs):,}"),
         KeyFigure("Settings", f"{len({row.setting for row in results.rows}):,}"),

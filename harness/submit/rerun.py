@@ -1,9 +1,7 @@
 """Run a bundle's code on new prefixes, and read the prefixes and answers that submissions are judged by."""
 
 import contextlib
-import csv
 import hashlib
-import re
 import struct
 import zipfile
 import zlib
@@ -32,37 +30,33 @@ from harness.core.text import shorten
 from harness.core.windows import cluster_ids
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
-from harness.runs.attack_record import submission_with_scores
-from harness.runs.folder import RunFolder, all_run_folders
-from harness.runs.status import Status
+from harness.runs.attack_record import submission_now
+from harness.runs.folder import RunFolder, attack_runs
 from harness.runs.summary import run_status
 from harness.submit.code_folder import ROUND, SPEC, TRAIN, CodeSpec, to_toml
 
-_ARRAY_NAMES = ("prefixes", "prefix")
 # What zipfile, zlib and numpy raise for a damaged archive.
 _ARCHIVE_ERRORS = (
     *(OSError, EOFError, ValueError, RuntimeError, SyntaxError),
     *(TokenError, struct.error, zlib.error, zipfile.BadZipFile),
 )
-_NUMBER = re.compile(r" *[0-9]{1,18} *")
-_CSV_FORMS = 'Expected rows of token ids, or `Example ID,Prefix` rows such as `616,"[1, 2, 3]"`.'
 
 
 def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
-    """Read prefixes [examples, length]. An example's id is its row.
+    """Read prefixes [examples, length] from a .npy file, or from a .npz with an array `prefixes` or a single array.
 
-    A .npz contains an array `prefixes`, or a single array. A .csv contains rows of token ids, or ids with lists as in a
-    submission. Raises HarnessError if there is no prefix, or one is not `length` token ids below `vocabulary`.
+    An example's id is its row. Raises HarnessError if there is no prefix, or one is not `length` token ids below
+    `vocabulary`.
     """
-    match path.suffix.lower():
-        case ".npy":
-            array = mapped_array(path)
-        case ".npz":
-            array = _read_npz(path)
-        case ".csv":
-            array = _read_csv(path, length)
-        case _:
-            raise HarnessError(f"{path}: prefixes must be a .npy, .npz or .csv file.")
+    if path.suffix.lower() == ".npz":
+        arrays = read_archive(path, ("prefixes", "prefix"))
+        if len(arrays) != 1:
+            raise HarnessError(f"{path}: contains {len(arrays)} arrays, none of them named `prefixes`.")
+        (array,) = arrays.values()
+    elif path.suffix.lower() == ".npy":
+        array = mapped_array(path)
+    else:
+        raise HarnessError(f"{path}: prefixes must be a .npy or .npz file.")
     prefixes = check_tokens(array, path, length=length, vocabulary=vocabulary)
     if len(prefixes) == 0:
         raise HarnessError(f"{path}: contains no prefixes.")
@@ -90,46 +84,6 @@ def read_archive(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.gene
     return arrays
 
 
-def _read_npz(path: Path) -> NDArray[np.generic]:
-    arrays = read_archive(path, _ARRAY_NAMES)
-    if len(arrays) != 1:
-        raise HarnessError(f"{path}: contains {len(arrays)} arrays, none of them named `prefixes`.")
-    return next(iter(arrays.values()))
-
-
-def _read_csv(path: Path, length: int) -> Tokens:
-    rows: dict[int, list[int]] = {}
-    line = 0
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            for line, fields in enumerate(csv.reader(file), 1):
-                if not fields or (line == 1 and all(any(map(str.isalpha, field)) for field in fields)):
-                    continue  # An empty line or the header.
-                if len(fields) == length:
-                    id_, cells = len(rows), fields
-                elif len(fields) == 2:
-                    id_, cells = _number(fields[0]), fields[1].strip("[] ").split(",")
-                else:
-                    raise ValueError
-                if id_ in rows or len(cells) != length:
-                    raise ValueError
-                rows[id_] = [_number(cell) for cell in cells]
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
-    except (ValueError, csv.Error):
-        raise HarnessError(f"{path}, line {line}: not a prefix of {length} token ids. {_CSV_FORMS}") from None
-    if sorted(rows) != list(range(len(rows))):
-        raise HarnessError(f"{path}: the example ids must be 0 to {len(rows) - 1}, each once.")
-    return np.array([rows[id_] for id_ in range(len(rows))], np.int64).reshape(len(rows), length)
-
-
-def _number(field: str) -> int:
-    """Parse ASCII digits only. `int` would also accept signs, underscores and the digits of other scripts."""
-    if _NUMBER.fullmatch(field) is None:
-        raise ValueError
-    return int(field)
-
-
 @dataclass(frozen=True)
 class JudgingData:
     """The round and the data that submissions are scored by.
@@ -153,8 +107,8 @@ class JudgingData:
         """Return the judged rows of a submission and their score, or None if the answers are unknown."""
         if self.answers is None:
             return None
-        walk = JudgedRows(correct_rows(submission.ids, submission.suffixes, self.answers), submission.ids)
-        return walk, score_rows(*walk, cap=self.round.error_cap, examples=len(self.answers), clusters=self.clusters)
+        judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, self.answers), submission.ids)
+        return judged, score_rows(*judged, cap=self.round.error_cap, examples=len(self.answers), clusters=self.clusters)
 
 
 def load_judging_data(round_: Round, *, prefixes: Path | None = None, answers: Path | None = None) -> JudgingData:
@@ -183,7 +137,6 @@ def load_judging_data(round_: Round, *, prefixes: Path | None = None, answers: P
 SCORES = "scores.csv"
 _MAX_ROUND_BYTES = 1 << 20
 _MAX_SCORE_BYTES = 64
-_ENDED = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 class RerunPlan(NamedTuple):
@@ -223,12 +176,11 @@ def prepare_rerun(code: Path, spec: CodeSpec, prefixes_file: Path) -> RerunPlan:
 
 def unfinished_run(plan: RerunPlan) -> RunFolder | None:
     """Return the newest run of this plan that can be resumed, or None."""
-    for folder in all_run_folders():
+    for folder, spec in attack_runs():
+        is_same = spec.round == plan.round and spec.attack.sha256 == plan.attack.sha256
         # A run that cannot be read is not resumed.
         with contextlib.suppress(HarnessError):
-            spec = folder.attack_spec()
-            is_same = spec.round == plan.round and spec.attack.sha256 == plan.attack.sha256
-            if is_same and run_status(folder) not in _ENDED:
+            if is_same and not run_status(folder).is_complete:
                 return folder
     return None
 
@@ -239,13 +191,13 @@ def write_rerun_results(folder: RunFolder, out: Path) -> Path:
     scores.csv has one row `Example ID,Score` for each row of the submission. If the attack set the whole order, a score
     is minus the row's place.
     """
-    submission, scores = submission_with_scores(folder)
+    submission = submission_now(folder)
     with atomic_file(out, is_private=False) as file:
         write_submission(file, submission.ids, submission.suffixes)
     path = out.parent / SCORES
     with atomic_file(path, is_private=False) as file:
         file.write(b"Example ID,Score\n")
-        for id_, score in zip(submission.ids.tolist(), scores.tolist(), strict=True):
+        for id_, score in zip(submission.ids.tolist(), submission.scores.tolist(), strict=True):
             file.write(f"{id_},{score!r}\n".encode())
     return path
 

@@ -16,7 +16,6 @@ from harness.core.exports import redact_suffix
 from harness.core.intervals import JudgedRows
 from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.core.text import format_interval, format_score
-from harness.plugins.declarations import declaration_in
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
 from harness.runs.attack_record import Submission, any_guess_correct, submission_of
@@ -24,7 +23,7 @@ from harness.runs.errors import as_harness_error
 from harness.runs.facts import Fact, nondeterminism_reasons, score_facts
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
-from harness.runs.reader import RunReader, StageWork
+from harness.runs.reader import StageWork
 from harness.runs.specs import AttackSpec
 from harness.runs.summary import RunSummary, run_summary
 
@@ -32,44 +31,33 @@ _MAX_POINTS = 200
 
 
 @dataclass(frozen=True)
-class Queries:
-    """The recorded work of the attack.
-
-    `repeated_batches` counts batches that started more than once, `executions` how often the run was started or
-    resumed.
-    """
-
-    stages: tuple[StageWork, ...]
-    repeated_batches: int
-    executions: int
-
-
-@dataclass(frozen=True)
 class RunFacts:
     """The state of one run. Everything that needs answers is None in a blind round.
 
-    `method` is the first line of the attack's documentation, `parameters` its parameters with their
-    defaults; both are empty if the run's copy of the code cannot be read. `answers` has shape [examples, length].
-    `curve` has pairs of seconds spent and recall at the cap, or number of rows in a blind round, ascending.
-    `read_training` is True if the attack read the training rows. `target_as_loaded` and `reference_as_loaded` are
-    reports of the worker.
+    `parameters` are those of the attack with their defaults, none if the run's copy of the code cannot be read.
+    `answers` has shape [examples, length]. `curve` has pairs of seconds spent and recall at the cap, or number of rows
+    in a blind round, ascending. `read_training` is True if the attack read the training rows. `target_as_loaded` and
+    `reference_as_loaded` are reports of the worker.
     """
 
     folder: RunFolder
     spec: AttackSpec
     summary: RunSummary
-    method: str
     parameters: tuple[Parameter, ...]
     submission: Submission
     answers: Tokens | None
-    walk: JudgedRows | None
+    judged: JudgedRows | None
     parts: AttackedParts
     score: Score | None
     not_in_train_score: Score | None
     exact_at_1: float | None
     any_guess_correct: float | None
     curve: tuple[tuple[float, float], ...]
-    queries: Queries
+    stages: tuple[StageWork, ...]
+    repeated_batches: int
+    """Number of batches that started more than once."""
+    executions: int
+    """How often the run was started or resumed."""
     read_training: bool
     target_as_loaded: dict[str, Any] | None
     reference_as_loaded: dict[str, Any] | None
@@ -78,7 +66,7 @@ class RunFacts:
     @property
     def is_correct(self) -> Bools | None:
         """The correct rows of the submission, [rows]."""
-        return None if self.walk is None else self.walk.is_correct
+        return None if self.judged is None else self.judged.is_correct
 
     @property
     def scores(self) -> list[Fact]:
@@ -104,17 +92,17 @@ def run_facts(folder: RunFolder) -> RunFacts:
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         guesses, final = reader.guesses(), reader.final_order()
         submission = submission_of(spec, reader)
-        queries = _queries(reader)
+        stages, repeated, events = tuple(reader.stages()), len(reader.repeated_batches()), reader.events()
         read_training = reader.last_event("worker_read_train") is not None
         target, reference = reader.last_event("worker_target"), reader.last_event("worker_reference")
-        walk = score = not_in_train_score = first = None
+        judged = score = not_in_train_score = first = None
         if answers is None:
             curve = [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
         else:
             answers = answers[: spec.examples]
-            walk = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
-            score, first = parts.whole.score(walk), exact_at_1(submission.ids, submission.suffixes, answers)
-            not_in_train_score = None if parts.not_in_train is None else parts.not_in_train.score(walk)
+            judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
+            score, first = parts.whole.score(judged), exact_at_1(submission.ids, submission.suffixes, answers)
+            not_in_train_score = None if parts.not_in_train is None else parts.not_in_train.score(judged)
             curve = [*recall_history(parts.whole, spec=spec, reader=reader, answers=answers)]
             if summary.status.is_over:
                 curve.append((min(summary.elapsed_s, summary.budget_s), score.recall_at_cap))
@@ -122,30 +110,23 @@ def run_facts(folder: RunFolder) -> RunFacts:
         folder=folder,
         spec=spec,
         summary=summary,
-        method=_method(folder, spec),
         parameters=_parameters(folder, spec),
         submission=submission,
         answers=answers,
-        walk=walk,
+        judged=judged,
         parts=parts,
         score=score,
         not_in_train_score=not_in_train_score,
         exact_at_1=first,
         any_guess_correct=None if answers is None else any_guess_correct(spec, guesses, final),
         curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
-        queries=queries,
+        stages=stages,
+        repeated_batches=repeated,
+        executions=sum(name == "execution" for _, _, name, _ in events),
         read_training=read_training,
         target_as_loaded=target,
         reference_as_loaded=reference,
         not_reproducible_because=tuple(nondeterminism_reasons(folder)),
-    )
-
-
-def _queries(reader: RunReader) -> Queries:
-    return Queries(
-        stages=tuple(reader.stages()),
-        repeated_batches=len(reader.repeated_batches()),
-        executions=sum(name == "execution" for _, _, name, _ in reader.events()),
     )
 
 
@@ -157,13 +138,6 @@ def _parameters(folder: RunFolder, spec: AttackSpec) -> tuple[Parameter, ...]:
         return parameters_in(schema.schema)
     except (OSError, HarnessError):
         return ()  # A run whose code is gone or cannot be imported here is described without defaults.
-
-
-def _method(folder: RunFolder, spec: AttackSpec) -> str:
-    try:
-        return declaration_in((folder.code / spec.attack.file).read_bytes()).summary
-    except (OSError, HarnessError):
-        return ""  # A run without its code is described without it.
 
 
 class ShownGuess(NamedTuple):
@@ -213,10 +187,10 @@ def select_examples(facts: RunFacts, *, most: int, redact: bool) -> ExampleSelec
 
 def differing_examples(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
     """Return the first `most` examples, by id, that some runs solve within the error cap and others do not."""
-    walks = [(run.parts.whole, run.walk) for run in runs]
-    if any(walk is None for _, walk in walks) or len({run.spec.examples for run in runs}) > 1:
+    judged_rows = [(run.parts.whole, run.judged) for run in runs]
+    if any(judged is None for _, judged in judged_rows) or len({run.spec.examples for run in runs}) > 1:
         return ()
-    solved = np.array([whole.solved(walk) for whole, walk in walks if walk is not None])
+    solved = np.array([whole.solved(judged) for whole, judged in judged_rows if judged is not None])
     differing = np.flatnonzero(solved.any(axis=0) & ~solved.all(axis=0))
     return _shown(runs, differing[:most].tolist(), redact)
 

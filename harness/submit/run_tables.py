@@ -97,8 +97,8 @@ def results(facts: RunFacts) -> Rows:
 
 def at_errors(score: Score) -> Rows:
     """Return a header, and recall and precision at other error caps."""
-    found = [score.at_errors(errors) for errors in ERROR_COUNTS]
-    rows = [(f"{at.errors:,}", format_score(at.recall), format_score(at.precision)) for at in found]
+    points = [score.at_errors(errors) for errors in ERROR_COUNTS]
+    rows = [(f"{at.errors:,}", format_score(at.recall), format_score(at.precision)) for at in points]
     return [("Errors", "Recall", "Precision"), *rows]
 
 
@@ -130,22 +130,22 @@ def _default_and_meaning(parameter: Parameter | None) -> tuple[str, str]:
 
 def stages(facts: RunFacts) -> Rows:
     """Return a header, and the draws and batches of each stage. Without stages, return no rows."""
-    if not facts.queries.stages:
+    if not facts.stages:
         return []
     rows = [
         (Monospace(work.stage), f"{work.announced:,.0f}", f"{work.done:,.0f}", f"{work.batches_done:,}")
-        for work in facts.queries.stages
+        for work in facts.stages
     ]
     return [("Stage", "Draws planned", "Draws done", "Batches done"), *rows]
 
 
 def query_summary(facts: RunFacts) -> str:
     """Return what the record says about the attack's queries to the target."""
-    spec, queries = facts.spec, facts.queries
+    spec = facts.spec
     received = f"The attack received {spec.examples:,} prefixes of {pluralize(spec.round.prefix_length, 'token')}."
     if not spec.attack.uses_target:
         return f"{received} It does not use a target, and none was loaded."
-    repeated = f" {queries.repeated_batches:,} batches started more than once." if queries.repeated_batches else ""
+    repeated = f" {facts.repeated_batches:,} batches started more than once." if facts.repeated_batches else ""
     return (
         f"{received}{repeated} A draw is one suffix for one prefix in one trial. The record does not say how the "
         "attack called the target; see the copy of the attack's source."
@@ -224,7 +224,7 @@ def record(facts: RunFacts) -> Rows:
     spec, summary = facts.spec, facts.summary
     sandbox = summary.sandbox
     data = ", ".join(f"{Path(file).name} {digest[:12]}" for file, digest in spec.data_sha256.items())
-    started = "once" if facts.queries.executions == 1 else f"{facts.queries.executions:,} times"
+    started = "once" if facts.executions == 1 else f"{facts.executions:,} times"
     return [
         ("Run", Monospace(spec.id)),
         ("Created", f"{utc_date_and_time(spec.created_at)}, started or resumed {started}"),

@@ -1,7 +1,7 @@
 """Verify a bundle: unpack it, run its code in a sandbox within the budget, and compare the submissions."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions
 from harness.sandbox import detect_backend
 from harness.submit.bundle_checks import (
-    LocalTarget,
+    FindModel,
+    UnpackedBundle,
     bundle_sha256,
     check_code,
     check_documents,
-    check_reference,
-    check_target,
+    check_models,
     compare_with_frozen,
     error_in_bundle,
     open_bundle,
@@ -32,7 +32,7 @@ from harness.submit.bundle_checks import (
 from harness.submit.code_folder import README, CodeSpec
 from harness.submit.environment import CodeEnvironment, InstallOptions, OtherVersionsError, create_environment
 from harness.submit.execution import OnLine, StepResult, run_step
-from harness.submit.manifest import Manifest, TargetIdentity
+from harness.submit.manifest import Manifest
 from harness.submit.rerun import SCORES, JudgingData, load_judging_data, read_scores
 from harness.submit.verdict import (
     CheckFailed,
@@ -52,12 +52,10 @@ class OrganizerInputs:
     """The inputs that the organizers choose and the bundle must not.
 
     Either `round`, which gives prefixes, answers and rules, or the files `prefixes` and, if known, `answers`. `budget`
-    is in seconds; None means the round's budget, or a day. `find_target` and `find_reference` return the verifier's
-    copy of a model.
+    is in seconds; None means the round's budget, or a day. `find_model` is that of `check_models`.
     """
 
-    find_target: Callable[[TargetIdentity], LocalTarget]
-    find_reference: Callable[[TargetIdentity], LocalTarget]
+    find_model: Mapping[str, FindModel]
     round: Round | None = None
     prefixes: Path | None = None
     answers: Path | None = None
@@ -66,8 +64,8 @@ class OrganizerInputs:
     @property
     def files(self) -> tuple[Path, ...]:
         """The files with prefixes and answers, which the code must not find."""
-        own = () if self.round is None else self.round.files
-        return (*own, *filter(None, (self.prefixes, self.answers)))
+        of_round = () if self.round is None else self.round.files
+        return (*of_round, *filter(None, (self.prefixes, self.answers)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class Verification:
         self._out = work / "scratch" / "out.csv"
         self._log = FindingLog()
         self._report: dict[str, Any] = {"bundle_sha256": bundle_sha256(bundle)}
-        self._manifest: Manifest | None = None
+        self._opened: UnpackedBundle | None = None
         self._difference: CodeDifference | None = None
         self.produced: Path | None = None
 
@@ -118,23 +116,20 @@ class Verification:
         cannot run the code. Neither is a verdict on the bundle.
         """
         try:
-            manifest = self._open()
+            opened = self._open()
+            manifest, spec, _ = opened
             if manifest.kind == "submission":
                 check_documents(self._folder, self._log)
-            spec, rules = check_code(self._folder, manifest, inputs.round, self._log)
+            rules = check_code(self._folder, opened, inputs.round, self._log)
             judging = load_judging_data(rules, prefixes=inputs.prefixes, answers=inputs.answers)
             submitted = read_submitted(self._folder, manifest, judging, self._log)
-            models = {
-                "HARNESS_TARGET": check_target(spec, inputs.find_target, self._log),
-                "HARNESS_REFERENCE": check_reference(spec, inputs.find_reference, self._log),
-            }
-            folders = {name: model.path for name, model in models.items() if model is not None}
+            models = check_models(spec, inputs.find_model, self._log)
             self._require_sandbox(settings)
             environment = self._create_environment(spec, settings)
             budget = _DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget
             budget = budget if inputs.budget is None else inputs.budget
             self._report["budget_s"] = budget
-            self._run_code(judging.prefixes, settings, environment, models=folders, hidden=inputs.files, budget=budget)
+            self._run_code(judging.prefixes, settings, environment, models=models, hidden=inputs.files, budget=budget)
             produced = self._read_produced(judging)
             self._score("produced", produced, judging)
             if submitted is None:
@@ -146,13 +141,13 @@ class Verification:
         except CheckFailed:
             return self._refusal()
 
-    def _open(self) -> Manifest:
-        self._manifest = manifest = open_bundle(self._bundle, self._folder, self._log)
+    def _open(self) -> UnpackedBundle:
+        self._opened = opened = open_bundle(self._bundle, self._folder, self._log)
         if self._frozen is not None:
             folder = self._work / "frozen"
-            self._difference = compare_with_frozen(self._folder, self._frozen, manifest, folder, self._log)
+            self._difference = compare_with_frozen(self._folder, self._frozen, opened.manifest, folder, self._log)
             self._report["code_changes"] = self._difference.changes
-        return manifest
+        return opened
 
     def _require_sandbox(self, settings: RunSettings) -> None:
         backend = detect_backend()
@@ -187,8 +182,8 @@ class Verification:
     ) -> None:
         """Run run.sh on the prefixes. It can read itself, its environment and the models, and write to its scratch.
 
-        `models` maps environment variables to the folders of the target and the reference model. The code cannot read
-        the files `hidden`, even where a model's folder contains them. `budget` is in seconds.
+        `models` has the folders of the target and the reference model. The code cannot read the files `hidden`, even
+        where a model's folder contains them. `budget` is in seconds.
         """
         settings.on_step(f"running the code, within {format_duration(budget)}")
         code, scratch = self._folder / "code", self._out.parent
@@ -197,11 +192,11 @@ class Verification:
         scratch.mkdir()
         np.save(scratch / "prefixes.npy", prefixes)
         variables = {"PYTHON": str(environment.python), **_harness_variables(scratch), **environment.variables}
-        variables |= {name: str(folder) for name, folder in models.items()}
+        variables |= {f"HARNESS_{role.upper()}": str(folder) for role, folder in models.items()}
         if settings.device is not None:
             variables["HARNESS_DEVICE"] = settings.device
-        if self._manifest is not None and self._manifest.run is not None:
-            variables["HARNESS_BATCH_SIZES"] = json.dumps(self._manifest.run.batch_sizes)
+        if self._opened is not None and (run := self._opened.manifest.run) is not None:
+            variables["HARNESS_BATCH_SIZES"] = json.dumps(run.batch_sizes)
         step = run_step(
             ["bash", str(code / "run.sh"), str(scratch / "prefixes.npy"), str(self._out)],
             scratch=scratch,
@@ -281,15 +276,15 @@ class Verification:
         return self._verdict(Outcome.REFUSED, self._log.findings[-1].sentence)
 
     def _verdict(self, outcome: Outcome, sentence: str) -> Verdict:
-        manifest, difference = self._manifest, self._difference
+        opened, difference = self._opened, self._difference
         did_run = outcome not in (Outcome.SAME_CODE, Outcome.OTHER_CODE, Outcome.REFUSED)
         if did_run and difference is not None and not difference.is_same:
             sentence += f"; {difference.summary}"
         return Verdict(
             bundle=self._bundle.name,
-            kind="unknown" if manifest is None else manifest.kind,
-            attack="unknown" if manifest is None else manifest.attack,
-            round="unknown" if manifest is None else manifest.round,
+            kind="unknown" if opened is None else opened.manifest.kind,
+            attack="unknown" if opened is None else opened.spec.attack.name,
+            round="unknown" if opened is None else opened.rules.name,
             outcome=outcome,
             sentence=sentence,
             findings=tuple(self._log.findings),

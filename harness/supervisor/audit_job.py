@@ -8,7 +8,7 @@ from harness.core.paths import model_names
 from harness.core.protocol import Frame
 from harness.core.requests import AuditRequest, write_rows
 from harness.core.rows import Table, columns_from_frame
-from harness.runs.audit_record import AuditReader
+from harness.runs.audit_reader import AuditReader
 from harness.runs.reader import RunReader
 from harness.runs.specs import AuditSpec
 from harness.runs.store import RunStore

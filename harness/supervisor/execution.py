@@ -187,7 +187,7 @@ class Execution:
         process, applied = slot.process.process, slot.process.process.wait_until_applied()
         with self._store.transaction():
             record = Process.of(process.pid).as_record()
-            self._store.add_event("worker", sandbox=applied.backend, in_force=applied.as_record(), **record)
+            self._store.add_event("worker", sandbox=applied.backend, in_force=applied.model_dump(), **record)
         for descriptor in slot.process.descriptors:
             selector.register(descriptor, selectors.EVENT_READ)
 
@@ -222,7 +222,7 @@ class Execution:
             # Only a service outside can interrupt a job.
             is_interruption = slot.end.is_interruption and self._job.spec.network == "endpoint"
             return Ending(Status.STOPPED if is_interruption else Status.CRASHED, slot.end.failure)
-        if not any(other.end is not None and other.end.was_cut_short for other in self._slots):
+        if not any(ended.end is not None and ended.end.was_cut_short for ended in self._slots):
             return Ending(Status.FINISHED)
         if not self._finish_was_asked:
             return Ending(Status.CRASHED, f"the {self._job.noun} ended early, and nothing had asked it to.")
@@ -237,7 +237,7 @@ class Execution:
         if len(self._slots) == 1 or slot.deaths > _MOST_DEATHS:
             self._record_last_score()
             return ending
-        slot.process.kill_leftovers(other.process for other in self._slots)
+        slot.process.kill_leftovers(alive.process for alive in self._slots)
         with self._store.transaction():
             self._store.add_event("worker_restarted", worker=slot.number, reason=ending.reason)
         self._shared.release(slot.number)
@@ -246,7 +246,7 @@ class Execution:
         slot.replace(self._start_process(slot.number, slot.devices))
         self._watch(slot, selector)
         if self._finish_was_asked:
-            slot.process.ask_to_finish()
+            slot.process.send("finish")
         return None
 
     def _due_ending(self, stop_is_asked: Callable[[], bool]) -> Ending | None:
@@ -258,7 +258,7 @@ class Execution:
         if is_due and not self._finish_was_asked:
             self._finish_was_asked = True
             for slot in self._running_slots():
-                slot.process.ask_to_finish()
+                slot.process.send("finish")
             self._shared.finish_soon()
             with self._store.transaction():
                 self._store.add_event("phase", phase=Status.FINISHING)
@@ -294,7 +294,7 @@ class Execution:
         if fault is not None:
             raise fault
         if last is not None:
-            slot.process.acknowledge(last)
+            slot.process.send("ack", last)
         return True
 
     def _take_frame(self, slot: WorkerSlot, frame: Frame, size: int) -> None:
@@ -315,7 +315,7 @@ class Execution:
     def _send_answers(self) -> None:
         """Answer the questions that can be answered. What was stored before them is committed."""
         for number, answer in self._shared.answers():
-            self._slots[number].process.answer(answer)
+            self._slots[number].process.send("answer", answer)
 
     def _record_last_score(self) -> None:
         at = seconds_since_boot()

@@ -7,8 +7,9 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.core.errors import HarnessError
 from harness.core.protocol import Frame
@@ -22,21 +23,31 @@ _MAX_STAGES = 500
 """Every list of runs reads the stages of each run."""
 _MAX_EVENTS = 10_000
 _MAX_WARNINGS = 1_000
-_TARGET_FIELDS: dict[str, type | UnionType] = {
-    "architecture": str,
-    "parameters": int,
-    "vocabulary": int,
-    "bos_token": int | None,
-    "context_length": int | None,
-    "device": str,
-    "device_name": str | None,
-    "blocks": str | None,
-    "dtype": str,
-    "rows_at_once": int,
-    "threads": int,
-    "torch": str,
-    "transformers": str,
-}
+_MAX_COUNT = 1 << 62
+_Count = Annotated[int, Field(ge=0, lt=_MAX_COUNT)]
+_Name = Annotated[str, AfterValidator(lambda text: shorten(text, MAX_NAME))]
+
+
+class _LoadedModel(BaseModel):
+    """What a worker reports of a model that it has loaded."""
+
+    model_config = ConfigDict(strict=True)
+
+    architecture: _Name
+    parameters: _Count
+    vocabulary: _Count
+    bos_token: _Count | None
+    context_length: _Count | None
+    device: _Name
+    device_name: _Name | None
+    blocks: _Name | None
+    dtype: _Name
+    rows_at_once: _Count
+    threads: _Count
+    torch: _Name
+    transformers: _Name
+
+
 EVENTS = frozenset({"started", "target", "batch_size", "warning"})
 
 
@@ -46,14 +57,12 @@ class IntakeError(Exception):
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """The last message of the worker: a sentence if the job failed, else whether it was asked to finish early.
-
-    is_interruption: the reason of the failure is outside the job, and a resume continues it.
-    """
+    """The last message of the worker: a sentence if the job failed, else whether it was asked to finish early."""
 
     failure: str | None
     was_cut_short: bool = False
     is_interruption: bool = False
+    """The reason of the failure is outside the job, and a resume continues it."""
 
     @classmethod
     def of_frame(cls, frame: Frame) -> "WorkerEnd | None":
@@ -162,7 +171,7 @@ class Intake:
     def event_detail(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the checked fields of an event that are stored."""
         if name in ("target", "reference"):
-            return {field: _typed(fields[field], kind) for field, kind in _TARGET_FIELDS.items()}
+            return _LoadedModel.model_validate(fields).model_dump()
         if name == "warning":
             self._warnings += 1
             if self._warnings > _MAX_WARNINGS:
@@ -183,14 +192,6 @@ def name_in(frame: Frame, field: str) -> str:
     return name
 
 
-def _typed(value: Any, kind: type | UnionType) -> Any:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError("a field of the target's record has the wrong type")
-    if isinstance(value, int):
-        return _count(value)
-    return shorten(value, MAX_NAME) if isinstance(value, str) else value
-
-
 def _positive(value: Any) -> float:
     number = float(value)
     if not (math.isfinite(number) and number >= 0):
@@ -200,6 +201,6 @@ def _positive(value: Any) -> float:
 
 def _count(value: Any) -> int:
     number = int(value)
-    if not 0 <= number < 1 << 62:
+    if not 0 <= number < _MAX_COUNT:
         raise ValueError("not a count")
     return number

@@ -22,15 +22,14 @@ It is one commit interval with some slack, so that no kill gains time.
 
 @dataclass(frozen=True)
 class Budget:
-    """The time of one run over all its executions.
-
-    total: the seconds of wall clock that the run may take. spent_before: what its earlier executions have spent.
-    started_at: the time at which the worker of this execution started, None before that.
-    """
+    """The time of one run over all its executions."""
 
     total: float
+    """The seconds of wall clock that the run may take."""
     spent_before: float = 0.0
+    """What its earlier executions have spent."""
     started_at: float | None = None
+    """The time at which the worker of this execution started, None before that."""
 
     def started(self, at: float) -> "Budget":
         """Return the budget of an execution whose worker starts at `at`."""
@@ -62,27 +61,37 @@ def spent_so_far(last: LedgerEntry | None) -> float:
     return last.spent if last.entry == "end" else last.spent + CRASH_CHARGE_SECONDS
 
 
-class LedgerThread:
-    """Commits the spent time every half second of a `with` block, in a thread of its own, so that nothing delays it.
+class _BlockThread:
+    """A thread that runs `_run` during a `with` block, which waits for it at the end."""
 
-    `fault` is the error that ended the thread. The run must not continue then, because it cannot be charged.
-    """
-
-    def __init__(self, store: RunStore, spent: Callable[[], float]) -> None:
-        self.fault: sqlite3.Error | OSError | DiskFull | None = None
-        self._store = store
-        self._spent = spent
+    def __init__(self) -> None:
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop the thread; no entry follows."""
         self._is_over.set()
         self._thread.join()
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class LedgerThread(_BlockThread):
+    """Commits the spent time every half second of a `with` block, in a thread of its own, so that nothing delays it.
+
+    `fault` is the error that ended the thread. The run must not continue then, because it cannot be charged. No entry
+    follows the block.
+    """
+
+    def __init__(self, store: RunStore, spent: Callable[[], float]) -> None:
+        super().__init__()
+        self.fault: sqlite3.Error | OSError | DiskFull | None = None
+        self._store = store
+        self._spent = spent
 
     def _run(self) -> None:
         try:
@@ -95,34 +104,23 @@ class LedgerThread:
 _LONGEST_WAIT_SECONDS = 1.0
 
 
-class Deadline:
-    """Calls `end` in a thread of its own when the budget is spent, unless the `with` block has ended before."""
+class Deadline(_BlockThread):
+    """Calls `end` in a thread of its own when the budget is spent, unless the `with` block has ended before.
+
+    The end of the block waits for an `end` that is under way. `has_passed` is True if the budget was spent inside the
+    block: what the worker sends from then on does not count.
+    """
 
     def __init__(self, budget: Budget, end: Callable[[], object]) -> None:
+        super().__init__()
+        self.has_passed = False
         self._budget = budget
         self._end = end
-        self._is_cancelled = threading.Event()
-        self._has_passed = threading.Event()
-        self._thread = threading.Thread(target=self._wait, name="deadline", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Cancel the deadline, because the worker has ended; wait for an `end` that is under way."""
-        self._is_cancelled.set()
-        self._thread.join()
-
-    @property
-    def has_passed(self) -> bool:
-        """True if the budget was spent inside the block. What the worker sends from then on does not count."""
-        return self._has_passed.is_set()
-
-    def _wait(self) -> None:
+    def _run(self) -> None:
         # Waits are measured on a clock that stops while the machine sleeps; the clock of the budget does not stop.
         while (left := self._budget.remaining(seconds_since_boot())) > 0:
-            if self._is_cancelled.wait(min(left, _LONGEST_WAIT_SECONDS)):
+            if self._is_over.wait(min(left, _LONGEST_WAIT_SECONDS)):
                 return
-        self._has_passed.set()
+        self.has_passed = True
         self._end()

@@ -129,7 +129,7 @@ class SharedState:
         self._write = write
         self._newest = 0
         self._is_current = False
-        self._given: dict[int, int] = {}
+        self._read_by: dict[int, int] = {}
         remove_tree(folder)
 
     def mark_changed(self) -> None:
@@ -144,8 +144,8 @@ class SharedState:
             directory.mkdir(parents=True)
             self._write(directory)
             self._is_current = True
-        outdated = self._given.get(worker)
-        self._given[worker] = self._newest
-        if outdated is not None and outdated not in self._given.values():
+        outdated = self._read_by.get(worker)
+        self._read_by[worker] = self._newest
+        if outdated is not None and outdated not in self._read_by.values():
             remove_tree(self._folder / str(outdated))
         return self._newest

@@ -6,18 +6,17 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Any
 
 from harness.core.files import remove_tree
-from harness.core.spec import JobSpec, cluster_of
+from harness.core.spec import cluster_of
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
+from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
-from harness.runs.job_record import job_record
 from harness.runs.machine import DiskFull, Reserve, is_full
 from harness.runs.queue import QueuePlace, queued_runs
 from harness.runs.reader import RunReader
-from harness.runs.specs import AttackSpec, AuditSpec
+from harness.runs.specs import AttackSpec
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.runs.summary import execution_record
@@ -26,7 +25,6 @@ from harness.supervisor.attack_job import AttackJob
 from harness.supervisor.audit_job import AuditJob
 from harness.supervisor.devices import Device, DeviceLock, matching_devices
 from harness.supervisor.execution import DISK_FULL, Ending, Execution
-from harness.supervisor.job import Job
 from harness.supervisor.ledger import Budget, spent_so_far
 
 _QUEUE_SECONDS = 0.25
@@ -77,20 +75,22 @@ class Supervisor:
                 # An attack made the content. What is left of it must not cost the results.
                 _print(f"{directory} was not deleted: {error!r:.300}")
         try:
-            job_record(self._spec).write_results(self._folder, self._spec)
+            # The findings of an audit are computed from its record when they are asked for.
+            if isinstance(self._spec, AttackSpec):
+                write_results(self._folder, self._spec)
         except Exception as error:
             ending = self._failure("its results could not be written", error)
         self._reserve.release()
         self._record_phase(ending.status, reason=ending.reason)
 
-    def _failure(self, what: str, error: Exception) -> Ending:
+    def _failure(self, sentence: str, error: Exception) -> Ending:
         """Return the ending for an error of the supervisor, and print the error to its log."""
         with contextlib.suppress(OSError):
             traceback.print_exception(error)
         if is_full(error, self._folder.path):
             return Ending(Status.CRASHED, DISK_FULL)
         return Ending(
-            Status.CRASHED, f"{what}: {shorten(str(error).partition(chr(10))[0], 300) or type(error).__name__}"
+            Status.CRASHED, f"{sentence}: {shorten(str(error).partition(chr(10))[0], 300) or type(error).__name__}"
         )
 
     def _execute(self) -> Ending:
@@ -126,7 +126,8 @@ class Supervisor:
                     )
                 used = [held[distinct.index(name)] for name in names]
                 workers = [(device,) for device in used] if self._spec.devices else [tuple(used)]
-            job = _job_in(self._folder, self._spec)
+            spec = self._spec
+            job = AttackJob(self._folder, spec) if isinstance(spec, AttackSpec) else AuditJob(self._folder, spec)
             return Execution(job, self._store, self._budget, self._reserve, workers).run(lambda: self._stop_is_asked)
         finally:
             lock.release()
@@ -179,11 +180,3 @@ def _print(sentence: str) -> None:
 def _without(choices: Sequence[Sequence[Device]], locks: set[str]) -> list[list[Device]]:
     """Return the choices without the devices that have one of these locks."""
     return [[device for device in devices if device.lock_file.name not in locks] for devices in choices]
-
-
-def _job_in(folder: RunFolder, spec: JobSpec) -> Job[Any]:
-    """Return the job of a run."""
-    if isinstance(spec, AttackSpec):
-        return AttackJob(folder, spec)
-    assert isinstance(spec, AuditSpec)
-    return AuditJob(folder, spec)

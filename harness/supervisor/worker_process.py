@@ -86,28 +86,21 @@ class WorkerProcess:
         """The descriptors to wait for."""
         return self.frames, self.log, self.ended
 
-    def acknowledge(self, sequence: int) -> None:
-        """Tell the worker that the frames up to this one are durable."""
-        # One acknowledgement covers all before it.
-        self._unsent["ack"] = f"ack {sequence}"
-        self.send_pending()
+    def send(self, word: str, number: int | None = None) -> None:
+        """Send a command to the worker: `ack` and the number of the last durable frame, `finish`, or `answer`.
 
-    def ask_to_finish(self) -> None:
-        """Tell the worker to finish."""
-        self._unsent["finish"] = "finish"
-        self.send_pending()
-
-    def answer(self, number: int) -> None:
-        """Answer the worker's question."""
-        self._unsent["answer"] = f"answer {number}"
+        A command replaces one with the same word that did not fit into the pipe: an acknowledgement covers all before
+        it, and a worker has one question at a time.
+        """
+        self._unsent[word] = word if number is None else f"{word} {number}"
         self.send_pending()
 
     def send_pending(self) -> None:
         """Send the commands that did not fit into the pipe so far."""
-        for kind, command in list(self._unsent.items()):
+        for word, command in list(self._unsent.items()):
             with contextlib.suppress(BlockingIOError, BrokenPipeError):
                 os.write(self._commands, command.encode() + b"\n")
-                del self._unsent[kind]
+                del self._unsent[word]
 
     def kill(self) -> bool:
         """Kill the worker and all that it started; False if something is left (a process stuck in the kernel)."""
@@ -116,10 +109,10 @@ class WorkerProcess:
         is_clean = reaper.kill_descendants(os.getpid())
         return self.process.kill() and is_clean
 
-    def kill_leftovers(self, others: Iterable["WorkerProcess"]) -> None:
-        """Kill what this worker, which has ended, left behind. The `others` stay alive."""
+    def kill_leftovers(self, alive: Iterable["WorkerProcess"]) -> None:
+        """Kill what this worker, which has ended, left behind. The workers that are `alive` stay so."""
         self.process.kill()
-        reaper.kill_adopted({other.process.pid for other in others})
+        reaper.kill_adopted({worker.process.pid for worker in alive})
 
     def close(self) -> None:
         """Close the pipes and the sandbox."""
@@ -155,22 +148,22 @@ def _environment(scratch: Path) -> dict[str, str]:
 
 @dataclass
 class WorkerSlot:
-    """One of the workers of an execution, `number` from 0.
-
-    devices: those that it computes on, several if its target is split over them, none if it loads no model. end: its
-    last message. silent_since: when it closed the pipe of its frames, in seconds since boot. is_over: True if its
-    process has ended and everything that it sent is stored. deaths: how often it exited without a last message.
-    """
+    """One of the workers of an execution, `number` from 0."""
 
     number: int
     scratch: Path
     devices: tuple[Device, ...]
+    """Those that it computes on, several if its target is split over them, none if it loads no model."""
     process: WorkerProcess
     frames: FrameReader = field(default_factory=FrameReader)
     end: WorkerEnd | None = None
+    """Its last message."""
     silent_since: float | None = None
+    """When it closed the pipe of its frames, in seconds since boot."""
     is_over: bool = False
+    """True if its process has ended and everything that it sent is stored."""
     deaths: int = 0
+    """How often it exited without a last message."""
 
     def replace(self, process: WorkerProcess) -> None:
         """Go on with a new process after the death of the old one, which the caller has killed."""

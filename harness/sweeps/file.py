@@ -27,10 +27,10 @@ def _value_texts(value: Any) -> tuple[str, ...]:
     values = value if isinstance(value, list) else [value]
     if not values:
         raise ValueError("expected at least one value")
-    for one in values:
-        if not isinstance(one, str | int | float | bool):
+    for item in values:
+        if not isinstance(item, str | int | float | bool):
             raise ValueError("expected text, a number, true or false, or a list of these")
-    return tuple(str(one).lower() if isinstance(one, bool) else str(one) for one in values)
+    return tuple(str(item).lower() if isinstance(item, bool) else str(item) for item in values)
 
 
 def _duration(value: Any) -> str | None:
@@ -73,20 +73,18 @@ class SweepFile(BaseModel):
 
 
 class SweptRun(BaseModel):
-    """One run of a sweep: its id, which exists before the run does, and what it is a run of.
-
-    params: the text of each parameter that the sweep file names for the attack, as `--set` takes it. target: None for
-    the target of the round, and for an attack without one.
-    """
+    """One run of a sweep: its id, which exists before the run does, and what it is a run of."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str
     attack: str
     params: dict[str, str]
+    """The text of each parameter that the sweep file names for the attack, as `--set` takes it."""
     seed: int
     round: str
     target: str | None
+    """None for the target of the round, and for an attack without one."""
 
     @property
     def setting(self) -> str:
@@ -102,18 +100,18 @@ def read_sweep_file(path: Path) -> SweepFile:
     fields = read_bounded_toml(path, limit=_MAX_FILE_BYTES)
     fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]+|^[._-]+", "-", path.stem).lstrip("-")[:40] or "sweep")
     try:
-        found = SweepFile.model_validate(fields)
+        content = SweepFile.model_validate(fields)
     except ValidationError as error:
         raise HarnessError(f"{path}: {first_fault(error, _WORDS)}.") from None
     for field in ("attacks", "rounds", "targets", "seeds"):
-        _require_distinct(path, field, getattr(found, field))
-    for attack, params in found.params.items():
-        if attack not in found.attacks:
+        _require_distinct(path, field, getattr(content, field))
+    for attack, params in content.params.items():
+        if attack not in content.attacks:
             raise HarnessError(f"{path}: params.{attack}: the attack is not in attacks. Add it, or remove the table.")
         for name, texts in params.items():
             _require_distinct(path, f"params.{attack}.{name}", texts)
-    beside = {field: tuple(_located(one, path.parent) for one in getattr(found, field)) for field in _PATH_FIELDS}
-    return found.model_copy(update=beside)
+    located = {field: tuple(_located(name, path.parent) for name in getattr(content, field)) for field in _PATH_FIELDS}
+    return content.model_copy(update=located)
 
 
 _PATH_FIELDS = ("rounds", "targets")

@@ -1,5 +1,6 @@
 """The record of a sweep: its runs, the one that the others are compared with, and estimates of their time."""
 
+import contextlib
 import statistics
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.text import shorten
-from harness.runs.folder import RecordFiles, RunFolder, all_run_folders, new_run_id
+from harness.runs.folder import RecordFiles, RunFolder, attack_runs, new_run_id
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
@@ -19,26 +20,26 @@ from harness.sweeps.file import SweptRun
 
 
 class Sweep(BaseModel):
-    """A sweep as it was started.
-
-    attacks: the directory of `--attacks`, if it was given. sha256: the hash of each attack's source, by name. ray: the
-    address of the cluster, None for one run after the other. options: the values of options that all runs share
-    (revision, device, dtype, threads). runs: in the order in which they start. `created_at` is in seconds since the
-    epoch.
-    """
+    """A sweep as it was started."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     created_at: float
+    """Seconds since the epoch."""
     baseline: str | None
     budget: str | None
     limit: int | None
     attacks: Path | None
+    """The directory of `--attacks`, if it was given."""
     sha256: dict[str, str] = {}
+    """The hash of each attack's source, by name."""
     ray: str | None = None
+    """The address of the cluster, None for one run after the other."""
     options: dict[str, str | int | None]
+    """The values of options that all runs share (revision, device, dtype, threads)."""
     runs: tuple[SweptRun, ...]
+    """In the order in which they start."""
 
     @property
     def journal(self) -> Path:
@@ -51,16 +52,13 @@ SWEEPS = RecordFiles("sweep", Sweep, see="harness list sweeps")
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """The runs of a sweep by their state. unfinished: lost, stopped, crashed or damaged; a resume continues them."""
+    """The runs of a sweep by their state."""
 
     finished: tuple[SweptRun, ...]
     running: tuple[SweptRun, ...]
     unfinished: tuple[SweptRun, ...]
+    """Lost, stopped, crashed or damaged; a resume continues them."""
     missing: tuple[SweptRun, ...]
-
-
-COUNTED = (Status.FINISHED, Status.OUT_OF_TIME)
-"""The final statuses of runs that are not run again."""
 
 
 def begin_sweep(draft: Sweep) -> Sweep:
@@ -103,7 +101,7 @@ def _state_of(folder: RunFolder) -> str:
         status = run_status(folder)
     except HarnessError:
         return "unfinished"
-    if status in COUNTED:
+    if status.is_complete:
         return "finished"
     return "unfinished" if status.is_over else "running"
 
@@ -146,16 +144,13 @@ class PastRun(NamedTuple):
 
 def finished_runs() -> list[PastRun]:
     """Return the finished attack runs of the store. Records that cannot be read are left out."""
-    found = []
-    for folder in all_run_folders():
-        try:
-            spec = folder.attack_spec()
+    past = []
+    for folder, spec in attack_runs():
+        with contextlib.suppress(HarnessError):
             summary = run_summary(folder)
-        except HarnessError:
-            continue
-        if summary.status is Status.FINISHED:
-            found.append(PastRun(spec, summary.elapsed_s))
-    return found
+            if summary.status is Status.FINISHED:
+                past.append(PastRun(spec, summary.elapsed_s))
+    return past
 
 
 def estimated_seconds(spec: AttackSpec, past: Sequence[PastRun]) -> float | None:
@@ -168,9 +163,9 @@ def estimated_seconds(spec: AttackSpec, past: Sequence[PastRun]) -> float | None
     return min(spec.budget, statistics.median(seconds)) if seconds else None
 
 
-def _is_alike(spec: AttackSpec, other: AttackSpec) -> bool:
+def _is_alike(spec: AttackSpec, past: AttackSpec) -> bool:
     return (
-        (spec.attack.sha256, spec.params, spec.round.name) == (other.attack.sha256, other.params, other.round.name)
-        and [target.weights_sha256 for target in spec.targets] == [target.weights_sha256 for target in other.targets]
-        and spec.devices == other.devices
+        (spec.attack.sha256, spec.params, spec.round.name) == (past.attack.sha256, past.params, past.round.name)
+        and [target.weights_sha256 for target in spec.targets] == [target.weights_sha256 for target in past.targets]
+        and spec.devices == past.devices
     )

@@ -25,18 +25,21 @@ class PlannedRun(NamedTuple):
 
 
 class Active(NamedTuple):
-    """A run in progress. words: its status for people. share: the part of its work that is done, None if unknown."""
+    """A run in progress."""
 
     run: str
     words: str
+    """Its status for people."""
     share: float | None
+    """The part of its work that is done, None if unknown."""
 
 
 class Ended(NamedTuple):
-    """A run that is over. failure: why its record is not in the store; empty if it is."""
+    """A run that is over."""
 
     run: str
     failure: str = ""
+    """Why its record is not in the store; empty if it is."""
 
 
 class Executor(Protocol):
@@ -101,17 +104,16 @@ class LocalExecutor:
 
 @dataclass
 class SweepState:
-    """The progress of a sweep in this process, for the lines that it prints.
-
-    done: number of runs that are over, with those of earlier commands. failed: runs without a record, with the reason.
-    `began_at` is a value of `time.monotonic`.
-    """
+    """The progress of a sweep in this process, for the lines that it prints."""
 
     total: int
     done: int
+    """Number of runs that are over, with those of earlier commands."""
     done_before: int
     began_at: float
+    """A value of `time.monotonic`."""
     failed: dict[str, str]
+    """Runs without a record, with the reason."""
     active: Sequence[Active] = ()
 
     @property
@@ -119,7 +121,7 @@ class SweepState:
         """Seconds until all runs are over if the rest goes as fast as this process was; None before its first run."""
         if self.done == self.done_before:
             return None
-        done = self.done - self.done_before + sum(one.share or 0.0 for one in self.active)
+        done = self.done - self.done_before + sum(run.share or 0.0 for run in self.active)
         return (time.monotonic() - self.began_at) / done * max(0.0, self.total - self.done_before - done)
 
 
@@ -148,7 +150,7 @@ def follow_sweep(
                 ended.append(Ended(id_, str(error)))
         ended += executor.wait()
         state.done += len(ended)
-        state.failed |= {one.run: one.failure for one in ended if one.failure}
+        state.failed |= {run.run: run.failure for run in ended if run.failure}
         state.active = executor.active
         on_change(state, ended)
     return state

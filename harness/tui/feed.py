@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
-from harness.runs.audit_record import AuditFigure, AuditReader, finite_or_none
+from harness.runs.audit_reader import AuditFigure, AuditReader, finite_or_none
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader, StageWork

@@ -12,7 +12,7 @@ from harness.core import paths
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.files import write_atomically
 from harness.core.live_score import Figures
-from harness.runs.audit_record import AuditFigure
+from harness.runs.audit_reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
 

@@ -4,6 +4,7 @@ Inputs come from the scratch directory, guesses go to the supervisor.
 """
 
 import math
+import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from harness.core.attack import GUESS_STAGE, Batch
 from harness.core.errors import HarnessError
 from harness.core.examples import Training
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses, find_fault
-from harness.core.protocol import MAX_BODY_BYTES
+from harness.core.protocol import MAX_BODY_BYTES, read_request
 from harness.core.requests import (
     AttackRequest,
     ModelRequest,
@@ -33,7 +34,6 @@ from harness.core.times import seconds_since_boot
 from harness.worker.batches import (
     LONGEST_NAME,
     OUTSIDE_ANY_BATCH,
-    Alone,
     BatchLog,
     OneOfSeveral,
     Sharing,
@@ -42,14 +42,11 @@ from harness.worker.batches import (
     is_valid_name,
 )
 from harness.worker.channel import Channel
+from harness.worker.plugin import error_message, load_attack
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
     from harness.rankers import RankerName
-import traceback
-
-from harness.core.protocol import read_request
-from harness.worker.plugin import error_message, load_attack
 
 _LEAST_BATCHES_ON_GPU = 16
 """Batches of a pass over many examples."""
@@ -69,7 +66,7 @@ class AttackContext:
         self.vocabulary = request.vocabulary
         self.seed = request.seed
         self._log = BatchLog(channel, request)
-        self._sharing: Sharing = Alone()
+        self._sharing = Sharing()
         if request.workers > 1:
             assert request.state_folder is not None
             self._sharing = OneOfSeveral(request.worker, channel, request.state_folder)
@@ -220,13 +217,8 @@ class AttackContext:
                 if self._channel.finish_is_asked:
                     self.was_cut_short = True
                     return
-                self._log.begin(key, weight=float(len(ids) * trials_in_pass))
-                try:
+                with self._log.batch(key, float(len(ids) * trials_in_pass)):
                     yield Batch(ids, prefixes[ids], trials_in_pass, seed)
-                except GeneratorExit:
-                    self._log.abandon(key)
-                    raise
-                self._log.end(key)
 
     def _batch_size(self, trials: int, *, examples: int) -> int:
         """Return how many examples a batch has: what fills the target's device, the same in every execution."""

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.audits.registry import audit_named
 from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs
 from harness.core.errors import HarnessError
-from harness.core.protocol import ENDPOINT_KEYS
+from harness.core.protocol import ENDPOINT_KEYS, read_request
 from harness.core.requests import AuditRequest, read_rows
 from harness.core.rows import Rows, Table, concatenate_rows, split_into_frames, validate_columns
 from harness.core.text import sanitize
 from harness.worker.batches import OUTSIDE_ANY_BATCH, BatchLog, derive_seed, is_slow
 from harness.worker.channel import Channel
+from harness.worker.plugin import error_message
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
-from harness.audits.registry import audit_named
-from harness.core.protocol import read_request
-from harness.worker.plugin import error_message
 
 
 class CutShort(Exception):
@@ -76,13 +75,8 @@ class WorkerAuditContext(AuditContext):
             if self._channel.finish_is_asked:
                 raise CutShort
             numbers = np.arange(part.start, part.stop)
-            self._log.begin(key, len(numbers) * weight)
-            try:
+            with self._log.batch(key, len(numbers) * weight):
                 yield AuditBatch(numbers, derive_seed(self.seed, stage, 0))
-            except GeneratorExit:
-                self._log.abandon(key)
-                raise
-            self._log.end(key)
 
     def emit(self, table: str, **columns: ArrayLike | list[str]) -> None:
         if self._log.key == OUTSIDE_ANY_BATCH:

@@ -5,11 +5,11 @@ batch that another worker runs looks like one that an earlier execution has done
 run on several devices.
 """
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from harness.core.errors import HarnessError
 from harness.core.protocol import LEAD, JobRequest
@@ -36,7 +36,6 @@ class BatchLog:
         self._channel = channel
         self._sizes = dict(request.batch_sizes)
         self._measured: dict[str, int] = {}
-        self._begun_at: dict[str, float] = {}
         self._done = frozenset(request.done)
         self._stages: set[str] = set()
         self._announced: dict[str, float] = {}
@@ -93,33 +92,34 @@ class BatchLog:
             yield slice(first, stop)
             first = stop
 
-    def begin(self, key: str, weight: float) -> None:
-        """Begin a batch. What is sent from here on belongs to it."""
+    @contextlib.contextmanager
+    def batch(self, key: str, weight: float) -> Iterator[None]:
+        """Begin a batch, and mark it as done when the block ends. What is sent inside the block belongs to it.
+
+        A batch whose loop the job leaves is not done.
+        """
         self._open.append(key)
         self._share = 0.0
-        self._begun_at[key] = time.monotonic()
+        began_at = time.monotonic()
         self._channel.send("begin", key=key, weight=weight)
-
-    def abandon(self, key: str) -> None:
-        """Close a batch whose loop the job has left. The batch is not done."""
+        try:
+            yield
+        except GeneratorExit:
+            self._open.remove(key)
+            raise
         self._open.remove(key)
+        self._usual_calls = max(1, self._calls.get(key, 0))
+        loop = key.rpartition("/")[0]
+        if items := self._measured.pop(loop, 0):
+            size = self._sizes[loop] = batch_size_for((time.monotonic() - began_at) / items)
+            self._channel.send("event", name="batch_size", loop=loop, size=size)
+        self._channel.send("done", key=key)
 
     def begin_outside(self) -> None:
         """Begin a batch without work for rows that are sent while no batch is open."""
         if self.key == OUTSIDE_ANY_BATCH and not self._has_begun_outside:
             self._has_begun_outside = True
             self._channel.send("begin", key=OUTSIDE_ANY_BATCH, weight=0.0)
-
-    def end(self, key: str) -> None:
-        """Mark the batch as done."""
-        self._open.remove(key)
-        self._usual_calls = max(1, self._calls.get(key, 0))
-        seconds = time.monotonic() - self._begun_at.pop(key)
-        loop = key.rpartition("/")[0]
-        if items := self._measured.pop(loop, 0):
-            size = self._sizes[loop] = batch_size_for(seconds / items)
-            self._channel.send("event", name="batch_size", loop=loop, size=size)
-        self._channel.send("done", key=key)
 
     def record_call(self) -> None:
         """Record that an engine call of the open batch has ended."""
@@ -168,12 +168,11 @@ def derive_seed(seed: int, stage: str, number: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-class Sharing(Protocol):
-    """The division of the work among the workers of a run."""
+class Sharing:
+    """The division of the work among the workers of a run. This class is that of the only worker."""
 
-    @property
-    def is_lead(self) -> bool:
-        """True for the one worker whose rows and arrays count outside batches."""
+    is_lead = True
+    """True for the one worker whose rows and arrays count outside batches."""
 
     def enter_loop(self, loop: str) -> None:
         """Wait until all batches of earlier loops are done."""
@@ -183,39 +182,21 @@ class Sharing(Protocol):
 
         `in_order` reserves the batch for the lead; the others wait until it is done.
         """
+        return True
 
     def agree_on(self, name: str, number: int) -> int:
         """Return the number that the first worker proposed under `name`."""
+        return number
 
     def wait_for_state(self) -> Path | None:
         """Wait until the batches of other workers are done; return the directory of the stored state.
 
         None if the state has not changed since the last call.
         """
-
-
-class Alone:
-    """The only worker of a run."""
-
-    is_lead = True
-
-    def enter_loop(self, loop: str) -> None:
-        """Do nothing."""
-
-    def try_claim(self, key: str, *, in_order: bool) -> bool:
-        """Return True."""
-        return True
-
-    def agree_on(self, name: str, number: int) -> int:
-        """Return `number`."""
-        return number
-
-    def wait_for_state(self) -> Path | None:
-        """Return None."""
         return None
 
 
-class OneOfSeveral:
+class OneOfSeveral(Sharing):
     """One of several workers. The supervisor answers its questions (`harness.supervisor.shared_batches`)."""
 
     def __init__(self, worker: int, channel: Channel, folder: Path) -> None:
@@ -226,20 +207,17 @@ class OneOfSeveral:
         self._has_shared = False
 
     def enter_loop(self, loop: str) -> None:
-        """Wait until all batches of earlier loops are done."""
         self._has_shared = True
         self._channel.ask("enter", key=loop)
 
     def try_claim(self, key: str, *, in_order: bool) -> bool:
-        """Claim a batch, or return False."""
         return self._channel.ask("claim", key=key, in_order=in_order) == 1
 
     def agree_on(self, name: str, number: int) -> int:
-        """Return the number that the first worker proposed."""
         return self._channel.ask("agree", key=name, number=number)
 
     def wait_for_state(self) -> Path | None:
-        """Wait for the other workers once after each loop."""
+        # Once after each loop.
         if not self._has_shared:
             return None
         self._has_shared = False

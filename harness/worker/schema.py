@@ -71,7 +71,7 @@ def main(path: Path) -> None:
     os._exit(0)
 
 
-def answer_request(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+def answer_request(path: Path, settings: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
     """Return the schema of the attack at `path`, and its parameters with the values `given` as text.
 
     With `whole`, a missing parameter is a fault. `params` is null if there is any fault. `changed` lists the given
@@ -79,7 +79,7 @@ def answer_request(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict
     """
     attack = load_attack(path)
     params = attack.params_type()
-    known = {name: value for name, value in given.items() if name in params.model_fields}
+    known = {name: value for name, value in settings.items() if name in params.model_fields}
     values = {name: _parse(params.model_fields[name], value) for name, value in known.items()}
     resolved = None
     try:
@@ -95,7 +95,7 @@ def answer_request(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict
         "params": None if faults else resolved,
         "path_params": [name for name, field in params.model_fields.items() if _holds_path(field.annotation)],
         "faults": faults,
-        "unknown": [name for name in given if name not in params.model_fields],
+        "unknown": [name for name in settings if name not in params.model_fields],
         "changed": [] if faults or resolved is None else _changed(params, values, resolved),
     }
 
@@ -139,8 +139,8 @@ def _faults(details: list[ErrorDetails]) -> Iterator[Fault]:
     for (field, place), group in groupby(details, key=lambda detail: _place(detail["loc"])):
         group_of_place = list(group)
         messages = dict.fromkeys(_message(detail) for detail in group_of_place)
-        given = "" if not field or _is_missing(group_of_place[0]) else _given(group_of_place[0]["input"])
-        yield {"field": field, "message": f"{place}{' or '.join(messages)}{given}"}
+        shown = "" if not field or _is_missing(group_of_place[0]) else _shown_input(group_of_place[0]["input"])
+        yield {"field": field, "message": f"{place}{' or '.join(messages)}{shown}"}
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
@@ -161,7 +161,7 @@ def _message(detail: ErrorDetails) -> str:
     return shorten(" ".join(message.split()).rstrip("."), 200)
 
 
-def _given(value: Any) -> str:
+def _shown_input(value: Any) -> str:
     return f", got {shorten(repr(value))}" if isinstance(value, str | int | float | bool | None) else ""
 
 
@@ -175,7 +175,7 @@ def _not_finite(resolved: dict[str, Any]) -> Iterator[Fault]:
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
-            yield {"field": name, "message": f"must be finite{_given(value)}"}
+            yield {"field": name, "message": f"must be finite{_shown_input(value)}"}
 
 
 def _holds_path(annotation: Any) -> bool:

@@ -9,8 +9,9 @@ from random import Random
 
 import numpy as np
 
-from harness.audits.leakage.inputs import Model, PairSize, file_pairs
+from harness.audits.leakage.inputs import Model, PairSize, read_pairs
 from harness.audits.leakage.pairs import Pairs
+from harness.audits.sources import CorpusFiles
 from harness.core.tokenizers import load_tokenizer
 from harness.demo import CORPUS, SEED, WEIGHTS
 
@@ -56,4 +57,4 @@ def demo_name_pairs(models: Sequence[Model], size: PairSize, *, limit: int, seed
     """Return names in the demo's corpus and the tokens before them, as an audit reads them."""
     with tempfile.TemporaryDirectory() as folder:
         file = write_name_pairs(Path(folder), size)
-        return file_pairs(file, [Model("demo", WEIGHTS), *models], size, limit=limit, seed=seed)
+        return read_pairs(CorpusFiles(file), [Model("demo", WEIGHTS), *models], size, limit=limit, seed=seed)

@@ -70,7 +70,6 @@ def altered(bundle: Path, out: Path, changes: Mapping[str, bytes | None], **fiel
     files = {name: content for name, content in (files_of(bundle) | dict(changes)).items() if content is not None}
     manifest = json.loads(files.pop(MANIFEST))
     manifest["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
-    manifest["lock_sha256"] = manifest["files"]["code/requirements.txt"]
     files[MANIFEST] = json.dumps(manifest | fields).encode()
     out.write_bytes(archive_bytes(files))
     return out

@@ -74,8 +74,8 @@ def test_a_target_that_does_not_fit_the_round_is_refused(machine: Machine, model
 
 @pytest.mark.slow
 def test_a_target_with_a_padded_vocabulary_runs(machine: Machine, models: Path) -> None:
-    summary = machine.attack("greedy", "--target", str(models / "padded"))
-    assert (summary["status"], summary["rows"]) == ("finished", EXAMPLES)
+    folder = machine.executed("greedy", "--target", str(models / "padded"))
+    assert len(folder.submission.read_text().splitlines()) == 1 + EXAMPLES
 
 
 @pytest.mark.slow
@@ -104,10 +104,9 @@ def test_a_target_that_overflows_ends_the_run(machine: Machine, models: Path) ->
 @pytest.mark.slow
 def test_a_target_without_a_tokenizer_is_shown_by_token_ids(machine: Machine, models: Path) -> None:
     options = ["--set", "ranker=zlib", "--set", "trials=2", "--limit", "4"]
-    summary = machine.attack("sampling", "--target", str(models / "fitting"), *options)
-    assert (summary["status"], summary["rows"]) == ("finished", 4)
+    folder = machine.executed("sampling", "--target", str(models / "fitting"), *options)
     answer = np.load(machine.folder / "answer-64.npy")[2]
-    shown = machine.run("show", summary["id"], "--example", "2").stdout
+    shown = machine.run("show", folder.id, "--example", "2").stdout
     assert " ".join(map(str, answer)) in shown
 
 

@@ -1,6 +1,7 @@
 """The directory of a real audit as a data set, and the same audit in a real MLflow store."""
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,28 @@ from tests.functional.machine import Machine, readable_bytes
 AUDIT = ("audit", "leakage", "names.npz", "--target", "demo-tiny", "--threads", "1", "--shorter-prefixes", "20")
 SMALL = ("--limit", "12", "--inexact", "3", "--near", "0")
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
-def test_datasets_loads_every_table_of_an_audit(machine: Machine) -> None:
+
+@dataclass(frozen=True)
+class Audited:
+    """A machine with one finished audit, whose files are in the directory `out`."""
+
+    machine: Machine
+    findings: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    machine = Machine(tmp_path_factory.mktemp("audited"))
+    write_name_pairs(machine.folder)
+    return Audited(machine, machine.json(*AUDIT, *SMALL, "--out", "out"))
+
+
+def test_datasets_loads_every_table_of_an_audit(audited: Audited) -> None:
     import datasets  # slow to import, and needed by one test
 
-    write_name_pairs(machine.folder)
-    machine.json(*AUDIT, *SMALL, "--out", "out")
-    out = machine.folder / "out"
+    machine, out = audited.machine, audited.machine.folder / "out"
     tables = {path.stem: pyarrow.parquet.read_table(path) for path in (out / "tables").glob("*.parquet")}
     filled = {name for name, table in tables.items() if table.num_rows}
     assert {"schemes", "matches", "sequences"} <= filled == set(datasets.get_dataset_config_names(str(out)))
@@ -36,10 +51,8 @@ def test_datasets_loads_every_table_of_an_audit(machine: Machine) -> None:
     assert (machine.folder / "again" / "README.md").read_bytes() == (out / "README.md").read_bytes()
 
 
-@pytest.mark.slow
-def test_a_redacted_audit_is_logged_to_mlflow_without_text(machine: Machine) -> None:
-    write_name_pairs(machine.folder)
-    findings = machine.json(*AUDIT, *SMALL, "--out", "out")
+def test_a_redacted_audit_is_logged_to_mlflow_without_text(audited: Audited) -> None:
+    machine, findings = audited.machine, audited.findings
     uri = f"sqlite:///{machine.folder}/mlflow.db"
     with contextlib.chdir(machine.folder):
         client: Any = require_mlflow().MlflowClient(tracking_uri=uri)

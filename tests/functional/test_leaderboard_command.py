@@ -152,12 +152,11 @@ def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(ente
     folder = _copy(entered, tmp_path)
     for name in ("also", "none"):
         (folder / f"{name}.zip").unlink()
-    manifest = json.loads(files_of(folder / "half.zip")["MANIFEST.json"])
     target = {"id": "elsewhere", "revision": "main", "commit": None, "weights_sha256": "0" * 64, "is_folder": True}
     spec = json.loads(files_of(folder / "half.zip")["code/spec.json"])
     spec["target"] = target | {"device": "cpu", "dtype": "auto", "threads": 1}
     astray = {"code/spec.json": json.dumps(spec).encode()}
-    altered(folder / "half.zip", folder / "astray.zip", astray, target=target, attack=manifest["attack"])
+    altered(folder / "half.zip", folder / "astray.zip", astray)
     entries = _ranked(entered, "--verify", *OWN_ENVIRONMENT, folder=str(folder))
     assert entries["half.zip"]["verified"] == entries["quarter.zip"]["verified"] == "reproduced"
     assert entries["half.zip"]["elapsed_s"] > 0 and entries["astray.zip"]["verified"] in ("not verified", "")

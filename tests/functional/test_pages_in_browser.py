@@ -15,8 +15,8 @@ from harness.audits.leakage.inputs import PairSize
 from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.models import Model
 from harness.audits.sequence.audit import SequenceAudit
+from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.inputs import read_inputs as read_round
-from harness.audits.sequence.params import SequenceParams
 from harness.core.findings import Findings
 from harness.core.rounds import load_round
 from harness.demo import SIZES, WEIGHTS

@@ -44,9 +44,8 @@ def _other_machine(folder: Path) -> Machine:
 
 def test_a_bundle_is_run_again_on_a_file_of_prefixes(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     code, other = _code_of(draws.zip, tmp_path), _other_machine(tmp_path)
-    file = tmp_path / "p.csv"
-    rows = np.load(_prefixes(bundler)).tolist()
-    file.write_text("".join(f'{id_},"{row}"\n' for id_, row in enumerate(rows)))
+    file = tmp_path / "p.npz"
+    np.savez(file, prefixes=np.load(_prefixes(bundler)))
     done = other.run("bundle", "rerun", str(code), str(file), "--out", str(tmp_path / "out.csv"))
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == files_of(draws.zip)["submission.csv"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.core.submission import write_submission
-from harness.runs.attack_record import submission_with_scores
+from harness.runs.attack_record import submission_now
 from harness.runs.folder import RunFolder
 from tests.functional.bundler import (
     FAST,
@@ -107,7 +107,8 @@ def test_a_swapped_row_is_refused(bundler: Bundler, draws: Packed, tmp_path: Pat
 
 @pytest.mark.slow
 def test_reordered_rows_of_equal_score_are_accepted(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
-    submission, scores = submission_with_scores(draws.run)
+    submission = submission_now(draws.run)
+    scores = submission.scores
     first = int(np.flatnonzero(scores[1:] == scores[:-1])[0])
     order = np.arange(len(scores))
     order[[first, first + 1]] = order[[first + 1, first]]
@@ -189,7 +190,7 @@ def test_a_target_with_other_weights_is_refused(bundler: Bundler, draws: Packed,
     spec = json.loads(files["code/spec.json"]) | {
         "target": target | {"device": "cpu", "shards": [], "dtype": "auto", "threads": 1}
     }
-    bundle = altered(draws.zip, tmp_path / "x.zip", {"code/spec.json": json.dumps(spec).encode()}, target=target)
+    bundle = altered(draws.zip, tmp_path / "x.zip", {"code/spec.json": json.dumps(spec).encode()})
     name, sentence = reason(bundler.verify(bundle, "--target", "demo", code=1))
     assert name == "target" and sentence.startswith(
         "the bundle names demo, weights 000000000000…, but the weights here"

@@ -16,7 +16,7 @@ import pytest
 
 from harness.submit.archive import archive_bytes
 from tests.functional.bundler import FAST, Bundler, Packed, altered, files_of, finding, reason
-from tests.functional.machine import Machine
+from tests.functional.machine import SANDBOXES, Machine
 from tests.tiers import first_is_fast
 
 PASSWORD = "open-sesame"
@@ -139,7 +139,9 @@ def index() -> Iterator[_Index]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["variable", "file"])
+@pytest.mark.parametrize(
+    ("each_sandbox", "place"), zip(SANDBOXES, ("variable", "file"), strict=True), indirect=["each_sandbox"]
+)
 def test_the_password_of_an_index_is_seen_by_the_download_alone(
     each_sandbox: Bundler, packed: Packed, tmp_path: Path, index: _Index, place: str
 ) -> None:

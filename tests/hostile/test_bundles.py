@@ -108,25 +108,34 @@ def test_a_parameter_cannot_be_a_path(bundler: Bundler, packed: Packed, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "words"),
+    ("file", "name", "words"),
     first_is_fast(
         [
-            ("attack", "../x", "MANIFEST.json: attack: "),
-            ("attack", "\x1b[31mdraws", "MANIFEST.json: attack: "),
-            ("attack", "better", "the manifest names better for the round small, but the code is draws for small"),
-            ("round", "../../etc/passwd", "MANIFEST.json: round: "),
-            ("round", "satml", "the manifest names draws for the round satml, but the code is draws for small"),
+            ("code/spec.json", "../x", "code/spec.json: '../x' is not the name of an attack"),
+            ("code/spec.json", "\x1b[31mdraws", "is not the name of an attack"),
+            ("code/round.toml", "../../etc/passwd", "code/round.toml: not the rules of a round"),
         ],
     ),
 )
-def test_the_names_that_people_see_are_those_of_the_code(
-    bundler: Bundler, packed: Packed, tmp_path: Path, field: str, value: str, words: str
+def test_the_names_that_people_see_are_valid(
+    bundler: Bundler, packed: Packed, tmp_path: Path, file: str, name: str, words: str
 ) -> None:
-    bundle = altered(packed.zip, tmp_path / "x.zip", {}, **{field: value})
+    content = files_of(packed.zip)[file].decode()
+    if file == "code/spec.json":
+        spec = json.loads(content)
+        content = json.dumps(spec | {"attack": spec["attack"] | {"name": name}})
+    else:
+        content = content.replace('name = "small"', f'name = "{name}"')
+    bundle = altered(packed.zip, tmp_path / "x.zip", {file: content.encode()})
     assert words in reason(bundler.verify(bundle, code=1))[1]
     bundle.with_suffix(".verdict.json").unlink()
     (entry,) = bundler.machine.json("bundle", "rank", str(tmp_path), *bundler.round)["entries"]
     assert words in entry["unranked"] and entry["place"] is None
+
+
+def test_a_manifest_cannot_name_another_attack(bundler: Bundler, packed: Packed, tmp_path: Path) -> None:
+    bundle = altered(packed.zip, tmp_path / "x.zip", {}, attack="better")
+    assert reason(bundler.verify(bundle, code=1)) == ("archive", "MANIFEST.json: attack: unknown field")
 
 
 def test_a_field_that_occurs_twice_is_refused(bundler: Bundler, packed: Packed, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from harness.audits.endpoint.client import Answer, Endpoint
-from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.dataset import SequenceParams
 from harness.core.errors import HarnessError
 from tests.completions_server import Reply, completion, completions_server
 from tests.functional.machine import Machine

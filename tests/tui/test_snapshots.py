@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,7 +20,7 @@ from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
-from harness.runs.tuning import Setting, Tried, Tuning
+from harness.sweeps.tuning import Setting, Tried, Tuning
 from harness.tui import overview
 from harness.tui.pages import leaderboard, tuning
 from harness.tui.pages.tuning import TuningView
@@ -189,7 +188,7 @@ def test_the_page_of_attacks(tmp_path: Path, matches_snapshot: Matcher) -> None:
 
 def _attack(path: Path) -> AttackFile:
     found = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
-    return replace(found, path=path, origin="./attacks")
+    return found.model_copy(update={"path": path, "origin": "./attacks"})
 
 
 def test_the_page_of_audits(matches_snapshot: Matcher) -> None:

@@ -78,6 +78,13 @@ def test_loading_a_target_imports_only_core_demo_and_engine():
     assert "torch" in loaded
     assert parts == {"core", "demo", "engine"}
     assert not {"textual", "typer", "pandas", "matplotlib"} & loaded
+    assert not {"torch._dynamo", "torch.distributed.tensor", "scipy", "sympy"} & loaded
+
+
+@pytest.mark.slow
+def test_the_compiler_works_after_a_target_was_loaded():
+    program = "import harness.engine.loading, torch\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(1))"
+    assert {"torch._dynamo", "torch._dynamo.eval_frame"} <= modules_loaded_by(program)
 
 
 def test_showing_the_parameters_of_built_in_attacks_loads_no_heavy_modules():

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedModel
 from transformers.models.auto import AutoModelForCausalLM
 
 Tensors = dict[str, Tensor]
@@ -38,8 +38,9 @@ class Entry:
 
     architecture: the `model_type` of its configuration. shape: added to the common shape. change: edits its tensors by
     name. config: replaces fields of config.json. files: texts of further files. shards: the largest size of a weight
-    file. refusal: a regular expression of the sentence with which it is refused, None if it runs. whole_sequences: its
-    suffixes are decoded without a cache. is_fast: it runs in CI.
+    file. vocabulary: the ids that the round has, None for all that the model predicts. first_token: what its tokenizer
+    puts before every text. refusal: a regular expression of the sentence with which it is refused, None if it runs.
+    whole_sequences: its suffixes are decoded without a cache. is_fast: it runs in CI.
     """
 
     architecture: str = "llama"
@@ -48,13 +49,15 @@ class Entry:
     config: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     shards: str | None = None
+    vocabulary: int | None = None
+    first_token: int | None = None
     refusal: str | None = None
     whole_sequences: bool = False
     is_fast: bool = False
 
 
-def make(entry: Entry, folder: Path) -> Path:
-    """Write the model of an entry into a folder and return it."""
+def make(entry: Entry, folder: Path) -> PreTrainedModel:
+    """Write the model of an entry into a folder, and return the model before its files were changed."""
     torch.manual_seed(7)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(entry.architecture, **_SHAPE | entry.shape))
     sizes = {} if entry.shards is None else {"max_shard_size": entry.shards}
@@ -69,7 +72,7 @@ def make(entry: Entry, folder: Path) -> Path:
         file.write_text(json.dumps(json.loads(file.read_text()) | entry.config))
     for name, text in entry.files.items():
         (folder / name).write_text(text)
-    return folder
+    return model.eval()
 
 
 def _add(*names: str, shape: tuple[int, ...] = (4,)) -> Callable[[Tensors], None]:
@@ -112,6 +115,20 @@ _LINEAR = {
     "head_dim": 8,
     "layer_types": ["linear_attention", "full_attention"],
 }
+_WORDS = {f"w{number}": number for number in range(VOCABULARY)}
+_TOKENIZER: dict[str, Any] = {
+    "version": "1.0",
+    "pre_tokenizer": {"type": "Whitespace"},
+    "model": {"type": "WordLevel", "vocab": _WORDS, "unk_token": "w1"},
+}
+_TEMPLATE = {
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "w2", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+    "special_tokens": {"w2": {"id": "w2", "ids": [2], "tokens": ["w2"]}},
+}
+_PLAIN_TOKENIZER = {"tokenizer.json": json.dumps(_TOKENIZER)}
+_FIRST_TOKEN = {"tokenizer.json": json.dumps({**_TOKENIZER, "post_processor": _TEMPLATE})}
 _ADAPTER = {"adapter_config.json": '{"peft_type": "LORA", "base_model_name_or_path": "x"}'}
 
 ZOO: dict[str, Entry] = {
@@ -196,6 +213,12 @@ ZOO: dict[str, Entry] = {
     ),
     "a vision tower beside": Entry(change=_add("vision_tower.a.weight", "multi_modal_projector.weight"), is_fast=True),
     "a value head beside": Entry(change=_add("v_head.summary.weight")),
+    "a padded vocabulary": Entry(vocabulary=VOCABULARY - 4, is_fast=True),
+    "a tokenizer without a first token": Entry(files=_PLAIN_TOKENIZER),
+    "a tokenizer with a first token": Entry(files=_FIRST_TOKEN, first_token=2, is_fast=True),
+    "a first token and windows": Entry(
+        "gemma3_text", {"head_dim": 8, "sliding_window": 16}, files=_FIRST_TOKEN, first_token=2
+    ),
     # Refusals.
     "an adapter beside": Entry(files=_ADAPTER, refusal="contains an adapter .* Merge the adapter", is_fast=True),
     "LoRA tensors": Entry(
@@ -215,6 +238,10 @@ ZOO: dict[str, Entry] = {
     ),
     "fewer layers": Entry(
         config={"num_hidden_layers": 1}, refusal="does not use, such as model.layers.1.* another model", is_fast=True
+    ),
+    "a gate in a layer, named like a head": Entry(
+        change=_add("model.layers.0.mlp.score_gate.weight", "model.layers.1.self_attn.image_gate.weight"),
+        refusal="contain 2 tensors .* does not use, such as model.layers.0.mlp.score_gate.* another model",
     ),
     "no biases in config.json": Entry(
         shape={"attention_bias": True}, config={"attention_bias": False}, refusal="does not use, such as .*bias"

@@ -1,10 +1,10 @@
 """The book audit: the probability that a model returns each window of a text, and what can be extracted."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.audits.book.coverage import COUNTS, TABLES, WINDOWS
+from harness.audits.book.coverage import COUNTS, COVERAGE, MEASURES, TABLES, WINDOWS
 from harness.audits.book.findings import book_findings
 from harness.audits.book.inputs import (
     LEAST,
@@ -16,10 +16,10 @@ from harness.audits.book.inputs import (
     cut_windows,
     join_windows,
 )
-from harness.audits.book.results import CONTROL, COVERAGE, MEASURES, TEXT
+from harness.audits.book.results import CONTROL, TEXT
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
-from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
+from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, log_esp
 from harness.audits.report import report_live
 from harness.core.arrays import Floats, Ints, Tokens
@@ -50,37 +50,37 @@ class BookAudit(Audit[BookParams]):
     def run(self, context: AuditContext) -> None:
         texts = Texts.from_inputs(context.inputs)
         models = self._cut(context, texts)
-        if not any(len(model.windows) for model in models):
+        if not any(len(windows) for _, windows in models):
             raise HarnessError("no text has as many tokens as a window. Name a longer text.")
-        for number, model in enumerate(models):
-            context.announce(_stage(number), len(model.windows))
-            context.announce(_near_stage(number), len(self._near_windows(model)), weight=NEAR_WEIGHT)
+        for number, (_, windows) in enumerate(models):
+            context.announce(_stage(number), len(windows))
+            context.announce(near_stage(number), len(self._near_windows(windows)), weight=NEAR_WEIGHT)
+        policy = self.params.policies[self.params.main_scheme]
         with likelihoods(self.params, context) as source:
-            for number, model in enumerate(models):
-                self._measure(context, source, texts, model, number)
-                self._measure_near(context, model, number)
+            for number, (tokenizer, windows) in enumerate(models):
+                self._measure(context, source, texts, windows, number)
+                near = self._near_windows(windows)
+                keys = (windows.text[near], windows.number[near])
+                measure_near(context, self.params, policy, number, tokenizer, self._pairs(windows, near), keys)
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         return book_findings(self.params, Texts.from_inputs(inputs), rows, self.params.model_names(models))
 
-    def _cut(self, context: AuditContext, texts: Texts) -> list["_TokenizedTexts"]:
-        """Return the windows of all texts in the tokens of each model. Models of equal tokenizers share them."""
-        by_tokenizer: dict[str, _TokenizedTexts] = {}
+    def _cut(self, context: AuditContext, texts: Texts) -> list[tuple["Tokenizer", Windows]]:
+        """Return each model's tokenizer and the windows of all texts. Models of equal tokenizers share them."""
+        by_tokenizer: dict[str, tuple[Tokenizer, Windows]] = {}
         models = []
         for config in context.models:
             content = read_text(config.path / "tokenizer.json")
             if content not in by_tokenizer:
                 tokenizer = load_text_tokenizer(Model(str(config.path), config.path))
                 parts = [cut_windows(text, tokenizer, self.params) for text in texts.texts]
-                by_tokenizer[content] = _TokenizedTexts(tokenizer, *join_windows(parts))
+                by_tokenizer[content] = tokenizer, join_windows(parts)
             models.append(by_tokenizer[content])
         return models
 
-    def _measure(
-        self, context: AuditContext, source: Likelihoods, texts: Texts, model: "_TokenizedTexts", number: int
-    ) -> None:
+    def _measure(self, context: AuditContext, source: Likelihoods, texts: Texts, windows: Windows, number: int) -> None:
         """Measure the windows of all texts, first every 16th one of the whole and then those between."""
-        windows = model.windows
         order = coarse_to_fine(len(windows))
         policies = [self.params.policies[scheme] for scheme in self.params.schemes]
         live = _LiveCoverage(context, self.params, texts, number)
@@ -90,7 +90,7 @@ class BookAudit(Audit[BookParams]):
             len(order),
             lambda places: self._pairs(windows, np.sort(order[places])),
             size=WINDOWS_PER_BATCH,
-            done=_measured_places(context, model, number, order),
+            done=_measured_places(context, windows, number, order),
         )
         for places, logprobs in source.exact_logprobs(number, stage, policies, least=LEAST):
             if not has_counts:
@@ -99,7 +99,7 @@ class BookAudit(Audit[BookParams]):
                     _check_vocabulary(context, number, windows.tokens, context.target(number).vocabulary)
                 counts, near = (
                     np.bincount(numbers, minlength=len(texts.texts))
-                    for numbers in (model.text, model.text[self._near_windows(model)])
+                    for numbers in (windows.text, windows.text[self._near_windows(windows)])
                 )
                 numbers = np.arange(len(counts))
                 of_model = np.full(len(counts), number)
@@ -107,50 +107,26 @@ class BookAudit(Audit[BookParams]):
             chosen = np.sort(order[places])
             # A window has a probability under all schemes or under none.
             logprobs[:, np.isnan(logprobs).any(axis=(0, 2))] = np.nan
-            logs = {scheme: log_esp(part) for scheme, part in zip(self.params.schemes, logprobs, strict=True)}
-            unmeasured = np.full(len(chosen), np.nan)
+            logs = dict.fromkeys(SCHEMES, np.full(len(chosen), np.nan))
+            logs |= zip(self.params.schemes, log_esp(logprobs), strict=True)
+            keys = {"text": windows.text, "window": windows.number, "start": windows.start}
+            keys |= {"cut": windows.cut, "end": windows.end}
             context.emit(
                 WINDOWS.name,
                 model=np.full(len(chosen), number),
-                text=model.text[chosen],
-                window=model.numbers[chosen],
-                start=windows.start[chosen],
-                cut=windows.cut[chosen],
-                end=windows.end[chosen],
-                **{scheme.value: logs.get(scheme, unmeasured) for scheme in SCHEMES},
+                **{name: column[chosen] for name, column in keys.items()},
+                **{scheme.value: column for scheme, column in logs.items()},
             )
-            live.add(model.text[chosen], windows.cut[chosen], windows.end[chosen], logs[self.params.main_scheme])
+            live.add(windows.text[chosen], windows.cut[chosen], windows.end[chosen], logs[self.params.main_scheme])
 
-    def _measure_near(self, context: AuditContext, model: "_TokenizedTexts", number: int) -> None:
-        """Bound the near-verbatim probability of windows that are spread over all texts."""
-        from harness.audits.near_verbatim import near_probabilities  # loads torch
-
-        near = self._near_windows(model)
-        policy = self.params.policies[self.params.main_scheme]
-        for batch in context.batches(_near_stage(number), len(near), size=NEAR_BATCH, weight=NEAR_WEIGHT):
-            chosen = near[batch.items]
-            prefixes, suffixes = self._pairs(model.windows, chosen)
-            tokens, characters = near_probabilities(
-                context.target(number), prefixes, suffixes, policy, self.params, model.tokenizer
-            )
-            context.emit(
-                NEAR.name,
-                model=np.full(len(chosen), number),
-                text=model.text[chosen],
-                sequence=model.numbers[chosen],
-                tokens=tokens,
-                characters=characters,
-            )
-
-    def _near_windows(self, model: "_TokenizedTexts") -> Ints:
+    def _near_windows(self, windows: Windows) -> Ints:
         """Return the windows whose near-verbatim probability is measured: evenly spaced, without much overlap."""
-        windows = model.windows
         length = max(1.0, float((windows.end - windows.start).mean())) if len(windows) else 1.0
-        texts = np.unique(model.text, return_index=True)[1]
+        texts = np.unique(windows.text, return_index=True)[1]
         last = np.append(texts[1:], len(windows)) - 1
         spans = windows.end[last] - windows.start[texts]
         number = min(self.params.near, len(windows), int(np.maximum(1, spans // length).sum()))
-        return np.arange(number) * len(model.windows) // max(1, number)
+        return np.arange(number) * len(windows) // max(1, number)
 
     def _pairs(self, windows: Windows, chosen: Ints) -> tuple[Ints, Ints]:
         """Return the prefixes and the suffixes of some windows, [windows, tokens] each."""
@@ -158,25 +134,12 @@ class BookAudit(Audit[BookParams]):
         return tokens[:, : self.params.prefix_tokens], tokens[:, self.params.prefix_tokens :]
 
 
-class _TokenizedTexts(NamedTuple):
-    """All texts in the tokens of a tokenizer. text: [windows], the number of the text of each window."""
-
-    tokenizer: "Tokenizer"
-    text: Ints
-    windows: Windows
-
-    @property
-    def numbers(self) -> Ints:
-        """The number of each window within its text, [windows]."""
-        return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
-
-
-def _measured_places(context: AuditContext, model: "_TokenizedTexts", number: int, order: Ints) -> Ints:
+def _measured_places(context: AuditContext, windows: Windows, number: int, order: Ints) -> Ints:
     """Return the places in `order` of the windows that have rows, [measured]."""
     rows = context.rows(WINDOWS.name)
     is_of_model = np.asarray(rows["model"]) == number
     text, window = (np.asarray(rows[name], np.int64)[is_of_model] for name in ("text", "window"))
-    return np.asarray(np.argsort(order)[np.searchsorted(model.text, text) + window])
+    return np.asarray(np.argsort(order)[np.searchsorted(windows.text, text) + window])
 
 
 def _check_vocabulary(context: AuditContext, model: int, tokens: Tokens, vocabulary: int) -> None:
@@ -229,7 +192,3 @@ class _LiveCoverage:
 
 def _stage(model: int) -> str:
     return f"model {model + 1}"
-
-
-def _near_stage(model: int) -> str:
-    return f"model {model + 1}, near-verbatim"

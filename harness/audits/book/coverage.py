@@ -8,20 +8,18 @@ and Romano 1992), and a text that is shorter than a block is one block.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.audits.book.inputs import THRESHOLDS
-from harness.audits.near_results import NEAR
-from harness.audits.probabilities import SCHEMES, Scheme
-from harness.core.arrays import Bools, Floats, Ints
+from harness.audits.near_results import NEAR, NEAR_MEASURES
+from harness.audits.probabilities import DISCOVERABLE, SCHEMES, Scheme
+from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.intervals import percentiles, wilson
-from harness.core.measures import Estimate
-from harness.core.rows import Kind, Rows, table
+from harness.core.measures import NO_ESTIMATE, Estimate, Measure, Unit
+from harness.core.rows import Kind, table
 
 _OF_WINDOW = dict.fromkeys(("model", "text", "window", "start", "cut", "end"), Kind.INTEGER)
 WINDOWS = table("window", **_OF_WINDOW, **{scheme.value: Kind.REAL for scheme in SCHEMES})
@@ -30,68 +28,86 @@ COUNTS = table("count", model=Kind.INTEGER, text=Kind.INTEGER, windows=Kind.INTE
 """The windows of a text in the tokens of a model, and those whose near-verbatim probability is to be measured."""
 TABLES = (WINDOWS, COUNTS, NEAR)
 
+_AT: Any = {"at": "p ≥ {}", "at_unit": Unit.BOUND, "at_name": "smallest probability of a suffix"}
+COVERAGE = Measure(
+    "coverage",
+    "coverage",
+    "the share of characters in a suffix of at least the given probability, among those in any measured suffix",
+    Unit.PERCENT,
+    **_AT,
+)
+GAP = Measure(
+    "coverage_minus_control",
+    "coverage − control",
+    "the coverage of the texts minus that of the control",
+    Unit.PERCENT,
+    **_AT,
+)
+EXTRACTABLE = Measure(
+    "extractable_windows",
+    "windows",
+    "the share of windows whose suffix has at least the given probability",
+    Unit.PERCENT,
+    **_AT,
+)
+MEAN = Measure("mean_probability", "mean probability", "the mean probability of the suffix of a window")
+CHARACTERS = Measure("characters", "characters", "the characters of the text", Unit.NUMBER)
+MEASURED_WINDOWS = Measure(
+    "measured_windows", "windows measured", "the windows of the text that were measured", Unit.NUMBER
+)
+LONGEST = Measure(
+    "longest_passage", "longest passage", "the characters of the longest run of covered characters", Unit.NUMBER, **_AT
+)
+MEASURES = (
+    COVERAGE,
+    GAP,
+    EXTRACTABLE,
+    MEAN,
+    CHARACTERS,
+    MEASURED_WINDOWS,
+    LONGEST,
+    *DISCOVERABLE.values(),
+    *NEAR_MEASURES,
+)
+
 
 @dataclass(frozen=True)
 class Measured:
-    """The measured windows of one text under one model, in order.
-
-    start, cut, end: [n] int64. log_probabilities: [schemes, n], of the suffixes under each of `SCHEMES`.
-    """
+    """The measured windows of one text under one model, in order."""
 
     model: int
     text: int
     start: Ints
+    """The character at which each window begins, [n]."""
     cut: Ints
+    """The character at which its suffix begins, [n]."""
     end: Ints
-    log_probabilities: Floats
+    """The character after its last one, [n]."""
+    logs: Mapping[Scheme, Floats]
+    """The log-probability of each suffix, [n]."""
 
     def __len__(self) -> int:
         return len(self.start)
 
-    def log_probability(self, scheme: Scheme) -> Floats:
-        """The log-probability of each suffix under `scheme`, [n]."""
-        return np.asarray(self.log_probabilities[SCHEMES.index(scheme)])
 
+def read_measured(rows: RowsOf) -> tuple[list[Measured], int]:
+    """Return the measured windows by model and text, in the order in which these were named.
 
-def read_measured(rows: RowsOf) -> list[Measured]:
-    """Return the measured windows by model and text, in the order in which these were named."""
-    windows = rows(WINDOWS.name)
-    model, text, window = (np.asarray(windows[name], np.int64) for name in ("model", "text", "window"))
-    order = np.lexsort((window, text, model))
-    order = order[_is_measured(windows)[order]]
-    model, text = model[order], text[order]
-    start, cut, end = (np.asarray(windows[name], np.int64)[order] for name in ("start", "cut", "end"))
-    logs = np.array([np.asarray(windows[scheme.value], np.float64)[order] for scheme in SCHEMES])
-    edges = [0, *(np.flatnonzero(np.diff(model) | np.diff(text)) + 1).tolist(), len(order)]
-    return [
-        Measured(
-            int(model[first]),
-            int(text[first]),
-            start[first:stop],
-            cut[first:stop],
-            end[first:stop],
-            logs[:, first:stop],
-        )
-        for first, stop in pairwise(edges)
-        if stop > first
-    ]
-
-
-def count_unmeasured(rows: RowsOf) -> int:
-    """Return the number of windows that an endpoint could not measure."""
-    return int((~_is_measured(rows(WINDOWS.name))).sum())
-
-
-def _is_measured(windows: Rows) -> Bools:
-    """Return which windows have a probability under some scheme, [windows]."""
-    return np.asarray(~np.isnan([np.asarray(windows[scheme.value], np.float64) for scheme in SCHEMES]).all(axis=0))
-
-
-def read_counts(rows: RowsOf) -> Mapping[tuple[int, int], tuple[int, int]]:
-    """Return the numbers of windows and of near-verbatim windows by model and text."""
-    counts = rows(COUNTS.name)
-    columns = (np.asarray(counts[name], np.int64).tolist() for name in ("model", "text", "windows", "near"))
-    return {(model, text): (windows, near) for model, text, windows, near in zip(*columns, strict=True)}
+    The second result is the number of windows that an endpoint could not measure.
+    """
+    windows = {name: np.asarray(values) for name, values in rows(WINDOWS.name).items()}
+    unmeasured = np.isnan([windows[scheme.value] for scheme in SCHEMES]).all(axis=0)
+    order = np.lexsort((windows["window"], windows["text"], windows["model"]))
+    order = order[~unmeasured[order]]
+    windows = {name: values[order] for name, values in windows.items()}
+    keys: Ints = np.column_stack([windows["model"], windows["text"]])
+    measured = []
+    for model, text in np.unique(keys, axis=0).tolist():
+        is_in_part = (windows["model"] == model) & (windows["text"] == text)
+        part = {name: values[is_in_part] for name, values in windows.items()}
+        logs = {scheme: part[scheme.value] for scheme in SCHEMES}
+        measured.append(Measured(model, text, part["start"], part["cut"], part["end"], logs))
+    return measured, int(unmeasured.sum())
 
 
 REPLICATES = 2000
@@ -104,8 +120,14 @@ _FEW_BLOCKS = 5
 _CELLS_OF_WINDOW = 4
 """Positions are summed by cells before blocks are drawn: the cells of a window."""
 _DRAWN_AT_ONCE = 1 << 18
-_CHARACTERS, _WINDOWS = 0, 1 + len(THRESHOLDS)
-"""Places of the numbers of characters and windows in the sums."""
+_CHARACTERS, _WINDOWS = 0, 1
+"""Places of the numbers of characters and windows in the sums of a text. The sums of `_SHARES` follow."""
+_SHARES = (
+    *((COVERAGE, at, _CHARACTERS) for at in THRESHOLDS),
+    *((EXTRACTABLE, at, _WINDOWS) for at in THRESHOLDS),
+    (MEAN, None, _WINDOWS),
+)
+"""The measures that are shares, with their threshold and the place of the whole."""
 
 
 class Passage(NamedTuple):
@@ -119,7 +141,7 @@ class Passage(NamedTuple):
 def character_peaks(measured: Measured, scheme: Scheme, length: int) -> Floats:
     """Return the largest probability of a suffix that contains each of `length` characters, NaN if none does."""
     peaks = np.full(length, np.nan)
-    probabilities = np.exp(measured.log_probability(scheme))
+    probabilities = np.exp(measured.logs[scheme])
     # The largest ones are written last.
     for window in np.argsort(probabilities, kind="stable"):
         peaks[measured.cut[window] : measured.end[window]] = probabilities[window]
@@ -138,19 +160,19 @@ def passages_of(peaks: Floats, threshold: float) -> list[Passage]:
 
 def window_length(measured: Sequence[Measured]) -> int:
     """Return the mean number of characters of a window, at least 1."""
-    lengths = np.concatenate([np.empty(0, np.int64), *(each.end - each.start for each in measured)])
-    return max(1, round(float(lengths.mean()))) if len(lengths) else 1
+    lengths = np.concatenate([part.end - part.start for part in measured])
+    return max(1, round(float(lengths.mean())))
 
 
 class TextSums(NamedTuple):
-    """Sums over the cells of one text.
-
-    series: [sums, cells], with the sums of `Sums`. cell: characters of a cell. block: cells of a block.
-    """
+    """Sums over the cells of one text."""
 
     series: Floats
+    """The characters in a measured suffix, the windows, and the sum of each of `_SHARES`, [sums, cells]."""
     cell: int
+    """Characters of a cell."""
     block: int
+    """Cells of a block."""
 
 
 def sum_over_text(measured: Measured, scheme: Scheme, peaks: Floats, *, window: int, total: int) -> TextSums:
@@ -160,84 +182,64 @@ def sum_over_text(measured: Measured, scheme: Scheme, peaks: Floats, *, window: 
     """
     length, cell = len(peaks), max(1, window // _CELLS_OF_WINDOW)
     cells = math.ceil(length / cell)
-    probabilities = np.exp(measured.log_probability(scheme))
+    probabilities = np.exp(measured.logs[scheme])
     of_character, of_window = np.arange(length) // cell, measured.start // cell
-    characters = (~np.isnan(peaks), *(peaks >= threshold for threshold in THRESHOLDS))
-    windows = (np.ones(len(measured)), *(probabilities >= threshold for threshold in THRESHOLDS), probabilities)
-    series = [np.bincount(of_character, weights=each, minlength=cells) for each in characters]
-    series += [np.bincount(of_window, weights=each, minlength=cells) for each in windows]
+    series = [
+        np.bincount(places, weights=values, minlength=cells)
+        for places, values in (
+            (of_character, ~np.isnan(peaks)),
+            (of_window, np.ones(len(measured))),
+            *((of_character, peaks >= threshold) for threshold in THRESHOLDS),
+            *((of_window, probabilities >= threshold) for threshold in THRESHOLDS),
+            (of_window, probabilities),
+        )
+    ]
     block = max(min(_BLOCK_WINDOWS * window, total // _FEWEST_BLOCKS), window, total // _MOST_BLOCKS)
     return TextSums(np.array(series), cell, min(cells, max(1, round(block / cell))))
 
 
-class Sums:
-    """Sums over the characters and windows of some texts, and over each bootstrap replicate of them.
+def count_blocks(texts: Sequence[TextSums]) -> int:
+    """Return the number of blocks of some texts."""
+    return sum(math.ceil(text.series.shape[1] / text.block) for text in texts)
 
-    The sums are: characters in a measured suffix; those covered at each of `THRESHOLDS`; windows; those whose suffix
-    reaches each threshold; the sum of their probabilities.
-    """
 
-    def __init__(self, texts: Sequence[TextSums]) -> None:
-        self._texts = texts
-        self._total: Floats = np.sum([each.series.sum(axis=1) for each in texts], axis=0)
-        self._estimates: dict[tuple[int, int], Estimate] = {}
-
-    @property
-    def windows(self) -> int:
-        """The number of measured windows."""
-        return int(self._total[_WINDOWS])
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks of all texts."""
-        return sum(math.ceil(each.series.shape[1] / each.block) for each in self._texts)
-
-    def coverage(self, threshold: float) -> Estimate:
-        """Return the share of characters that some suffix of at least this probability contains."""
-        return self._ratio(_CHARACTERS + 1 + THRESHOLDS.index(threshold), _CHARACTERS)
-
-    def extractable(self, threshold: float) -> Estimate:
-        """Return the share of windows whose suffix has at least this probability."""
-        return self._ratio(_WINDOWS + 1 + THRESHOLDS.index(threshold), _WINDOWS)
-
-    def mean_probability(self) -> Estimate:
-        """Return the mean probability of a suffix."""
-        return self._ratio(_WINDOWS + 1 + len(THRESHOLDS), _WINDOWS)
-
-    def _ratio(self, part: int, whole: int) -> Estimate:
-        if (part, whole) not in self._estimates:
-            self._estimates[part, whole] = self._estimate(part, whole)
-        return self._estimates[part, whole]
-
-    def _estimate(self, part: int, whole: int) -> Estimate:
-        if self._total[whole] == 0:
-            return Estimate(math.nan, math.nan, math.nan)
-        value = min(1.0, float(self._total[part] / self._total[whole]))
-        low, high = wilson(value, self.blocks)
-        if self.blocks >= _FEW_BLOCKS:
-            drawn = self._replicates[:, whole]
-            values = self._replicates[drawn > 0, part] / drawn[drawn > 0]
+def estimate_shares(texts: Sequence[TextSums]) -> dict[tuple[Measure, float | None], Estimate]:
+    """Return each of the shares of some texts with its 95 % interval, NaN without a measured window."""
+    totals: Floats = np.sum([text.series.sum(axis=1) for text in texts], axis=0)
+    blocks = count_blocks(texts)
+    replicates = _replicates(texts, blocks) if blocks >= _FEW_BLOCKS else None
+    shares = {}
+    for place, (measure, at, whole) in enumerate(_SHARES, _WINDOWS + 1):
+        if totals[whole] == 0:
+            shares[measure, at] = NO_ESTIMATE
+            continue
+        value = min(1.0, float(totals[place] / totals[whole]))
+        low, high = wilson(value, blocks)
+        if replicates is not None:
+            is_drawn = replicates[:, whole] > 0
+            values = replicates[is_drawn, place] / replicates[is_drawn, whole]
             if np.ptp(values) > 1e-12:
                 low, high = map(float, percentiles(values))
-        return Estimate(value, min(low, value), max(high, value))
+        shares[measure, at] = Estimate(value, min(low, value), max(high, value))
+    return shares
 
-    @cached_property
-    def _replicates(self) -> Floats:
-        """The sums of each replicate, [REPLICATES, sums]."""
-        joined, first, block = [], [], []
-        before = 0
-        for text in self._texts:
-            sums, cells = text.series.shape
-            joined.append(np.concatenate([np.zeros((sums, 1)), np.cumsum(np.tile(text.series, 2), axis=1)], axis=1))
-            # A block can begin at every cell of every text.
-            first.append(before + np.arange(cells))
-            block.append(np.full(cells, text.block))
-            before += 2 * cells + 1
-        sums_before, starts, lengths = np.concatenate(joined, axis=1), np.concatenate(first), np.concatenate(block)
-        generator, blocks = np.random.default_rng(_SEED), self.blocks
-        parts = []
-        for done in range(0, REPLICATES, step := max(1, _DRAWN_AT_ONCE // blocks)):
-            drawn: Ints = generator.integers(len(starts), size=(min(step, REPLICATES - done), blocks))
-            ends = sums_before[:, starts[drawn] + lengths[drawn]]
-            parts.append((ends - sums_before[:, starts[drawn]]).sum(axis=2).T)
-        return np.concatenate(parts)
+
+def _replicates(texts: Sequence[TextSums], blocks: int) -> Floats:
+    """Return the sums of each bootstrap replicate of some texts, [REPLICATES, sums]."""
+    joined, first, block = [], [], []
+    before = 0
+    for text in texts:
+        sums, cells = text.series.shape
+        joined.append(np.concatenate([np.zeros((sums, 1)), np.cumsum(np.tile(text.series, 2), axis=1)], axis=1))
+        # A block can begin at every cell of every text.
+        first.append(before + np.arange(cells))
+        block.append(np.full(cells, text.block))
+        before += 2 * cells + 1
+    sums_before, starts, lengths = np.concatenate(joined, axis=1), np.concatenate(first), np.concatenate(block)
+    generator = np.random.default_rng(_SEED)
+    parts = []
+    for done in range(0, REPLICATES, step := max(1, _DRAWN_AT_ONCE // blocks)):
+        drawn: Ints = generator.integers(len(starts), size=(min(step, REPLICATES - done), blocks))
+        ends = sums_before[:, starts[drawn] + lengths[drawn]]
+        parts.append((ends - sums_before[:, starts[drawn]]).sum(axis=2).T)
+    return np.concatenate(parts)

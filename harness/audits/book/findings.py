@@ -1,37 +1,34 @@
 """Findings of a book audit, from complete or partial rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.audits.book.coverage import Passage
-from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams, Texts
-from harness.audits.book.results import (
+from harness.audits.book.coverage import (
     CHARACTERS,
-    CONTROL,
     COVERAGE,
     EXTRACTABLE,
     GAP,
-    LEAST_THRESHOLD,
     LONGEST,
     MEAN,
+    MEASURED_WINDOWS,
+    Passage,
+)
+from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams, Texts
+from harness.audits.book.results import (
+    CONTROL,
+    LEAST_THRESHOLD,
     MOST_THRESHOLD,
     TEXT,
-    WINDOWS,
     BookResults,
     TextResult,
     book_results,
 )
-from harness.audits.near_results import (
-    NEAR_DEFINITION,
-    near_verbatim_chart,
-    near_verbatim_sentences,
-    near_verbatim_table,
-)
+from harness.audits.near_results import NEAR_DEFINITION, near_verbatim_chart, near_verbatim_table
 from harness.audits.probabilities import DISCOVERABLE, discoverable_chart
 from harness.audits.report import bars_of, key_figure, measure_table, model_and_side, table_of, wide_table
 from harness.core import findings as report
-from harness.core.arrays import Bools, Floats
+from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
 from harness.core.findings import (
     Chart,
@@ -92,7 +89,7 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
         tables=[*_tables(results), measure_table(measured), _passage_table(results, passages), _window_table(results)],
         charts=_charts(results),
         passages=[_shown_passage(results, *passage) for passage in passages[:_SHOWN_PASSAGES]],
-        texts=_shaded_texts(results),
+        texts=[_shaded_text(results, result) for result in results.by_text],
         conclusion=_conclusion(results),
         definitions=DEFINITIONS,
         measures=measured,
@@ -114,7 +111,7 @@ def _conclusion(results: BookResults) -> Conclusion:
         if of_control
         else "Common text is likely without having been memorized. A control text of the same kind shows how much."
     )
-    subject = [result for result in results.by_text if results.of_model(result) == model and not result.is_control]
+    subject = [result for result in results.by_text if result.model == model and not result.is_control]
     name = f"{model} (the largest coverage of {len(results.names)} targets)" if len(results.names) > 1 else model
     value, low, high, _ = covered.estimate
     characters = int(longest.estimate.value)
@@ -131,7 +128,7 @@ def _conclusion(results: BookResults) -> Conclusion:
         (
             key_figure(covered, results.label),
             key_figure(most, results.label),
-            key_figure(windows, f"of {sum(len(result.measured) for result in subject):,}"),
+            key_figure(windows, f"of {sum(len(result.windows) for result in subject):,}"),
             KeyFigure(
                 LONGEST.title,
                 pluralize(characters, "character") if characters else "–",
@@ -150,8 +147,6 @@ def _sentences(results: BookResults) -> Iterator[str]:
         low, high = gap.estimate.low, gap.estimate.high
         verdict = "more than" if low > 0 else "less than" if high < 0 else "not clearly different from"
         yield f"{gap.model}: coverage of the text is {verdict} that of the control text: difference {gap.text}."
-    part = model_and_side(results.names)
-    yield from near_verbatim_sentences(results.totals, results.label, "window", part=part)
     unit = params.stride_unit.value.removesuffix("s")
     yield (
         f"Windows begin {pluralize(params.stride, unit)} apart and have {params.prefix_tokens} + "
@@ -171,24 +166,21 @@ def _sentences(results: BookResults) -> Iterator[str]:
 
 
 def _tables(results: BookResults) -> list[FoundTable]:
-    by_model = {"model": "model"}
-    single = results.single.select(CHARACTERS, WINDOWS)
+    single = results.single.select(CHARACTERS, MEASURED_WINDOWS)
     single += results.single.select(COVERAGE, MEAN, case=results.label)
-    interval = f"interval at p ≥ {format_bound(LEAST_THRESHOLD)}"
-    discoverable = results.totals.select(*DISCOVERABLE.values())
     tables = [
         wide_table(
             "coverage",
-            f"Coverage by text, {results.label} ({interval})",
+            f"Coverage by text, {results.label} (interval at p ≥ {format_bound(LEAST_THRESHOLD)})",
             single,
-            by={**by_model, "text": "side"},
+            by={"model": "model", "text": "side"},
             intervals=(COVERAGE,),
         ),
         wide_table(
             "discoverable",
             f"(n, p)-discoverable windows, {results.label}",
-            discoverable,
-            by={**by_model, "queries n": "at"},
+            results.totals.select(*DISCOVERABLE.values()),
+            by={"model": "model", "queries n": "at"},
         ),
     ]
     if results.progress.near:
@@ -200,27 +192,17 @@ def _tables(results: BookResults) -> list[FoundTable]:
 def _likeliest_passages(results: BookResults) -> list[tuple[TextResult, Passage]]:
     """Return passages at the smallest threshold, the likeliest first and the longer first among equals."""
     passages = [(result, passage) for result in results.by_text for passage in result.passages]
-    passages.sort(
-        key=lambda pair: (
-            -round(pair[1].probability, 6),
-            pair[1].start - pair[1].end,
-            pair[0].measured.model,
-            pair[0].measured.text,
-            pair[1],
-        )
-    )
+    passages.sort(key=lambda pair: (-round(pair[1].probability, 6), pair[1].start - pair[1].end))
     return passages[:_MOST_PASSAGES]
 
 
 def _passage_table(results: BookResults, passages: Sequence[tuple[TextResult, Passage]]) -> FoundTable:
     rows = [
         {
-            "model": results.of_model(result),
-            "text": results.texts.names[result.measured.text],
-            "start": passage.start,
-            "end": passage.end,
-            "probability": passage.probability,
-            "passage": results.texts.texts[result.measured.text][passage.start : passage.end],
+            "model": result.model,
+            "text": result.name,
+            **passage._asdict(),
+            "passage": result.text[passage.start : passage.end],
         }
         for result, passage in passages
     ]
@@ -235,68 +217,42 @@ def _window_table(results: BookResults) -> FoundTable:
     """
     rows = []
     for result in results.by_text:
-        windows = result.measured
-        logs = {
-            f"log probability, {results.params.label(scheme)}": windows.log_probability(scheme)
-            for scheme in results.params.schemes
-        }
-        is_bound = _is_upper_bound(logs.values())
+        windows = result.windows
+        logs = {f"log probability, {results.params.label(name)}": windows.logs[name] for name in result.sums}
+        # A window that was not followed to its end has an upper bound; a probability of 0 is exact.
+        largest = np.max(list(logs.values()), axis=0)
+        is_bound = np.isfinite(largest) & (largest < np.log(LEAST))
+        columns = {"start": windows.start, "suffix start": windows.cut, "end": windows.end, **logs}
+        columns["is upper bound"] = is_bound
         rows += [
-            {
-                "model": results.of_model(result),
-                "text": results.texts.names[windows.text],
-                "start": int(windows.start[place]),
-                "suffix start": int(windows.cut[place]),
-                "end": int(windows.end[place]),
-                **{name: float(values[place]) for name, values in logs.items()},
-                "is upper bound": bool(is_bound[place]),
-            }
-            for place in range(len(windows))
+            {"model": result.model, "text": result.name, **dict(zip(columns, cells, strict=True))}
+            for cells in zip(*(column.tolist() for column in columns.values()), strict=True)
         ]
     return table_of("windows", "Every window", rows, is_detail=True)
 
 
-def _is_upper_bound(logs: Iterable[Floats]) -> Bools:
-    """Return which windows were not followed to their end, [windows]; a probability of 0 is exact.
-
-    logs: the log-probabilities of the windows under each scheme, [windows].
-    """
-    largest = np.max(list(logs), axis=0)
-    return np.asarray(np.isfinite(largest) & (largest < np.log(LEAST)))
-
-
 def _shown_passage(results: BookResults, result: TextResult, passage: Passage) -> report.Passage:
-    text = results.texts.texts[result.measured.text]
     stop = min(passage.end, passage.start + _LONGEST_SHOWN)
     rest = f" … and {passage.end - stop:,} characters more" if stop < passage.end else ""
-    where = f"{results.of_model(result)}: " if len(results.names) > 1 else ""
+    where = f"{result.model}: " if len(results.names) > 1 else ""
     stretches = [
-        Stretch(text[max(0, passage.start - _CONTEXT) : passage.start]),
-        Stretch(text[passage.start : stop], True),
-        Stretch(rest or text[passage.end : passage.end + _CONTEXT]),
+        Stretch(result.text[max(0, passage.start - _CONTEXT) : passage.start]),
+        Stretch(result.text[passage.start : stop], True),
+        Stretch(rest or result.text[passage.end : passage.end + _CONTEXT]),
     ]
     return report.Passage(
-        f"{where}{results.texts.names[result.measured.text]}, characters {passage.start:,} to {passage.end:,}: "
+        f"{where}{result.name}, characters {passage.start:,} to {passage.end:,}: "
         f"probability up to {format_number(passage.probability)}",
         (("text", stretches),),
         Marked.EXTRACTABLE,
     )
 
 
-def _shaded_texts(results: BookResults) -> list[ShadedText]:
-    """Return every text under every model, coloured by the largest probability of a suffix with the character."""
-    return [
-        ShadedText(
-            f"text-{result.measured.text + 1}-model-{result.measured.model + 1}",
-            f"{results.row_name(result)}: {results.names[0]}, {results.label}"
-            if len(results.names) == 1
-            else f"{results.row_name(result)}, {results.label}",
-            results.texts.texts[result.measured.text],
-            result.peaks,
-            THRESHOLDS,
-        )
-        for result in results.by_text
-    ]
+def _shaded_text(results: BookResults, result: TextResult) -> ShadedText:
+    """Return a text under a model, coloured by the largest probability of a suffix with the character."""
+    name = f"text-{result.windows.text + 1}-model-{result.windows.model + 1}"
+    title = f"{result.side}: {result.model}" if len(results.names) == 1 else results.row_name(result)
+    return ShadedText(name, f"{title}, {results.label}", result.text, result.peaks, THRESHOLDS)
 
 
 def _charts(results: BookResults) -> list[Chart]:
@@ -329,13 +285,12 @@ def _charts(results: BookResults) -> list[Chart]:
 def _shown_texts(results: BookResults) -> list[TextResult]:
     """Return the texts that charts show: the first ones under each target, and then its control."""
     shown: list[TextResult] = []
-    models = sorted({result.measured.model for result in results.by_text})
+    models = list(dict.fromkeys(result.model for result in results.by_text))
     rows = max(2, _MOST_ROWS // len(models))
     for model in models:
-        of_model = [result for result in results.by_text if result.measured.model == model]
-        control = [result for result in of_model if result.is_control][: rows // 2]
-        subject = [result for result in of_model if not result.is_control]
-        shown += [*subject[: rows - len(control)], *control]
+        controls = [result for result in results.by_text if result.model == model and result.is_control][: rows // 2]
+        texts = [result for result in results.by_text if result.model == model and not result.is_control]
+        shown += [*texts[: rows - len(controls)], *controls]
     return shown
 
 

@@ -128,7 +128,7 @@ def read_texts(
     require_context(models, params.window_tokens, is_served=params.endpoint is not None)
     tokenizers = [load_text_tokenizer(model) for model in models]
     notes = Notes()
-    names = _UniqueNames()
+    taken: Counter[str] = Counter()
     texts: dict[str, tuple[str, bool]] = {}
     for path in [*paths, *([control] if control is not None else [])]:
         documents = documents_in(
@@ -136,24 +136,21 @@ def read_texts(
         )
         for document in documents:
             text = "".join(document.lines)
-            fewest = min(_tokens_up_to(text, each, params.window_tokens) for each in tokenizers)
+            fewest = min(_tokens_up_to(text, tokenizer, params.window_tokens) for tokenizer in tokenizers)
             if fewest < params.window_tokens:
                 notes.add(
                     "texts shorter than a window",
                     f"Skipped {document.name}: {fewest} tokens, and a window has {params.window_tokens}.",
                 )
             elif text not in texts:
-                texts[text] = (names.unique(document.name), path is control)
+                texts[text] = (_unique(document.name, taken), path is control)
             elif path is control and not texts[text][1]:
                 raise HarnessError(
                     f"the control {document.name} is the same text as {texts[text][0]}. Name text that no target has "
                     "seen."
                 )
             else:
-                notes.add(
-                    "texts that were read before",
-                    f"Skipped {document.name}: the same text as {texts[text][0]}.",
-                )
+                notes.add("texts that were read before", f"Skipped {document.name}: the same text as {texts[text][0]}.")
     is_control = [is_of_control for _, is_of_control in texts.values()]
     if all(is_control):
         why = f" {notes.sentences[0]}" if notes.sentences else ""
@@ -173,19 +170,13 @@ def _tokens_up_to(text: str, tokenizer: "Tokenizer", wanted: int) -> int:
     return tokens
 
 
-class _UniqueNames:
-    """Numbers names that were used before."""
-
-    def __init__(self) -> None:
-        self._taken: Counter[str] = Counter()
-
-    def unique(self, name: str) -> str:
-        """Return `name`, or `name (2)` if it is taken."""
-        self._taken[name] += 1
-        while self._taken[name] > 1:
-            name = f"{name} ({self._taken[name]})"
-            self._taken[name] += 1
-        return name
+def _unique(name: str, taken: Counter[str]) -> str:
+    """Return `name`, or `name (2)` if it is taken, and count it."""
+    taken[name] += 1
+    while taken[name] > 1:
+        name = f"{name} ({taken[name]})"
+        taken[name] += 1
+    return name
 
 
 _FURTHER_TOKENS = 8
@@ -197,19 +188,26 @@ _MOST_CHARACTERS = 16  # per token
 
 @dataclass(frozen=True)
 class Windows:
-    """The n windows of a text, in order of their start.
-
-    tokens: [n, prefix + suffix] int32. start, cut, end: [n] int64, the characters at which the window begins, at which
-    its suffix begins, and after its last one.
-    """
+    """The n windows of some texts, in order of their text and start."""
 
     tokens: Tokens
+    """[n, prefix + suffix] int32"""
     start: Ints
+    """The character at which each window begins, [n]."""
     cut: Ints
+    """The character at which its suffix begins, [n]."""
     end: Ints
+    """The character after its last one, [n]."""
+    text: Ints
+    """The number of its text, [n]."""
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def number(self) -> Ints:
+        """The number of each window within its text, [n]."""
+        return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
 
 
 def cut_windows(text: str, tokenizer: "Tokenizer", params: BookParams) -> Windows:
@@ -218,14 +216,16 @@ def cut_windows(text: str, tokenizer: "Tokenizer", params: BookParams) -> Window
         return _windows_at_tokens(text, tokenizer, params)
     parts = list(_windows_at_characters(text, tokenizer, params))
     tokens, bounds = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Windows(tokens, *bounds.T)
+    start, cut, end = bounds.T
+    return Windows(tokens, start, cut, end, np.zeros_like(start))
 
 
-def join_windows(parts: Sequence[Windows]) -> tuple[Ints, Windows]:
-    """Return the number of the text of each window, and the windows of all texts."""
-    text = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
-    joined = (np.concatenate([getattr(each, name) for each in parts]) for name in ("tokens", "start", "cut", "end"))
-    return text, Windows(*joined)
+def join_windows(parts: Sequence[Windows]) -> Windows:
+    """Return the windows of all texts."""
+    text = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    tokens = np.concatenate([part.tokens for part in parts])
+    start, cut, end = np.concatenate([(part.start, part.cut, part.end) for part in parts], axis=1)
+    return Windows(tokens, start, cut, end, text)
 
 
 def coarse_to_fine(windows: int) -> Ints:
@@ -245,7 +245,8 @@ def _windows_at_tokens(text: str, tokenizer: "Tokenizer", params: BookParams) ->
     first = np.arange(0, len(ids) - params.window_tokens + 1, params.stride)
     tokens = ids[first[:, None] + np.arange(params.window_tokens)]
     end = offsets[first + params.window_tokens - 1, 1]
-    return Windows(tokens, offsets[first, 0], offsets[first + params.prefix_tokens, 0], end)
+    cut = offsets[first + params.prefix_tokens, 0]
+    return Windows(tokens, offsets[first, 0], cut, end, np.zeros_like(first))
 
 
 def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams) -> Iterator[tuple[Tokens, Ints]]:
@@ -266,10 +267,7 @@ def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams
                 cut, end = offsets[params.prefix_tokens][0], offsets[params.window_tokens - 1][1]
                 tokens.append(encoding.ids[: params.window_tokens])
                 bounds.append((start, start + cut, start + end))
-        yield (
-            np.array(tokens, np.int32).reshape(-1, params.window_tokens),
-            np.array(bounds, np.int64).reshape(-1, 3),
-        )
+        yield (np.array(tokens, np.int32).reshape(-1, params.window_tokens), np.array(bounds, np.int64).reshape(-1, 3))
 
 
 def _expected_reach(text: str, tokenizer: "Tokenizer", tokens: int) -> int:

@@ -3,64 +3,35 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.audits.book.coverage import (
+    CHARACTERS,
+    COUNTS,
+    COVERAGE,
+    GAP,
+    LONGEST,
+    MEASURED_WINDOWS,
     Measured,
     Passage,
-    Sums,
     TextSums,
     character_peaks,
-    count_unmeasured,
+    estimate_shares,
     passages_of,
-    read_counts,
     read_measured,
     sum_over_text,
     window_length,
 )
 from harness.audits.book.inputs import THRESHOLDS, BookParams, Texts
-from harness.audits.near_results import NEAR_MEASURES, count_near, near_rows
-from harness.audits.probabilities import DISCOVERABLE, Scheme, discoverable_rows
+from harness.audits.near_results import count_near, near_rows
+from harness.audits.probabilities import Scheme, discoverable_rows
 from harness.audits.report import difference
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
-from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
+from harness.core.measures import Estimate, MeasureRow, MeasureTable
 
-_AT: Any = {"at": "p ≥ {}", "at_unit": Unit.BOUND, "at_name": "smallest probability of a suffix"}
-COVERAGE = Measure(
-    "coverage",
-    "coverage",
-    "the share of characters in a suffix of at least the given probability, among those in any measured suffix",
-    Unit.PERCENT,
-    **_AT,
-)
-GAP = Measure(
-    "coverage_minus_control",
-    "coverage − control",
-    "the coverage of the texts minus that of the control",
-    Unit.PERCENT,
-    **_AT,
-)
-EXTRACTABLE = Measure(
-    "extractable_windows",
-    "windows",
-    "the share of windows whose suffix has at least the given probability",
-    Unit.PERCENT,
-    **_AT,
-)
-MEAN = Measure("mean_probability", "mean probability", "the mean probability of the suffix of a window")
-CHARACTERS = Measure("characters", "characters", "the characters of the text", Unit.NUMBER)
-WINDOWS = Measure("measured_windows", "windows measured", "the windows of the text that were measured", Unit.NUMBER)
-LONGEST = Measure(
-    "longest_passage",
-    "longest passage",
-    "the characters of the longest run of covered characters",
-    Unit.NUMBER,
-    **_AT,
-)
-MEASURES = (COVERAGE, GAP, EXTRACTABLE, MEAN, CHARACTERS, WINDOWS, LONGEST, *DISCOVERABLE.values(), *NEAR_MEASURES)
 TEXT, CONTROL = "text", "control"
 """The sides of values that are of all texts, or of the whole control."""
 LEAST_THRESHOLD, MOST_THRESHOLD = THRESHOLDS[0], THRESHOLDS[-1]
@@ -70,13 +41,19 @@ LEAST_THRESHOLD, MOST_THRESHOLD = THRESHOLDS[0], THRESHOLDS[-1]
 class TextResult:
     """One text under one model."""
 
-    measured: Measured
-    side: str
-    """The name of the text, as it is reported."""
+    model: str
+    name: str
+    text: str
     is_control: bool
+    windows: Measured
     peaks: Floats
     """The largest probability of a suffix at each character under the main scheme, [characters]."""
     sums: dict[Scheme, TextSums]
+
+    @property
+    def side(self) -> str:
+        """The name of the text, as it is reported."""
+        return f"{self.name} (control)" if self.is_control else self.name
 
     @property
     def block(self) -> int:
@@ -105,13 +82,7 @@ class Progress(NamedTuple):
     all_near: int
     unmeasured: int
     """Windows that an endpoint could not measure."""
-    has_counts: bool
-    """True if the windows of every model are counted."""
-
-    @property
-    def is_complete(self) -> bool:
-        """True if everything was measured."""
-        return self.has_counts and self.windows + self.unmeasured == self.all_windows and self.near == self.all_near
+    is_complete: bool
 
 
 @dataclass(frozen=True)
@@ -140,90 +111,80 @@ class BookResults:
         rows = self.totals.select((COVERAGE, LEAST_THRESHOLD), side=TEXT)
         return max(rows, key=lambda row: row.estimate.value).model
 
-    def of_model(self, result: TextResult) -> str:
-        """Return the name of the model of a result."""
-        return self.names[result.measured.model]
-
     def row_name(self, result: TextResult) -> str:
         """Return the name of a text, with its model if there are several."""
-        return f"{self.of_model(result)}: {result.side}" if len(self.names) > 1 else result.side
+        return f"{result.model}: {result.side}" if len(self.names) > 1 else result.side
 
 
 def book_results(params: BookParams, texts: Texts, rows: RowsOf, names: Sequence[str]) -> BookResults | None:
     """Return all results, or None before a text other than the control is measured."""
-    measured = read_measured(rows)
+    measured, unmeasured = read_measured(rows)
     if all(texts.is_control[part.text] for part in measured):
         return None
     by_text: list[TextResult] = []
     totals: list[MeasureRow] = []
-    for model in sorted({part.model for part in measured}):
-        parts = [part for part in measured if part.model == model]
-        window, total = window_length(parts), sum(len(texts.texts[part.text]) for part in parts)
-        results = [_text_result(params, texts, part, window, total) for part in parts]
-        totals += _totals(params, results, names[model])
-        by_text += results
+    for model, name in enumerate(names):
+        if parts := [part for part in measured if part.model == model]:
+            window, total = window_length(parts), sum(len(texts.texts[part.text]) for part in parts)
+            results = [_text_result(params, texts, part, name, window, total) for part in parts]
+            totals += _totals(params, results, name)
+            by_text += results
     for model, name in enumerate(names):
         for side, is_control in ((TEXT, False), (CONTROL, True)):
             numbers = np.flatnonzero(texts.is_control == is_control).tolist()
             totals += near_rows(rows, model, name, side=side, texts=numbers)
-    single = [row for result in by_text for row in _text_rows(params, result, names[result.measured.model])]
-    counts = read_counts(rows)
-    progress = Progress(
-        sum(map(len, measured)),
-        sum(windows for windows, _ in counts.values()),
-        count_near(MeasureTable(totals)),
-        sum(near for _, near in counts.values()),
-        count_unmeasured(rows),
-        {model for model, _ in counts} == set(range(len(names))),
-    )
+    counts = rows(COUNTS.name)
+    all_windows, all_near = (int(np.sum(counts[column], dtype=np.int64)) for column in ("windows", "near"))
+    windows, near = sum(map(len, measured)), count_near(MeasureTable(totals))
+    has_counts = set(np.asarray(counts["model"]).tolist()) == set(range(len(names)))
+    is_complete = has_counts and windows + unmeasured == all_windows and near == all_near
+    progress = Progress(windows, all_windows, near, all_near, unmeasured, is_complete)
+    single = [row for result in by_text for row in _text_rows(params, result)]
     return BookResults(params, texts, names, by_text, MeasureTable(totals), MeasureTable(single), progress)
 
 
-def _text_result(params: BookParams, texts: Texts, measured: Measured, window: int, total: int) -> TextResult:
-    name, is_control = texts.names[measured.text], bool(texts.is_control[measured.text])
-    peaks = {scheme: character_peaks(measured, scheme, len(texts.texts[measured.text])) for scheme in params.schemes}
-    sums = {scheme: sum_over_text(measured, scheme, each, window=window, total=total) for scheme, each in peaks.items()}
-    side = f"{name} (control)" if is_control else name
-    return TextResult(measured, side, is_control, peaks[params.main_scheme], sums)
+def _text_result(
+    params: BookParams, texts: Texts, measured: Measured, model: str, window: int, total: int
+) -> TextResult:
+    text = texts.texts[measured.text]
+    peaks = {scheme: character_peaks(measured, scheme, len(text)) for scheme in params.schemes}
+    sums = {scheme: sum_over_text(measured, scheme, peaks[scheme], window=window, total=total) for scheme in peaks}
+    is_control = bool(texts.is_control[measured.text])
+    return TextResult(model, texts.names[measured.text], text, is_control, measured, peaks[params.main_scheme], sums)
+
+
+def _share_rows(sums: Sequence[TextSums], model: str, side: str, case: str) -> list[MeasureRow]:
+    return [MeasureRow(measure, share, model, side, case, at) for (measure, at), share in estimate_shares(sums).items()]
 
 
 def _totals(params: BookParams, results: Sequence[TextResult], model: str) -> Iterator[MeasureRow]:
     """Yield the values of all texts and of the control under one model and the main scheme."""
     scheme = params.main_scheme
     case = params.label(scheme)
-    sides = {
-        side: [result for result in results if result.is_control == is_control]
-        for side, is_control in ((TEXT, False), (CONTROL, True))
-    }
-    sums = {side: Sums([result.sums[scheme] for result in part]) for side, part in sides.items() if part}
-    for side, each in sums.items():
-        for at in THRESHOLDS:
-            yield MeasureRow(COVERAGE, each.coverage(at), model, side, case, at)
-    if len(sums) == len(sides):
-        for at in THRESHOLDS:
-            gap = difference(sums[TEXT].coverage(at), sums[CONTROL].coverage(at))
-            yield MeasureRow(GAP, gap, model, "", case, at)
-    if TEXT in sums:
-        for at in THRESHOLDS:
-            yield MeasureRow(EXTRACTABLE, sums[TEXT].extractable(at), model, TEXT, case, at)
-        yield MeasureRow(MEAN, sums[TEXT].mean_probability(), model, TEXT, case)
-        yield MeasureRow(
-            LONGEST, Estimate(max(part.longest for part in sides[TEXT])), model, TEXT, case, LEAST_THRESHOLD
-        )
-    logs = [result.measured.log_probability(scheme) for result in sides[TEXT]]
-    yield from discoverable_rows(np.concatenate([np.empty(0), *logs]), model, TEXT, case)
+    texts = [result for result in results if not result.is_control]
+    controls = [result for result in results if result.is_control]
+    sides = [
+        _share_rows([result.sums[scheme] for result in part], model, side, case)
+        for side, part in ((TEXT, texts), (CONTROL, controls))
+        if part
+    ]
+    for rows in sides:
+        yield from rows
+    for row, of_control in zip(*sides, strict=True) if len(sides) == 2 else ():
+        if row.measure is COVERAGE:
+            yield MeasureRow(GAP, difference(row.estimate, of_control.estimate), model, "", case, row.at)
+    if texts:
+        longest = Estimate(max(result.longest for result in texts))
+        yield MeasureRow(LONGEST, longest, model, TEXT, case, LEAST_THRESHOLD)
+    logs = np.concatenate([np.empty(0), *(result.windows.logs[scheme] for result in texts)])
+    yield from discoverable_rows(logs, model, TEXT, case)
 
 
-def _text_rows(params: BookParams, result: TextResult, model: str) -> Iterator[MeasureRow]:
+def _text_rows(params: BookParams, result: TextResult) -> Iterator[MeasureRow]:
     """Yield the values of one text under one model and every scheme."""
-    side = result.side
-    yield MeasureRow(CHARACTERS, Estimate(len(result.peaks)), model, side)
-    yield MeasureRow(WINDOWS, Estimate(len(result.measured)), model, side)
+    model, side = result.model, result.side
+    yield MeasureRow(CHARACTERS, Estimate(len(result.text)), model, side)
+    yield MeasureRow(MEASURED_WINDOWS, Estimate(len(result.windows)), model, side)
     yield MeasureRow(LONGEST, Estimate(result.longest), model, side, params.label(params.main_scheme), LEAST_THRESHOLD)
-    for scheme, of_scheme in result.sums.items():
-        case, sums = params.label(scheme), Sums([of_scheme])
-        for at in THRESHOLDS:
-            yield MeasureRow(COVERAGE, sums.coverage(at), model, side, case, at)
-        for at in THRESHOLDS:
-            yield MeasureRow(EXTRACTABLE, sums.extractable(at), model, side, case, at)
-        yield MeasureRow(MEAN, sums.mean_probability(), model, side, case)
+    for scheme, sums in result.sums.items():
+        yield from _share_rows([sums], model, side, params.label(scheme))

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.audits.leakage.inputs import PairSource, PairSubject, read_pairs
+from harness.audits.leakage.inputs import PairSubject, read_pairs, require_pairs
 from harness.audits.leakage.pairs import LeakageParams, Pairs
-from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model, tokenizer_key
 from harness.audits.options import AuditParams, Preparation, Reading, StoredAudit, option
 from harness.audits.probabilities import Scheme
-from harness.audits.sources import named_source, round_option
+from harness.audits.sources import named_source, round_option, source_files, source_name
 from harness.core.arrays import Bools, Floats, Ints, mapped_array
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs, RowsOf
@@ -294,12 +293,9 @@ class CompareSubject(PairSubject):
         return Reading(params, sequences.to_inputs(), "runs", files, ())
 
     def _read_pairs(self, params: CompareParams, preparation: Preparation) -> Reading:
-        source = PairSource.select(
-            named_source(self, self.pairs, self.round),
-            size=self.size,
-            choices="a file of pairs, --round, or stored audits with --run",
-        )
-        ids, revision = source.models(self.target, preparation.revision)
+        source = named_source(self, self.pairs, self.round)
+        source = require_pairs(source, "a file of pairs, --round, or stored audits with --run")
+        ids, revision = self.models(source, preparation.revision)
         if len(ids) < 2:
             raise UsageError(
                 f"only {ids[0]} is named, and a comparison needs two targets. Name another one with --target. "
@@ -307,18 +303,17 @@ class CompareSubject(PairSubject):
             )
         records = preparation.find_models(ids, revision=revision)
         models = [Model(record.id, record.path) for record in records]
-        pairs, control = read_pairs(source, models, limit=self.limit, seed=preparation.seed), None
-        files = source.files
-        if self.control is not None or self.control_round is not None:
-            control_source = PairSource.select(named_source(self, self.control, self.control_round), size=self.size)
-            control = read_pairs(control_source, models, limit=self.limit, seed=preparation.seed)
-            files |= {f"control {option}": path for option, path in control_source.files.items()}
+        pairs, control = read_pairs(source, models, self.size, limit=self.limit, seed=preparation.seed), None
+        files = source_files("pairs", source)
+        if control_source := named_source(self, self.control, self.control_round):
+            control = read_pairs(control_source, models, self.size, limit=self.limit, seed=preparation.seed)
+            files |= {f"control {option}": path for option, path in source_files("pairs", control_source).items()}
         joined, is_control = with_control(pairs, control)
         copies = read_copies(self.copies, pairs, 0 if control is None else len(control))
         if self.copies is not None:
             files["copies"] = self.copies
         inputs = Sequences(joined, is_control, copies, joined.rows).to_inputs()
-        return Reading(params, inputs, source.name, files, records)
+        return Reading(params, inputs, source_name(source), files, records)
 
 
 def _stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:
@@ -326,10 +321,9 @@ def _stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:
     if audit.audit != "leakage":
         raise HarnessError(f"{audit.id} is an audit of kind {audit.audit}, and --run takes leakage audits.")
     params = LeakageParams.model_validate(audit.params)
-    read = Pairs.from_inputs(audit.inputs)
-    pairs = measured_pairs(read, audit.rows, params)
+    pairs = Pairs.from_inputs(audit.inputs)
     tokens = audit.rows("token")
-    names = params.model_names(tuple(audit.models))[: len(audit.models) - bool(read.documents)]
+    names = params.model_names(tuple(audit.models))
     length = np.asarray(tokens["prefix_length"], np.int64) == pairs.prefix_length
     stored = []
     for number, name in enumerate(names):

@@ -317,8 +317,8 @@ class Endpoint:
         for old, new in _RENAMED.items():
             if new in message:
                 return old
-        if not isinstance(name, str) and (found := _UNSUPPORTED.search(message)):
-            name = found[1]
+        if not isinstance(name, str) and (match := _UNSUPPORTED.search(message)):
+            name = match[1]
         return name if name in (*_RENAMED, *_DEFAULTS, "seed") else None
 
     def _error_code(self, content: bytes) -> str | None:

@@ -37,9 +37,9 @@ class KeyMask:
         if isinstance(value, str):
             return self._pattern.sub(MASK, value)
         if isinstance(value, list):
-            return [self.masked(each) for each in value]
+            return [self.masked(part) for part in value]
         if isinstance(value, dict):
-            return {self.masked(name): self.masked(each) for name, each in value.items()}
+            return {self.masked(name): self.masked(part) for name, part in value.items()}
         return value
 
 

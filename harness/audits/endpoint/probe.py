@@ -4,18 +4,20 @@ Two prompts that differ in their last tokens show positions that are shifted. A 
 it: at the first token that differs it must be the same, and at the token after that it must be another one.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.audits.endpoint.client import TIMED_OUT, UNREACHABLE, Answer, BadAnswer, Endpoint
+from harness.audits.endpoint.client import TIMED_OUT, UNREACHABLE, BadAnswer, Endpoint, Value
 from harness.audits.endpoint.params import REFUSAL, EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.prompt_logprobs import (
     OTHER_TOKENS,
     ROUNDING,
     PromptLogprobs,
     read_prompt_logprobs,
-    request_body,
+    request_prompt,
+    with_first_token,
 )
 from harness.core.arrays import Floats, Ints
 from harness.core.errors import HarnessError, Interruption
@@ -104,11 +106,11 @@ class Probe:
             raise self._error("cannot be probed: the tokenizer of --target encodes the probe's text to too few tokens")
         skip, is_unknown = self._added_positions(form, first)
         form = form.model_copy(update={"skip": skip})
-        one, other = (self._ask(form, tokens) for tokens in (first, second))
+        logprobs, changed = (self._ask(form, tokens) for tokens in (first, second))
         vocabulary = self._tokenizer.get_vocab_size()
-        if max(map(len, one.likeliest)) < min(form.likeliest, vocabulary):
+        if max(map(len, logprobs.likeliest)) < min(form.likeliest, vocabulary):
             raise BadAnswer(_TOO_FEW.format(form.likeliest), is_final=True)
-        _require_positions(one, other, shared)
+        _require_positions(logprobs, changed, shared)
         warnings = []
         if is_unknown and self._bos is not None:
             name = self._tokenizer.id_to_token(self._bos)
@@ -117,12 +119,12 @@ class Probe:
                 "tokenizer of --target does."
             )
         tempered = self._ask(form, first, temperature=0.5)
-        if _difference(one.tokens, tempered.tokens) > _CHANGED:
+        if _difference(logprobs.tokens, tempered.tokens) > _CHANGED:
             warnings.append(
                 f"{self._endpoint.url}: log-probabilities depend on the temperature. They are requested at temperature "
                 "1, where they are those of the model."
             )
-        return form.model_copy(update={"fingerprint": tuple(one.tokens[1:].tolist())}), warnings
+        return form.model_copy(update={"fingerprint": tuple(logprobs.tokens[1:].tolist())}), warnings
 
     def _added_positions(self, form: EndpointForm, tokens: Ints) -> tuple[int, bool]:
         """Return the positions before those of the prompt in answers, and whether a hidden token is possible.
@@ -130,7 +132,7 @@ class Probe:
         Raises BadAnswer if the endpoint adds a token that the tokenizer does not add, or the other way round. A token
         that is added is the first of the returned ones, or is only counted in `usage`.
         """
-        sent = self._with_bos(form, tokens)
+        sent = with_first_token(form, tokens)
         skip, counted = self._request(form, sent, lambda answer: self._read_added(answer, form, sent))
         # A smaller number is wrong: all tokens of the prompt are returned.
         added = None if counted is None or counted < len(sent) else counted - len(sent)
@@ -170,31 +172,23 @@ class Probe:
     def _encode(self, text: str) -> Ints:
         return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
 
-    def _with_bos(self, form: EndpointForm, tokens: Ints) -> Ints:
-        return tokens if form.bos_token is None else np.concatenate([[form.bos_token], tokens])
-
     def _ask(self, form: EndpointForm, tokens: Ints, *, temperature: float = 1) -> PromptLogprobs:
-        sent = self._with_bos(form, tokens)
-        found: PromptLogprobs = self._request(
+        sent = with_first_token(form, tokens)
+        logprobs: PromptLogprobs = self._request(
             form,
             sent,
             lambda answer: read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=form.skip),
             temperature=temperature,
         )
-        return found.last(len(tokens))
+        return logprobs.last(len(tokens))
 
-    def _request(self, form: EndpointForm, sent: Ints, read: Any, *, temperature: float = 1) -> Any:
-        text = self._tokenizer.decode(sent.tolist(), skip_special_tokens=False)
-        body = request_body(
-            sent.tolist(),
-            text,
-            prompt=form.prompt,
-            field=form.field,
-            likeliest=form.likeliest,
-            temperature=temperature,
-        )
+    def _request(
+        self, form: EndpointForm, sent: Ints, read: Callable[[Any], Value], *, temperature: float = 1
+    ) -> Value:
         self._number += 1
-        answer: Answer[Any] = self._endpoint.request(body, read, number=-self._number)
+        answer = request_prompt(
+            self._endpoint, self._tokenizer, form, sent, number=-self._number, temperature=temperature, read=read
+        )
         if answer.value is None:
             if answer.fault in (UNREACHABLE, TIMED_OUT):
                 raise self._error(answer.fault)
@@ -205,9 +199,9 @@ class Probe:
         return HarnessError(f"{self._endpoint.url}: the endpoint {clause}.")
 
 
-def require_unchanged(form: EndpointForm, found: PromptLogprobs, url: str) -> None:
+def require_unchanged(form: EndpointForm, logprobs: PromptLogprobs, url: str) -> None:
     """Raise Interruption if the probe's text has other log-probabilities than when the audit was started."""
-    if (difference := _difference(np.array([np.nan, *form.fingerprint]), found.tokens)) > _CHANGED:
+    if (difference := _difference(np.array([np.nan, *form.fingerprint]), logprobs.tokens)) > _CHANGED:
         raise Interruption(
             f"{url}: the endpoint's log-probabilities differ from those before the audit by {difference:.2g} nats on "
             "average, so it serves another model or precision. Serve the first one and resume the audit, or start "
@@ -221,36 +215,36 @@ def probe_tokens(tokenizer: "Tokenizer", form: EndpointForm) -> Ints:
     return np.array(ids[: len(form.fingerprint) + 1], np.int64)
 
 
-def _require_positions(one: PromptLogprobs, other: PromptLogprobs, shared: int) -> None:
+def _require_positions(first: PromptLogprobs, second: PromptLogprobs, shared: int) -> None:
     """Raise BadAnswer if the positions of two prompts are shifted. shared: the number of equal tokens before others."""
-    distances = [_distance(*each) for each in zip(one.likeliest, other.likeliest, strict=True)]
-    before = [*_differences(one.tokens[:shared], other.tokens[:shared]), *distances[1 : shared + 1]]
+    distances = [_distance(*tops) for tops in zip(first.likeliest, second.likeliest, strict=True)]
+    before = [*_differences(first.tokens[:shared], second.tokens[:shared]), *distances[1 : shared + 1]]
     if max(before) > _SHIFT:
         raise BadAnswer(_SHIFTED.format("the tokens after it"), is_final=True)
-    if one.tokens[shared] == other.tokens[shared]:
+    if first.tokens[shared] == second.tokens[shared]:
         raise BadAnswer("returns the same log-probability for different tokens of a prompt", is_final=True)
     if distances[shared + 1] <= ROUNDING:
         raise BadAnswer(_SHIFTED.format("fewer tokens than those before it"), is_final=True)
 
 
-def _distance(one: dict[str, float], other: dict[str, float]) -> float:
+def _distance(first: dict[str, float], second: dict[str, float]) -> float:
     """Return the mean difference of the likeliest tokens at a position; infinite if they have none in common.
 
     The token of a prompt may be listed beside the likeliest, so that not all are in both.
     """
-    common = one.keys() & other.keys()
-    if not one or not other:
+    if not first or not second:
         return 0.0
-    return float(np.mean([abs(one[name] - other[name]) for name in common])) if common else float("inf")
+    common = first.keys() & second.keys()
+    return float(np.mean([abs(first[name] - second[name]) for name in common])) if common else float("inf")
 
 
-def _difference(one: Floats, other: Floats) -> float:
+def _difference(first: Floats, second: Floats) -> float:
     """Return the mean absolute difference of log-probabilities, without the first ones."""
-    return float(_differences(one, other).mean())
+    return float(_differences(first, second).mean())
 
 
-def _differences(one: Floats, other: Floats) -> Floats:
+def _differences(first: Floats, second: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
-        differences = np.abs(one[1:] - other[1:])
+        differences = np.abs(first[1:] - second[1:])
     # Two impossible tokens are equal.
     return np.nan_to_num(differences, nan=0.0)

@@ -5,14 +5,14 @@ tokens that were sent.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.audits.endpoint.client import BadAnswer
-from harness.audits.endpoint.params import LogprobsField, PromptForm
+from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint, Value
+from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm
 from harness.core.arrays import Floats, Ints
 from harness.core.policy import Policy
 
@@ -52,35 +52,52 @@ class PromptLogprobs:
         if policy.top_k is None:
             return self.tokens
         most = policy.top_k
-        found = np.full(len(self.tokens), np.nan)
-        for place, (own, name, top) in enumerate(zip(self.tokens.tolist(), self.names, self.likeliest, strict=True)):
+        logprobs = np.full(len(self.tokens), np.nan)
+        for place, (logprob, name, top) in enumerate(
+            zip(self.tokens.tolist(), self.names, self.likeliest, strict=True)
+        ):
             if len(top) < (most if exact_ids else most + 1):
                 continue
-            rank = sum(value > own for other, value in top.items() if other != name)
-            equal = [other for other, value in top.items() if value == own and other != name]
+            rivals = {rival: value for rival, value in top.items() if rival != name}
+            rank = sum(value > logprob for value in rivals.values())
+            equal = [rival for rival, value in rivals.items() if value == logprob]
             if exact_ids:
-                rank += sum(int(other) < int(name) for other in equal)
+                rank += sum(int(rival) < int(name) for rival in equal)
             elif rank < most <= rank + len(equal):
                 continue
             kept = sorted(top.values(), reverse=True)[:most]
-            found[place] = -math.inf if rank >= most else min(0.0, own - float(np.logaddexp.reduce(kept)))
-        return found
+            logprobs[place] = -math.inf if rank >= most else min(0.0, logprob - float(np.logaddexp.reduce(kept)))
+        return logprobs
 
 
-def request_body(
-    tokens: Sequence[int],
-    text: str,
+def request_prompt(
+    endpoint: Endpoint,
+    tokenizer: "Tokenizer",
+    form: EndpointForm,
+    tokens: Ints,
     *,
-    prompt: PromptForm,
-    field: LogprobsField,
-    likeliest: int,
+    number: int,
     temperature: float = 1,
-) -> dict[str, Any]:
-    """Return the body of a request for the log-probabilities of a prompt and of the likeliest tokens there."""
-    asked = {"echo": True, "logprobs": likeliest} if field is LogprobsField.ECHO else {"prompt_logprobs": likeliest}
-    sent = list(tokens) if prompt is PromptForm.TOKENS else text
+    read: Callable[[Any], Value],
+) -> Answer[Value]:
+    """Return what `read` makes of the answer for the log-probabilities of a prompt and of the likeliest tokens there.
+
+    tokens: those that are sent. number: as in `Endpoint.request`.
+    """
+    sent = tokens.tolist()
+    prompt = sent if form.prompt is PromptForm.TOKENS else tokenizer.decode(sent, skip_special_tokens=False)
     # Servers differ in what they make of 0 tokens.
-    return {"prompt": sent, "max_tokens": 1, "temperature": temperature} | asked
+    body = {"prompt": prompt, "max_tokens": 1, "temperature": temperature}
+    if form.field is LogprobsField.ECHO:
+        body |= {"echo": True, "logprobs": form.likeliest}
+    else:
+        body |= {"prompt_logprobs": form.likeliest}
+    return endpoint.request(body, read, number=number)
+
+
+def with_first_token(form: EndpointForm, tokens: Ints) -> Ints:
+    """Return `tokens` after the token that the audit puts before every prompt, if there is one."""
+    return tokens if form.bos_token is None else np.concatenate([[form.bos_token], tokens])
 
 
 def read_prompt_logprobs(
@@ -92,25 +109,26 @@ def read_prompt_logprobs(
     if positions are missing or are of other tokens, and LookupError or TypeError for JSON of another form.
     """
     if field is LogprobsField.ECHO:
-        found = _read_echo(answer["choices"][0].get("logprobs"), tokens, tokenizer, skip)
+        read = _read_echo(answer["choices"][0].get("logprobs"), tokens, tokenizer, skip)
     else:
-        found = _read_vllm(_vllm_positions(answer), tokens, tokenizer, skip)
-    given = found.tokens[1:]
-    for own, top in zip(given.tolist(), found.likeliest[1:], strict=True):
+        # Older versions of vLLM put the list of positions beside the choices.
+        positions = answer["choices"][0].get("prompt_logprobs") or answer.get("prompt_logprobs")
+        read = _read_vllm(positions, tokens, tokenizer, skip)
+    logprobs = read.tokens[1:]
+    for logprob, top in zip(logprobs.tolist(), read.likeliest[1:], strict=True):
         largest = max(top.values(), default=-math.inf)
         if math.isnan(sum(top.values())) or largest > ROUNDING:
             raise BadAnswer("returns log-probabilities that are not numbers, or above 0", is_final=True)
-        if top and own > largest + ROUNDING:
+        if top and logprob > largest + ROUNDING:
             raise BadAnswer("returns tokens that are likelier than the likeliest ones", is_final=True)
-    if np.isnan(given).any():
-        missing = int(np.isnan(given).sum())
+    if missing := int(np.isnan(logprobs).sum()):
         raise BadAnswer(f"returns no log-probability for {missing} of {len(tokens)} prompt tokens", is_final=True)
-    if (given > ROUNDING).any():
+    if (logprobs > ROUNDING).any():
         raise BadAnswer("returns log-probabilities above 0", is_final=True)
-    if not given.any() and len(given):
+    if not logprobs.any() and len(logprobs):
         raise BadAnswer("returns 0 for the log-probabilities of all prompt tokens", is_final=True)
-    np.minimum(given, 0, out=given)
-    return found
+    np.minimum(logprobs, 0, out=logprobs)
+    return read
 
 
 def _read_echo(lists: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) -> PromptLogprobs:
@@ -131,26 +149,21 @@ def _read_vllm(positions: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) 
     _require_positions(len(positions), skip + len(tokens))
     values: list[Any] = []
     likeliest, texts = [], []
-    for place, (token, given) in enumerate(zip(tokens.tolist(), positions[skip:], strict=False)):
-        entries = given or {}
-        own = entries.get(str(token))
-        if own is None and place:
+    for place, (token, position) in enumerate(zip(tokens.tolist(), positions[skip:], strict=False)):
+        entries = position or {}
+        sent = entries.get(str(token))
+        if sent is None and place:
             raise BadAnswer(OTHER_TOKENS, is_final=True)
         likeliest.append(_numbers({str(int(id_)): entry["logprob"] for id_, entry in entries.items()}))
-        values.append(None if own is None else own["logprob"])
-        texts.append(None if own is None else own.get("decoded_token"))
+        values.append(None if sent is None else sent["logprob"])
+        texts.append(None if sent is None else sent.get("decoded_token"))
     _require_equal_tokens(texts, tokens, tokenizer)
     return _from_lists(values, [str(token) for token in tokens.tolist()], likeliest)
 
 
-def _vllm_positions(answer: Any) -> Any:
-    """Return vLLM's list of positions, None if an answer has none. Older versions put it beside the choices."""
-    return answer["choices"][0].get("prompt_logprobs") or answer.get("prompt_logprobs")
-
-
-def _require_positions(found: int, wanted: int) -> None:
-    if found < wanted:
-        raise BadAnswer(f"returns {found} positions for a prompt of {wanted} tokens", is_final=True)
+def _require_positions(returned: int, wanted: int) -> None:
+    if returned < wanted:
+        raise BadAnswer(f"returns {returned} positions for a prompt of {wanted} tokens", is_final=True)
 
 
 def _require_equal_tokens(texts: Sequence[Any], tokens: Ints, tokenizer: "Tokenizer") -> None:
@@ -161,8 +174,8 @@ def _require_equal_tokens(texts: Sequence[Any], tokens: Ints, tokenizer: "Tokeni
         if text.startswith(_ID_BEGINNING):
             is_equal = text.removeprefix(_ID_BEGINNING) == str(token)
         else:
-            own, other = (_plain(each) for each in (tokenizer.decode([token], skip_special_tokens=False), text))
-            is_equal = own == other or not own or not other or "\ufffd" in own + other
+            sent, returned = map(_plain, (tokenizer.decode([token], skip_special_tokens=False), text))
+            is_equal = sent == returned or not sent or not returned or "\ufffd" in sent + returned
         if not is_equal:
             raise BadAnswer(OTHER_TOKENS, is_final=True)
 

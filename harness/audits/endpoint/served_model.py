@@ -10,7 +10,12 @@ import numpy as np
 from harness.audits.endpoint.client import Answer, Endpoint, open_endpoint
 from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm, ScoringParams
 from harness.audits.endpoint.probe import probe_tokens, require_unchanged
-from harness.audits.endpoint.prompt_logprobs import PromptLogprobs, read_prompt_logprobs, request_body
+from harness.audits.endpoint.prompt_logprobs import (
+    PromptLogprobs,
+    read_prompt_logprobs,
+    request_prompt,
+    with_first_token,
+)
 from harness.audits.likelihoods import Stage
 from harness.audits.models import Model, load_text_tokenizer
 from harness.core.arrays import Floats, Ints
@@ -54,17 +59,17 @@ class ServedModel:
 
         for sequence, (answer,) in self._ask_all(stage.name, stage.sequences, text, stage.done):
             length = stage.pairs(np.array([sequence]))[1].shape[1]
-            found = np.full((len(policies), 1, length), np.nan)
+            logprobs = np.full((len(policies), 1, length), np.nan)
             if answer is not None:
-                found[:, 0] = [answer.last(length).under(policy, exact_ids=is_exact) for policy in policies]
+                logprobs[:, 0] = [answer.last(length).under(policy, exact_ids=is_exact) for policy in policies]
                 # A policy that one token leaves open says nothing about the whole suffix.
-                is_open = np.isnan(found).any(axis=(1, 2))
-                found[is_open] = np.nan
+                is_open = np.isnan(logprobs).any(axis=(1, 2))
+                logprobs[is_open] = np.nan
                 if is_open.any():
                     self._warn(
                         "A text was left out of some schemes: the endpoint does not settle the likeliest tokens."
                     )
-            yield np.array([sequence]), found
+            yield np.array([sequence]), logprobs
 
     def statistics(
         self, stage: str, documents: Sequence[Ints], shots: Ints, *, size: int, done: Ints
@@ -80,11 +85,11 @@ class ServedModel:
 
         for number, answers in self._ask_all(stage, len(documents), texts, done):
             length = len(documents[number])
-            found = [np.full((3, length - 1), np.nan) for _ in answers]
-            for statistics, answer in zip(found, answers, strict=True):
+            statistics = [np.full((3, length - 1), np.nan) for _ in answers]
+            for of_text, answer in zip(statistics, answers, strict=True):
                 if answer is not None:
-                    statistics[0] = answer.tokens[len(answer.tokens) - length + 1 :]
-            yield np.array([number]), found[:1], found[1:] or None
+                    of_text[0] = answer.tokens[len(answer.tokens) - length + 1 :]
+            yield np.array([number]), statistics[:1], statistics[1:] or None
 
     def context_length(self) -> int | None:
         """Return the number of tokens in the configuration of the model, None if it is unknown."""
@@ -105,11 +110,11 @@ class ServedModel:
             left, lambda item: [self._answer_or_fault(text, item + 1) for text in texts(item)]
         )
         for _ in self._context.batches(stage, items, size=1):
-            for item, found in islice(answers, 1):
-                for each in found:
-                    if each.value is None:
-                        self._warn(f"A text was left out: the endpoint {each.fault}.")
-                yield item, [each.value for each in found]
+            for item, item_answers in islice(answers, 1):
+                for answer in item_answers:
+                    if answer.value is None:
+                        self._warn(f"A text was left out: the endpoint {answer.fault}.")
+                yield item, [answer.value for answer in item_answers]
 
     def _answer_or_fault(self, tokens: Ints, number: int) -> Answer[PromptLogprobs]:
         """Return the answer, or the fault of an endpoint that answers other texts. Raises Interruption otherwise."""
@@ -139,17 +144,18 @@ class ServedModel:
         if len(tokens) > 1 and tokens[0] == self._first_token:
             # The endpoint or this method adds it.
             tokens = tokens[1:]
-        text = ""
         if form.prompt is PromptForm.TEXT:
             text = self._tokenizer.decode(tokens.tolist(), skip_special_tokens=False)
             if self._tokenizer.encode(text, add_special_tokens=False).ids != tokens.tolist():
                 return Answer(None, _NO_TEXT)
-        sent = tokens if form.bos_token is None else np.concatenate([[form.bos_token], tokens])
-        body = request_body(sent.tolist(), text, prompt=form.prompt, field=form.field, likeliest=form.likeliest)
-        return self._endpoint.request(
-            body,
-            lambda answer: read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=form.skip),
+        sent = with_first_token(form, tokens)
+        return request_prompt(
+            self._endpoint,
+            self._tokenizer,
+            form,
+            sent,
             number=number,
+            read=lambda answer: read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=form.skip),
         )
 
 

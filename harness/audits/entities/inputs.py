@@ -68,11 +68,14 @@ def read_names(file: Path) -> tuple[list[str], list[str]]:
 def _name_rows(file: Path) -> list[list[str]]:
     """Return the cells of each line that is not empty."""
     lines = [line for line in lines_of(file) if line.strip()]
-    titles = next(csv.reader(lines[:1]), [])
+    # A spreadsheet whose numbers have decimal commas separates cells by semicolons.
+    delimiter = ";" if lines and ";" in lines[0] and "," not in lines[0] else ","
+    titles = next(csv.reader(lines[:1], delimiter=delimiter), [])
     # A name in a list may contain a comma, so only the header shows that a text file is a table.
     if file.suffix.lower() == ".csv" or (len(titles) > 1 and any(_title(cell) in _NAME_COLUMNS for cell in titles)):
         try:
-            return [row for row in csv.reader(io.StringIO(read_text(file), newline="")) if any(map(str.strip, row))]
+            table = csv.reader(io.StringIO(read_text(file), newline=""), delimiter=delimiter)
+            return [row for row in table if any(map(str.strip, row))]
         except csv.Error as error:
             raise HarnessError(f"not valid CSV: {file} ({error}).") from None
     return [line.split("\t") for line in lines]

@@ -1,40 +1,24 @@
 """The leakage audit: the probability that each sequence leaks, by model, prefix length and decoding scheme."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.leakage.findings import leakage_findings
-from harness.audits.leakage.pairs import LONGEST_FOLLOWED, MOST_ERRORS, LeakageParams, Pairs, entity_pairs
-from harness.audits.leakage.results import MEASURES, MOST_MATCHES
-from harness.audits.leakage.rows import (
-    INEXACT,
-    MATCHES,
-    MODELS,
-    PAIRS,
-    TABLES,
-    TOKENS,
-    Method,
-    measured_pairs,
-    rows_of_setting,
-)
+from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs
+from harness.audits.leakage.results import MEAN_ESP, MEASURES, MOST_MATCHES, OVER
+from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, TABLES, TOKENS, rows_of_setting, side_of
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
-from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
+from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, Scheme, log_esp
-from harness.audits.report import share_of
+from harness.audits.report import report_live, share_of
 from harness.core.arrays import Floats, Ints
-from harness.core.audit import Audit, AuditBatch, AuditContext, AuditInputs, RowsOf
-from harness.core.errors import HarnessError
+from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
+from harness.core.measures import Estimate, MeasureRow
 from harness.core.rows import Table
 from harness.core.tokenizers import parse_tokenizer
 
-if TYPE_CHECKING:
-    from harness.audits.classifier import TokenClassifier
-
-_DOCUMENTS, _SEQUENCES, _INEXACT_SEQUENCES = 32, 64, 16  # per batch
+_SEQUENCES, _INEXACT_SEQUENCES = 64, 16  # per batch
 _INEXACT_WEIGHT = 8.0
 """Work for a sequence's inexact matches, relative to its exact probabilities."""
 _LIVE_QUERIES = 1000
@@ -50,72 +34,35 @@ class LeakageAudit(Audit[LeakageParams]):
     measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
-        given = Pairs.from_inputs(context.inputs)
-        if given.documents:
-            self._cut(context, given)
-        pairs = measured_pairs(given, context.rows, self.params)
-        if not len(pairs):
-            raise HarnessError(
-                f"the corpus contains no tagged entity of {self.params.entity_tokens} tokens after "
-                f"{pairs.prefix_length} others. Set --suffix-tokens, --prefix-tokens or --entity-kinds."
-            )
+        pairs = Pairs.from_inputs(context.inputs)
         lengths = _lengths(pairs, self.params)
         order = np.random.default_rng(context.seed).permutation(len(pairs))
-        chosen, near = np.sort(order[: self.params.inexact]), np.sort(order[: self.params.near])
-        models = range(len(context.models) - bool(given.documents))
+        inexact, near = (np.sort(order[:size]) for size in (self.params.inexact_sequences(pairs), self.params.near))
+        models = range(len(context.models))
         for model in models:
             for length in reversed(lengths):
                 context.announce(_exact_stage(model, length), len(pairs))
-            context.announce(_inexact_stage(model), len(chosen), weight=_INEXACT_WEIGHT)
-            context.announce(_near_stage(model), len(near), weight=NEAR_WEIGHT)
+            context.announce(_inexact_stage(model), len(inexact), weight=_INEXACT_WEIGHT)
+            context.announce(near_stage(model), len(near), weight=NEAR_WEIGHT)
+        tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
         with likelihoods(self.params, context) as source:
             for model in models:
                 for length in reversed(lengths):
                     self._measure(context, source, pairs, model, length)
-                if len(chosen):
-                    self._measure_inexact(context, pairs, model, chosen)
-                self._measure_near(context, pairs, model, near)
+                if len(inexact):
+                    self._measure_inexact(context, pairs, model, inexact)
+                policy = self.params.policies[Scheme.TOP_K]
+                near_pairs = (pairs.prefixes[near], pairs.suffixes[near])
+                measure_near(context, self.params, policy, model, tokenizer, near_pairs, (np.zeros_like(near), near))
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        given = Pairs.from_inputs(inputs)
-        pairs = measured_pairs(given, rows, self.params)
-        models = self.params.model_names(models)
-        targets = models[:-1] if given.documents else models
-        return leakage_findings(self.params, pairs, rows, targets, _lengths(pairs, self.params))
-
-    def _cut(self, context: AuditContext, given: Pairs) -> None:
-        """Cut the documents at the entities that the last model, a token classifier, marks in them."""
-        assert given.tokenizer is not None
-        tokenizer = parse_tokenizer(given.tokenizer, "the audit's inputs")
-        tagger: TokenClassifier | None = None
-        for batch in context.batches("cut", len(given.documents), size=_DOCUMENTS):
-            tagger = tagger or _load_tagger(context)
-            texts = given.documents[batch.rows]
-            for document, text, entities in zip(batch.items, texts, tagger.find_entities(texts), strict=True):
-                cuts = entity_pairs(
-                    text,
-                    entities,
-                    tokenizer,
-                    prefix_length=given.prefix_length,
-                    entity_tokens=self.params.entity_tokens,
-                    kinds=self.params.entity_kinds,
-                )
-                _emit(
-                    context,
-                    PAIRS,
-                    len(cuts),
-                    document=document,
-                    start=[cut.start for cut in cuts],
-                    prefix=np.array([cut.prefix for cut in cuts], float),
-                    suffix=np.array([cut.suffix for cut in cuts], float),
-                )
+        pairs = Pairs.from_inputs(inputs)
+        return leakage_findings(self.params, pairs, rows, self.params.model_names(models), _lengths(pairs, self.params))
 
     def _measure(self, context: AuditContext, source: Likelihoods, pairs: Pairs, model: int, length: int) -> None:
         """Measure the token probabilities of all sequences after the last `length` tokens of their prefixes."""
-        is_single = len(_lengths(pairs, self.params)) == len(context.models) == 1
-        prefix = "" if is_single else f"{context.model_names[model]}, {length} tokens: "
-        live = _LiveShares(context, self.params.schemes, model, length, prefix=prefix)
         schemes = self.params.schemes
+        live = _LiveShares(context, self.params, model, length)
         policies = [self.params.policies[scheme] for scheme in schemes]
         rows = context.rows(TOKENS.name)
         stage = Stage(
@@ -132,123 +79,56 @@ class LeakageAudit(Audit[LeakageParams]):
             unasked = np.full(logprobs.shape[1:], np.nan)
             by_scheme = {scheme.value: measured.get(scheme, unasked) for scheme in SCHEMES}
             _emit(context, TOKENS, len(sequences), model=model, prefix_length=length, sequence=sequences, **by_scheme)
-            live.add(np.array([log_esp(each) for each in logprobs]))
+            live.add(log_esp(logprobs))
 
     def _measure_inexact(self, context: AuditContext, pairs: Pairs, model: int, chosen: Ints) -> None:
         """Measure the probabilities of inexact suffixes of the `chosen` sequences after their whole prefixes."""
-        stage = _inexact_stage(model)
-        for batch in context.batches(stage, len(chosen), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT):
-            sequences = chosen[batch.items]
-            for scheme in self.params.schemes:
-                if pairs.suffixes.shape[1] <= LONGEST_FOLLOWED or scheme is Scheme.GREEDY:
-                    self._search(context, pairs, model, scheme, sequences)
-                else:
-                    self._sample(context, pairs, model, scheme, sequences, batch)
-
-    def _measure_near(self, context: AuditContext, pairs: Pairs, model: int, chosen: Ints) -> None:
-        """Bound the probability of suffixes near those of the `chosen` sequences, under top-k."""
-        if not len(chosen):
-            return
-        from harness.audits.near_verbatim import near_probabilities  # loads torch
-
-        tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
-        policy = self.params.policies[Scheme.TOP_K]
-        for batch in context.batches(_near_stage(model), len(chosen), size=NEAR_BATCH, weight=NEAR_WEIGHT):
-            sequences = chosen[batch.items]
-            prefixes, suffixes = pairs.prefixes[sequences], pairs.suffixes[sequences]
-            tokens, characters = near_probabilities(
-                context.target(model), prefixes, suffixes, policy, self.params, tokenizer
-            )
-            _emit(
-                context,
-                NEAR,
-                len(sequences),
-                model=model,
-                text=0,
-                sequence=sequences,
-                tokens=tokens,
-                characters=characters,
-            )
-
-    def _search(self, context: AuditContext, pairs: Pairs, model: int, scheme: Scheme, sequences: Ints) -> None:
         from harness.audits.leakage.inexact import inexact_probabilities  # loads torch
 
         errors = min(MOST_ERRORS, pairs.suffixes.shape[1])
-        found = inexact_probabilities(
-            context.target(model),
-            pairs.prefixes[sequences],
-            pairs.suffixes[sequences],
-            self.params.policies[scheme],
-            errors=errors,
-            branches=self.params.branches,
-            least=self.params.least,
-            best=MOST_MATCHES,  # all matches that are shown may be of one sequence
-        )
-        key = {"model": model, "scheme": SCHEMES.index(scheme)}
-        for number in range(1, errors + 1):
-            probability, bound = found.probability[:, number], found.bound[:, number]
-            parts = (probability, probability, np.minimum(1, probability + bound))
-            method = np.where(bound > 0, Method.BOUNDED, Method.EXACT)
-            _emit_inexact(context, parts, method, **key, sequence=sequences, errors=number)
-        of = sequences[found.row]
-        wrong = (found.matches != pairs.suffixes[of]).sum(axis=1)
-        tokens = found.matches.astype(float)
-        _emit(context, MATCHES, len(of), **key, sequence=of, errors=wrong, logprob=found.logprob, tokens=tokens)
-
-    def _sample(
-        self, context: AuditContext, pairs: Pairs, model: int, scheme: Scheme, sequences: Ints, batch: AuditBatch
-    ) -> None:
-        """Estimate one substitution from sampled ones, which depend on the seed and the sequence alone."""
-        from harness.audits.exact import exact_logprobs  # loads torch
-        from harness.audits.leakage.inexact import draw_substitutes, estimate, plan_draws
-
-        target, policy, draws = context.target(model), self.params.policies[scheme], self.params.draws
-        key = {"model": model, "scheme": SCHEMES.index(scheme), "errors": 1}
-        prefixes, suffixes = pairs.prefixes[sequences], pairs.suffixes[sequences]
-        (own,) = exact_logprobs(target, prefixes, suffixes, [policy])
-        generators = [np.random.default_rng([batch.seed, SCHEMES.index(scheme), int(number)]) for number in sequences]
-        plans = [plan_draws(logprobs, draws, each) for logprobs, each in zip(own, generators, strict=True)]
-        uniform = np.array([each.random(draws) for each in generators])
-        needed = np.flatnonzero([len(plan.positions) > 0 for plan in plans])
-        # Without positions to sample the probability is exact.
-        results = [(plan.certain, plan.certain, plan.certain) for plan in plans]
-        if len(needed):
-            positions = np.array([plans[row].positions for row in needed])  # [needed, draws]
-            drawn = draw_substitutes(target, prefixes[needed], suffixes[needed], positions, uniform[needed], policy)
-            changed = np.repeat(suffixes[needed, None].astype(np.int64), draws, axis=1)  # [needed, draws, length]
-            np.put_along_axis(changed, positions[:, :, None], drawn[:, :, None], axis=2)
-            flat = changed.reshape(-1, suffixes.shape[1])
-            (logprobs,) = exact_logprobs(target, np.repeat(prefixes[needed], draws, axis=0), flat, [policy])
-            logprobs = logprobs.reshape(changed.shape)
-            is_after = np.arange(suffixes.shape[1]) > positions[:, :, None]
-            log_rest = np.where(is_after, logprobs, 0).sum(axis=2)  # [needed, draws]
-            for place, row in enumerate(needed):
-                results[row] = estimate(plans[row], log_rest[place])
-                tokens, likely = _distinct_matches(changed[place], logprobs[place].sum(axis=1))
+        batches = context.batches(_inexact_stage(model), len(chosen), size=_INEXACT_SEQUENCES, weight=_INEXACT_WEIGHT)
+        for batch in batches:
+            sequences = chosen[batch.items]
+            for scheme in self.params.schemes:
+                inexact = inexact_probabilities(
+                    context.target(model),
+                    pairs.prefixes[sequences],
+                    pairs.suffixes[sequences],
+                    self.params.policies[scheme],
+                    errors=errors,
+                    branches=self.params.branches,
+                    least=self.params.least,
+                    best=MOST_MATCHES,  # all matches that are shown may be of one sequence
+                )
+                key = {"model": model, "scheme": SCHEMES.index(scheme)}
+                for number in range(1, errors + 1):
+                    _emit(
+                        context,
+                        INEXACT,
+                        len(sequences),
+                        **key,
+                        sequence=sequences,
+                        errors=number,
+                        probability=inexact.probability[:, number],
+                        bound=inexact.bound[:, number],
+                    )
+                matched = sequences[inexact.row]
                 _emit(
                     context,
                     MATCHES,
-                    len(tokens),
+                    len(matched),
                     **key,
-                    sequence=sequences[row],
-                    logprob=likely,
-                    tokens=tokens.astype(float),
+                    sequence=matched,
+                    errors=(inexact.matches != pairs.suffixes[matched]).sum(axis=1),
+                    logprob=inexact.logprob,
+                    tokens=inexact.matches.astype(float),
                 )
-        method = np.where(np.isin(np.arange(len(plans)), needed), Method.SAMPLED, Method.EXACT)
-        _emit_inexact(context, np.array(results).T, method, **key, sequence=sequences)
 
 
 def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
     """Return the requested prefix lengths that the prefixes have, ascending, and always the whole one."""
     whole = pairs.prefix_length
     return sorted({length for length in params.prefix_lengths if length <= whole} | {whole})
-
-
-def _load_tagger(context: AuditContext) -> "TokenClassifier":
-    from harness.audits.classifier import load_classifier  # loads torch, and only a corpus needs a classifier
-
-    config = context.models[-1]
-    return load_classifier(config.path, device=config.device, dtype=config.dtype, threads=config.threads)
 
 
 def _emit(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) -> None:
@@ -258,66 +138,38 @@ def _emit(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) 
         context.emit(table.name, **filled)
 
 
-def _emit_inexact(context: AuditContext, parts: Iterable[Floats], method: Ints, **key: ArrayLike) -> None:
-    """Emit inexact probabilities and their bounds, [n] each."""
-    probability, low, high = parts
-    _emit(context, INEXACT, len(method), **key, probability=probability, low=low, high=high, how=method)
-
-
-def _distinct_matches(tokens: Ints, logprobs: Floats) -> tuple[Ints, Floats]:
-    """Return the likeliest distinct rows of `tokens` [draws, length] that a scheme can draw, and their logprobs."""
-    distinct, first = np.unique(tokens, axis=0, return_index=True)
-    likely = logprobs[first]
-    order = np.argsort(-likely, kind="stable")[:MOST_MATCHES]
-    order = order[~np.isneginf(likely[order])]
-    return distinct[order], likely[order]
-
-
 class _LiveShares:
     """The shares of one model and prefix length so far, those of earlier executions included."""
 
-    def __init__(
-        self, context: AuditContext, schemes: Sequence[Scheme], model: int, length: int, *, prefix: str
-    ) -> None:
-        """schemes: those that are measured. prefix: of the figures' names, if there are other models or lengths."""
+    def __init__(self, context: AuditContext, params: LeakageParams, model: int, length: int) -> None:
         self._context = context
-        self._schemes = schemes
-        self._prefix = prefix
+        self._key = {"model": context.model_names[model], "side": side_of(length)}
+        self._labels = [params.label(scheme) for scheme in params.schemes]
+        self._sequences, self._over, self._esps = (np.zeros(len(params.schemes)) for _ in range(3))
         rows = context.rows(TOKENS.name)
         places = rows_of_setting(rows, model, length)
-        self._sequences = np.zeros(len(schemes), np.int64)
-        self._leaked = np.zeros(len(schemes))
-        self._esp_sums = np.zeros(len(schemes))
         if len(places):
-            self._count(np.array([log_esp(np.asarray(rows[scheme.value])[places]) for scheme in schemes]))
+            self._count(np.array([log_esp(np.asarray(rows[scheme.value])[places]) for scheme in params.schemes]))
 
     def add(self, log_esps: Floats) -> None:
         """Count a batch, [schemes, sequences], and report."""
         self._count(log_esps)
-        for scheme, number, leaked, esp_sum in zip(
-            self._schemes, self._sequences.tolist(), self._leaked, self._esp_sums, strict=True
-        ):
-            if not number:
-                continue
-            is_greedy = scheme is Scheme.GREEDY
-            name = "greedy extracted" if is_greedy else f"{scheme} ESP > 1/{_LIVE_QUERIES}"
-            share = share_of(leaked, number)
-            self._context.figure(f"{self._prefix}{name}", share.value, low=share.low, high=share.high, of=share.of)
-            if not is_greedy:
-                self._context.figure(f"{self._prefix}{scheme} mean ESP", esp_sum / number, of=number)
+        columns = (self._labels, self._sequences.astype(int).tolist(), self._over.tolist(), self._esps.tolist())
+        for case, number, over, esps in zip(*columns, strict=True):
+            if number:
+                mean = Estimate(esps / number, of=number)
+                report_live(self._context, MeasureRow(MEAN_ESP, mean, **self._key, case=case))
+                share = share_of(over, number)
+                report_live(self._context, MeasureRow(OVER, share, **self._key, case=case, at=_LIVE_QUERIES))
 
     def _count(self, log_esps: Floats) -> None:
         self._sequences += (~np.isnan(log_esps)).sum(axis=1)
-        self._leaked += (log_esps > -np.log(_LIVE_QUERIES)).sum(axis=1)
-        self._esp_sums += np.nansum(np.exp(log_esps), axis=1)
+        self._over += (log_esps > -np.log(_LIVE_QUERIES)).sum(axis=1)
+        self._esps += np.nansum(np.exp(log_esps), axis=1)
 
 
 def _exact_stage(model: int, length: int) -> str:
     return f"model {model + 1}, {length} tokens"
-
-
-def _near_stage(model: int) -> str:
-    return f"model {model + 1}, near-verbatim"
 
 
 def _inexact_stage(model: int) -> str:

@@ -1,12 +1,10 @@
-"""Findings of a leakage audit, from complete or partial rows: tables, passages, sentences and the conclusion."""
+"""Findings of a leakage audit, from complete or partial rows."""
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.audits.leakage.charts import leakage_charts
-from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs, TokenDecoder, describe_matches
+from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs, TokenDecoder
 from harness.audits.leakage.results import (
     EXCEED,
     EXPECTED_EXCEED,
@@ -16,7 +14,6 @@ from harness.audits.leakage.results import (
     ISP_ESP,
     ISP_EXACT,
     ISP_OVER,
-    ISP_OVER_LEAST,
     ISP_OVER_MOST,
     LAST_TO_FIRST,
     MEAN_ESP,
@@ -24,26 +21,38 @@ from harness.audits.leakage.results import (
     OVER,
     QUANTILE,
     TOKEN,
-    TREND_CLASSES,
-    TREND_PARTS,
+    TRENDS,
     WRONG,
     LeakageResults,
     growing_settings,
     leakage_results,
 )
-from harness.audits.leakage.rows import CLASSES, PARTS, Shape, class_name, read_measurements
-from harness.audits.near_results import (
-    NEAR_DEFINITION,
-    NEAR_OVER,
-    near_rows,
-    near_verbatim_sentences,
-    near_verbatim_table,
+from harness.audits.leakage.rows import read_measurements
+from harness.audits.near_results import NEAR_DEFINITION, NEAR_OVER, near_rows, near_verbatim_chart, near_verbatim_table
+from harness.audits.probabilities import (
+    DISCOVERABLE,
+    Scheme,
+    discoverable_chart,
+    expected_share,
+    extraction_rate,
+    query_grid,
+    share_over,
 )
-from harness.audits.probabilities import Scheme
-from harness.audits.report import case_table, key_figure, measure_table, share_text, table_of, wide_table
+from harness.audits.report import bars_of, case_table, key_figure, lines_of, measure_table, table_of, wide_table
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, Passage, Stretch
+from harness.core.findings import (
+    Chart,
+    Conclusion,
+    Findings,
+    FoundTable,
+    HeatMap,
+    KeyFigure,
+    LineChart,
+    Passage,
+    Series,
+    Stretch,
+)
 from harness.core.paths import model_names
 from harness.core.text import format_interval, format_number, format_percent, format_score, pluralize
 
@@ -60,6 +69,7 @@ DEFINITIONS = {
     "extraction rate": "the expected share of sequences that one query each returns, which is the mean ESP",
 }
 _SHOWN_MATCHES = 20
+_FEW_POSITIONS = 10
 _CONTEXT = 20
 """Tokens at the end of a prefix that are shown before a match."""
 
@@ -97,9 +107,9 @@ def leakage_findings(
             "unmeasured": max(setting.unmeasured for setting in measurements.settings),
             "is_complete": results.is_complete,
         },
-        sentences=leakage_sentences(results),
+        sentences=list(_sentences(results)),
         tables=_tables(results),
-        charts=leakage_charts(results),
+        charts=_charts(results),
         passages=_passages(results),
         conclusion=_conclusion(results),
         definitions=DEFINITIONS,
@@ -109,11 +119,10 @@ def leakage_findings(
 
 def _conclusion(results: LeakageResults) -> Conclusion:
     """Return the conclusion for the largest model with whole prefixes."""
-    label, top_k = results.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
+    label, top_k = results.params.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
     if not top_k.of:
         return Conclusion(QUESTION, "Not known", f"no sequence could be measured under {label}")
-    rates = [results.value(MEAN_ESP, scheme).value for scheme in results.params.random_schemes]
-    most = max((rate for rate in rates if not np.isnan(rate)), default=np.nan)
+    most = np.nanmax([results.value(MEAN_ESP, scheme).value for scheme in results.params.random_schemes])
     greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
     whole = pluralize(len(results.pairs), "sequence")
     so_far = "" if results.is_complete else f"; so far {len(results.reference.sequences):,} of {whole}"
@@ -168,24 +177,16 @@ def _tables(results: LeakageResults) -> list[FoundTable]:
                 by=by,
             ),
         ]
-    for over, settings in growing_settings(results.measurements, results.reference).items():
-        rows = measured.select(TREND_CLASSES[over], TREND_PARTS[over])
+    for over, settings in growing_settings(results.measurements).items():
+        rows = measured.select(TRENDS[over])
         title = f"ESP over {len(settings)} {over}, shares of {rows[0].estimate.of:,} sequences"
-        tables.append(
-            case_table(f"trends-over-{over.replace(' ', '-')}", title, rows, by={"of": "measure", "trend": "side"})
-        )
-    if inexact := measured.select(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_LEAST, ISP_OVER_MOST):
-        tables.append(
-            wide_table(
-                "inexact",
-                "Suffixes with exactly n tokens substituted",
-                inexact,
-                by={"scheme": "case", "n": "at"},
-                intervals=(ISP, ISP_OVER),
-            )
-        )
+        tables.append(case_table(f"trends-over-{over.replace(' ', '-')}", title, rows, by={"trend": "side"}))
+    if inexact := measured.select(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_MOST):
+        title = "Suffixes with exactly n tokens substituted"
+        by = {"scheme": "case", "n": "at"}
+        tables.append(wide_table("inexact", title, inexact, by=by, intervals=(ISP, ISP_OVER)))
     if measured.select(NEAR_OVER):
-        tables.append(near_verbatim_table(measured, results.label(Scheme.TOP_K), by="model", part="model"))
+        tables.append(near_verbatim_table(measured, results.params.label(Scheme.TOP_K), by="model", part="model"))
     tables.append(measure_table(measured))
     if results.matches:
         tables.append(_match_table(results))
@@ -202,7 +203,7 @@ def _passages(results: LeakageResults) -> list[Passage]:
     return [
         Passage(
             f"sequence {match.sequence + 1}: probability {format_number(match.probability)} under "
-            f"{results.label(match.scheme)}; the sequence itself has {format_number(match.esp)}",
+            f"{results.params.label(match.scheme)}; the sequence itself has {format_number(match.esp)}",
             (
                 ("end of the prefix", [Stretch(decoder.text(results.pairs.prefixes[match.sequence][-_CONTEXT:]))]),
                 ("suffix", marked(results.pairs.suffixes[match.sequence], match.wrong)),
@@ -217,7 +218,7 @@ def _match_table(results: LeakageResults) -> FoundTable:
     decoder = TokenDecoder(results.pairs.tokenizer)
     rows = [
         {
-            "scheme": results.label(match.scheme),
+            "scheme": results.params.label(match.scheme),
             "sequence": match.sequence + 1,
             "probability": match.probability,
             "ESP": match.esp,
@@ -228,7 +229,7 @@ def _match_table(results: LeakageResults) -> FoundTable:
         for matches in results.matches.values()
         for match in matches
     ]
-    title = f"The {MOST_MATCHES} likeliest partial matches of each scheme ({describe_matches(results.suffix_length)})"
+    title = f"The {MOST_MATCHES} likeliest partial matches of each scheme ({results.matches_are})"
     return table_of("matches", title, rows, is_detail=True, text_columns=("suffix", "match"))
 
 
@@ -240,7 +241,7 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
     rows = [
         {"model": results.names[setting.model], "prefix tokens": setting.prefix_length, "sequence": sequence + 1}
         | {
-            f"log ESP, {results.label(scheme)}": float(setting.log_esp(scheme)[row])
+            f"log ESP, {results.params.label(scheme)}": float(setting.logs[scheme][row])
             for scheme in results.params.schemes
         }
         for setting in results.measurements.settings
@@ -249,125 +250,142 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
     return table_of("sequences", "Every sequence", rows, is_detail=True)
 
 
-_SHOWN = 0.005
-"""The smallest number that two decimals do not show as 0."""
+def _charts(results: LeakageResults) -> list[Chart]:
+    """Return all charts for which there are results."""
+    measured, label = results.measured, results.params.label(Scheme.TOP_K)
+    has_markers = results.suffix_length <= _FEW_POSITIONS
+    greedy = results.params.label(Scheme.GREEDY)
+    tokens = measured.select(TOKEN)
+    charts: list[Chart] = [
+        *_leak_curves(results),
+        lines_of(
+            "token-probability",
+            f"Mean probability of each suffix token, {results.where}",
+            "position in the suffix",
+            "mean probability",
+            [row for row in tokens if row.case != greedy] + [row for row in tokens if row.case == greedy],
+            series="case",
+            controls=(greedy,),
+            has_markers=has_markers,
+        ),
+    ]
+    if len(results.measurements.settings) > 1:
+        charts.append(_settings_chart(results))
+    for over, settings in growing_settings(results.measurements).items():
+        rows = measured.select(TRENDS[over])
+        title = f"ESP over {len(settings)} {over} ({rows[0].estimate.of:,} sequences; classes overlap)"
+        name = f"trends-over-{over.replace(' ', '-')}"
+        charts.append(bars_of(name, title, "share of sequences", rows, label="side", group="case"))
+    if inexact := measured.select(ISP_OVER):
+        title = "Sequences with n-ISP > ESP"
+        inexact = sorted(inexact, key=lambda row: row.at or 0)
+        charts.append(
+            bars_of(
+                "inexact-over-exact",
+                title,
+                "share of sequences",
+                inexact,
+                label="case",
+                group=lambda row: f"n = {int(row.at or 0)}",
+            )
+        )
+    if measured.select(NEAR_OVER):
+        charts.append(near_verbatim_chart(measured, label, "sequence", part="model"))
+    if results.matches:
+        charts.append(
+            lines_of(
+                "wrong-positions",
+                f"Wrong positions in the {MOST_MATCHES} likeliest partial matches",
+                "position in the suffix",
+                "matches",
+                measured.select(WRONG),
+                series="case",
+                has_markers=has_markers,
+            )
+        )
+    discoverable = measured.select(*DISCOVERABLE.values(), **results.of_reference, case=label)
+    return [*charts, discoverable_chart(discoverable, "sequence", f"{label}, {results.where}")]
 
 
-def leakage_sentences(results: LeakageResults) -> list[str]:
-    """Return the sentences, most important first."""
-    schemes = ", ".join(map(results.label, results.params.schemes))
+def _leak_curves(results: LeakageResults) -> list[Chart]:
+    """Return the share of leaked sequences by number of queries, by both definitions, beside extraction rates.
+
+    Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
+    """
+    grid = query_grid()
+    logs = {scheme: results.reference.measured(scheme) for scheme in results.params.schemes}
+    rates = {scheme: extraction_rate(esps) for scheme, esps in logs.items()}
+    labels = {scheme: f"{results.params.label(scheme)}, rate {format_percent(rate)}" for scheme, rate in rates.items()}
+    flat = [
+        Series(name, grid, np.full(len(grid), rates[scheme]), is_dashed=True)
+        for scheme, name in (
+            (Scheme.GREEDY, labels[Scheme.GREEDY]),
+            (Scheme.TOP_K, f"extraction rate, {results.params.label(Scheme.TOP_K)}"),
+        )
+    ]
     return [
-        *_progress(results),
-        *_unmeasured(results),
-        *_leakage(results),
-        *_positions(results),
-        *_trends(results),
-        *_inexact(results),
-        *near_verbatim_sentences(results.measured, results.label(Scheme.TOP_K), "sequence", part="model"),
-        *_matches(results),
-        f"Schemes: {schemes}. For top-k the source gives 5 in its text and 10, the default here, in its Table 1.",
-        *results.pairs.notes,
+        LineChart(
+            name,
+            f"{title}, {results.where}",
+            "queries X per sequence",
+            "share of sequences",
+            [
+                *(
+                    Series(labels[scheme], grid, share(logs[scheme], grid), key=results.params.label(scheme))
+                    for scheme in results.params.random_schemes
+                ),
+                *flat,
+            ],
+            is_x_logarithmic=True,
+        )
+        for name, title, share in (
+            ("leaked", "Sequences with ESP > 1/X", share_over),
+            ("leaked-expected", "Expected share of sequences leaked within X queries", expected_share),
+        )
     ]
 
 
-def _progress(results: LeakageResults) -> Iterator[str]:
+def _settings_chart(results: LeakageResults) -> HeatMap:
+    label = results.params.label(Scheme.TOP_K)
+    settings = results.measurements.settings
+    models = list(dict.fromkeys(results.names[setting.model] for setting in settings))
+    lengths = sorted({setting.prefix_length for setting in settings})
+    values = np.full((len(models), len(lengths)), np.nan)
+    for setting in settings:
+        name = results.names[setting.model]
+        rate = results.measured.get(MEAN_ESP, model=name, side=setting.side, case=label)
+        values[models.index(name), lengths.index(setting.prefix_length)] = rate.value
+    return HeatMap(
+        "settings",
+        f"Mean ESP under {label} by model and prefix length",
+        models,
+        [f"{length} tokens" for length in lengths],
+        values,
+        [["" if np.isnan(value) else format_score(value) for value in row] for row in values],
+    )
+
+
+def _sentences(results: LeakageResults) -> Iterator[str]:
+    """Yield what the measured values do not say."""
+    params, reference = results.params, results.reference
     if not results.is_complete:
-        yield f"Measured so far: {len(results.reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
-
-
-def _unmeasured(results: LeakageResults) -> Iterator[str]:
+        yield f"Measured so far: {len(reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
     if number := max(setting.unmeasured for setting in results.measurements.settings):
         yield f"Left out {pluralize(number, 'sequence')} that could not be measured through the endpoint."
-    for scheme in results.params.schemes:
+    for scheme in params.schemes:
         measured = results.value(MEAN_ESP, scheme).of
-        if missing := len(results.reference.sequences) - measured:
+        if missing := len(reference.sequences) - measured:
             yield (
-                f"{results.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} "
-                "more, the tokens that the endpoint returned do not settle which are the likeliest."
+                f"{params.label(scheme)} has results for {pluralize(measured, 'sequence')}. For {missing:,} more, the "
+                "tokens that the endpoint returned do not settle which are the likeliest."
             )
-
-
-def _leakage(results: LeakageResults) -> Iterator[str]:
-    label, top_k = results.label(Scheme.TOP_K), results.value(MEAN_ESP, Scheme.TOP_K)
-    if not top_k.of:
-        return
-    greedy, over = results.value(MEAN_ESP, Scheme.GREEDY), results.value(OVER, Scheme.TOP_K, 1_000)
-    yield (
-        f"{results.where}: greedy decoding leaks {format_percent(greedy.value)} of the sequences. One query each under "
-        f"{label} is expected to leak {format_percent(top_k.value)}. {share_text(over)} sequences have a "
-        f"probability above 1/1000 under {label}."
-    )
-    queries = [row.estimate.value for row in results.measured.select(EXCEED)]
-    exceeding = [int(number) for number in queries if not math.isnan(number)]
-    if exceeding:
-        yield (
-            f"Measured by ESP > 1/X, {len(exceeding)} of {len(queries)} random schemes leak more than greedy "
-            f"decoding after {min(exceeding)} to {max(exceeding)} queries."
-        )
-    if never := len(queries) - len(exceeding):
-        yield f"{pluralize(never, 'scheme')} did not exceed greedy decoding within a million queries."
-    factors = [row.estimate.value for row in results.measured.select(FACTOR)]
-    largest = max((factor for factor in factors if factor >= _SHOWN), default=None)
-    if largest is not None:
-        yield (
-            f"After {results.params.queries} queries up to {format_number(largest)} times as many sequences have "
-            "leaked as the extraction rate says."
-        )
-
-
-def _positions(results: LeakageResults) -> Iterator[str]:
-    first, last = (results.value(TOKEN, Scheme.PLAIN, place).value for place in (1, results.suffix_length))
-    if first >= _SHOWN:
-        yield (
-            "Under plain sampling the mean probability of the suffix's first token is "
-            f"{format_number(first)}, and {format_number(last)} for its last token, "
-            f"{format_number(results.value(LAST_TO_FIRST, Scheme.PLAIN).value)} times as much."
-        )
-
-
-def _trends(results: LeakageResults) -> Iterator[str]:
-    label = results.label(Scheme.TOP_K)
-    for over, settings in growing_settings(results.measurements, results.reference).items():
-        classes, parts = (
-            {row.side: row.estimate for row in results.measured.select(kinds[over], case=label)}
-            for kinds in (TREND_CLASSES, TREND_PARTS)
-        )
-        decreases = sum(parts[class_name(*kind)].value for kind in PARTS if kind[0] is not Shape.LEVEL and not kind[1])
-        in_classes = sum(classes[class_name(*kind)].value for kind in CLASSES if not kind[1])
-        in_two_classes = sum(parts[class_name(Shape.BOTH, is_up)].value for is_up in (True, False))
-        number = next(iter(parts.values())).of
-        yield (
-            f"Over {len(settings)} {over}, the probability of {format_percent(decreases)} of "
-            f"{pluralize(number, 'sequence')} decreases from first to last under {label}. The source's classes count "
-            f"{format_percent(in_classes)}: the {format_percent(in_two_classes)} with both extremes inside are in two "
-            "classes."
-        )
-
-
-def _inexact(results: LeakageResults) -> Iterator[str]:
-    label = results.label(Scheme.TOP_K)
-    for row in results.measured.select(ISP_OVER, case=label):
-        yield (
-            f"With exactly {pluralize(int(row.at or 0), 'token')} substituted, {share_text(row.estimate)} sequences "
-            f"are likelier than without substitution under {label}."
-        )
-    numbers = [row.estimate.of for row in results.measured.select(ISP_OVER)]
-    if not numbers:
-        return
-    if results.suffix_length > LONGEST_FOLLOWED:
-        yield (
-            f"For suffixes of {results.suffix_length} tokens the n-ISP is estimated for n = 1 from "
-            f"{results.params.draws} sampled substitutions per sequence. Its bounds are means of 95 % intervals."
-        )
-    elif any(row.estimate.value < of for row, of in zip(results.measured.select(ISP_EXACT), numbers, strict=True)):
+    exact, over = results.measured.select(ISP_EXACT), results.measured.select(ISP_OVER)
+    if any(row.estimate.value < of.estimate.of for row, of in zip(exact, over, strict=True)):
         yield "The n-ISP sums the likeliest partial suffixes; its upper bound adds the probability of those left out."
-
-
-def _matches(results: LeakageResults) -> Iterator[str]:
-    if rows := results.measured.select(WRONG, case=results.label(Scheme.TOP_K)):
-        most = max(rows, key=lambda row: row.estimate.value)
-        yield (
-            f"Among the {most.estimate.of} likeliest partial matches under {results.label(Scheme.TOP_K)} "
-            f"({describe_matches(results.suffix_length)}), position {int(most.at or 0)} of {len(rows)} is "
-            f"wrong most often, in {int(most.estimate.value)}."
-        )
+    if params.inexact and results.suffix_length > LONGEST_FOLLOWED:
+        yield f"The n-ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
+    yield (
+        f"Schemes: {', '.join(map(params.label, params.schemes))}. For top-k the source gives 5 in its text and 10, "
+        "the default here, in its Table 1."
+    )
+    yield from results.pairs.notes

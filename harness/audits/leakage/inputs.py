@@ -1,7 +1,6 @@
-"""Read pairs from files, rounds or a corpus, and check that they fit the targets."""
+"""Read pairs from files or rounds, and check that they fit the targets."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sources import (
     CorpusFiles,
     Source,
-    field_option,
     line_ends_option,
     load_answered_examples,
     named_source,
@@ -24,13 +22,12 @@ from harness.audits.sources import (
     target_option,
 )
 from harness.core.arrays import Ints, Tokens, mapped_array
-from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.protocol import read_archive
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.core.tokenizers import parse_tokenizer
-from harness.corpora.documents import RECORD_SUFFIXES, records_in, require_fields
+from harness.corpora.documents import RECORD_SUFFIXES, records_in
 from harness.corpora.text_files import Notes
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 
@@ -45,144 +42,55 @@ class PairSize(NamedTuple):
     suffix: int | None = None
 
 
-@dataclass(frozen=True)
-class PairSource:
-    """The source of the pairs. source: files of pairs, a round, or a corpus.
+def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
+    """Return at most `limit` pairs, sampled by seed and cut to size.
 
-    tagger: the model that marks the entities at which a corpus is cut; None for pairs.
+    source: a round, or a file with tokens (.npz or .npy) or text (JSON Lines, CSV or TSV). Raises HarnessError for
+    input that cannot be read, for a blind round, and if the pairs do not fit a model.
     """
-
-    source: Source
-    tagger: str | None
-    size: PairSize
-
-    @classmethod
-    def select(
-        cls,
-        source: Source | None,
-        *,
-        corpus: CorpusFiles | None = None,
-        tagger: str | None = None,
-        size: PairSize,
-        choices: str = "a file of pairs, --round, or --corpus with --tagger",
-    ) -> "PairSource":
-        """Return the one source that was named. choices: those that an error names.
-
-        Raises HarnessError if none or several were named, or if a tagger is missing.
-        """
-        named = corpus or source
-        if named is None or (corpus is not None and source is not None):
-            fault = "no pairs are named" if named is None else "several sources of pairs are named"
-            raise UsageError(f"{fault}. Give {choices}.")
-        if (corpus is None) != (tagger is None):
-            raise UsageError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
-        return cls(named, tagger, size)
-
-    @property
-    def name(self) -> str:
-        """A short name for the run's id."""
-        return source_name(self.source)
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """The files by name, for the run's record."""
-        return source_files("pairs" if self.tagger is None else "corpus", self.source)
-
-    def models(self, targets: Sequence[str] | None, revision: str) -> tuple[list[str], str]:
-        """Return the ids of the targets and the tagger, which is last, and their revision.
-
-        The default target is a round's own. Raises HarnessError for files without a
-        target.
-        """
-        ids = list(dict.fromkeys(targets or []))
-        if not ids and isinstance(self.source, Round):
-            ids, revision = [self.source.target], self.source.revision
-        if not ids:
-            raise UsageError("no target is named. Give --target.")
-        if self.tagger in ids:
-            raise HarnessError(f"{self.tagger} is both --target and --tagger. Choose two models.")
-        return [*ids, *([self.tagger] if self.tagger is not None else [])], revision
-
-
-def read_inputs(
-    source: PairSource, params: LeakageParams, models: Mapping[str, Path], *, limit: int, seed: int
-) -> AuditInputs:
-    """Read and check the pairs. models: each model's directory by its name, the tagger's last.
-
-    Raises HarnessError for input that cannot be read, and for a prefix length that the prefixes do not have.
-    """
-    targets = [Model(*each) for each in models.items()]
-    if source.tagger is not None:
-        assert isinstance(source.source, CorpusFiles)
-        pairs = read_documents(source.source, targets[:-1], source.size, params.entity_tokens)
-    else:
-        pairs = read_pairs(source, targets, limit=limit, seed=seed)
-    longest = max(params.prefix_lengths, default=0)
-    if longest > pairs.prefix_length:
-        raise HarnessError(
-            f"--shorter-prefixes: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to "
-            "cut longer ones."
-        )
-    if params.endpoint is not None:
-        suffix = params.entity_tokens if pairs.documents else pairs.suffixes.shape[1]
-        require_context(targets[:1], pairs.prefix_length + suffix, is_served=True)
-    return pairs.to_inputs()
-
-
-def read_pairs(source: PairSource, models: Sequence[Model], *, limit: int, seed: int) -> Pairs:
-    """Read pairs that are not still to be cut. Raises HarnessError for input that cannot be read."""
-    if isinstance(source.source, Round):
-        return round_pairs(source.source, models, source.size, limit=limit, seed=seed)
-    files = source.source
-    return file_pairs(files.path, models, source.size, limit=limit, seed=seed, keeps_line_ends=files.keeps_line_ends)
-
-
-def file_pairs(
-    path: Path, models: Sequence[Model], size: PairSize, *, limit: int, seed: int, keeps_line_ends: bool = False
-) -> Pairs:
-    """Read pairs from a file: tokens as .npz or .npy, text as JSON Lines, CSV or TSV. Raises HarnessError for none."""
-    if not path.is_file():
-        raise HarnessError(f"no such file: {path}.")
-    tokenizer = shared_tokenizer(models)
     notes = Notes()
-    ending = path.suffix.lower()
-    if ending == ".npz":
-        prefixes, suffixes = _archive_pairs(path)
-    elif ending == ".npy":
-        prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
-    elif ending in RECORD_SUFFIXES:
-        prefixes, suffixes, origin, records = _text_pairs(
-            path, require_tokenizer(tokenizer, models), size, notes, keeps_line_ends=keeps_line_ends
-        )
+    tokenizer = shared_tokenizer(models)
+    numbers, records = None, 0
+    if isinstance(source, Round):
+        name, (prefixes, suffixes) = source.name, load_answered_examples(source)
     else:
-        raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
-    pairs = _sampled(path.name, prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
-    if ending in RECORD_SUFFIXES:
-        pairs = replace(pairs, rows=origin[pairs.rows], source_rows=records)
-    return replace(pairs, notes=[*notes.sentences, *pairs.notes])
+        name, path, ending = source.path.name, source.path, source.path.suffix.lower()
+        if not path.is_file():
+            raise HarnessError(f"no such file: {path}.")
+        if ending == ".npz":
+            prefixes, suffixes = _archive_pairs(path)
+        elif ending == ".npy":
+            prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
+        elif ending in RECORD_SUFFIXES:
+            content = require_tokenizer(tokenizer, models)
+            prefixes, suffixes, numbers, records = _text_pairs(source, content, size, notes)
+        else:
+            raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
+    prefixes, suffixes = _fitted(name, prefixes, suffixes, models, size)
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
+    rows = chosen if numbers is None else numbers[chosen]
+    all_notes = [*notes.sentences, *first_token_notes(prefixes[chosen], models)]
+    return Pairs(prefixes[chosen], suffixes[chosen], tokenizer, all_notes, rows, records or len(prefixes))
 
 
-def round_pairs(round_: Round, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
-    """Return a round's prefixes and answers. Raises HarnessError for a blind round."""
-    prefixes, answers = load_answered_examples(round_)
-    tokenizer = shared_tokenizer(models)
-    return _sampled(round_.name, prefixes, answers, tokenizer, models, size, limit=limit, seed=seed)
-
-
-def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize, entity_tokens: int) -> Pairs:
-    """Return the documents of a corpus, which are still to be cut. Raises HarnessError if there is no text."""
-    tokenizer = shared_tokenizer(models)
-    require_tokenizer(tokenizer, models)
-    prefix_length = size.prefix or _LENGTH
-    require_context(models, prefix_length + entity_tokens)
-    notes = Notes()
-    documents = [text for document in corpus.documents(notes) if (text := "".join(document.lines).strip())]
-    if not documents:
-        raise HarnessError(
-            f"{corpus.path} contains no text. {notes.sentences[0] if notes.sentences else 'It is empty.'}"
-        )
-    prefixes, suffixes = np.empty((0, prefix_length), np.int64), np.empty((0, entity_tokens), np.int64)
-    return Pairs(prefixes, suffixes, tokenizer, prefix_length, documents, notes.sentences)
+def _fitted(
+    name: str, prefixes: Tokens, suffixes: Tokens, models: Sequence[Model], size: PairSize
+) -> tuple[Tokens, Tokens]:
+    """Return prefixes and suffixes cut to size. Raises HarnessError if they do not fit a model."""
+    for part, wanted, tokens in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
+        if wanted is not None and wanted > tokens.shape[1]:
+            raise HarnessError(f"{name}: a {part} has {tokens.shape[1]} tokens, not {wanted}. Set --{part}-tokens.")
+    prefixes = prefixes[:, prefixes.shape[1] - (size.prefix or prefixes.shape[1]) :]
+    suffixes = suffixes[:, : size.suffix or suffixes.shape[1]]
+    if not len(prefixes):
+        raise HarnessError(f"{name} contains no pair.")
+    largest = max(int(prefixes.max()), int(suffixes.max()))
+    for model in models:
+        vocabulary = configured_number(model.path, VOCABULARY_KEYS)
+        if vocabulary is not None and largest >= vocabulary:
+            raise HarnessError(f"{name} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
+    require_context(models, prefixes.shape[1] + suffixes.shape[1])
+    return prefixes, suffixes
 
 
 def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
@@ -217,73 +125,33 @@ def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
 
 
 def _text_pairs(
-    path: Path, tokenizer_json: str, size: PairSize, notes: Notes, *, keeps_line_ends: bool
+    source: CorpusFiles, tokenizer_json: str, size: PairSize, notes: Notes
 ) -> tuple[Tokens, Tokens, Ints, int]:
     """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
 
     Returns prefixes, suffixes, the number of the record of each, and how many records there are.
     """
-    tokenizer = parse_tokenizer(tokenizer_json, "the target")
+    path, tokenizer = source.path, parse_tokenizer(tokenizer_json, "the target")
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
-    cuts, kept, records = [], [], 0
-    for record in records_in(path, path.name, ("prefix", "suffix"), notes, keeps_line_ends=keeps_line_ends):
-        records += 1
+    cuts, records = {}, 0
+    for record in records_in(path, path.name, ("prefix", "suffix"), notes, keeps_line_ends=source.keeps_line_ends):
         prefix, suffix = record.texts
         encoding = tokenizer.encode(prefix + suffix, add_special_tokens=False)
-        cut = cut_at(encoding, prefix + suffix, len(prefix), before=before, after=after)
-        if cut is None:
+        tokens = cut_at(encoding, prefix + suffix, len(prefix), before=before, after=after)
+        if tokens is None:
             notes.add(
                 "pairs that are too short",
                 f"Skipped {path.name}, line {record.line}: fewer than {before} tokens before the suffix or {after} in "
                 "it, or a token across both.",
             )
         else:
-            cuts.append(cut)
-            kept.append(records - 1)
+            cuts[records] = tokens
+        records += 1
     if not cuts:
         why = notes.sentences[0] if notes.sentences else "It is empty."
         raise HarnessError(f"{path} contains no pair. {why} Set --prefix-tokens and --suffix-tokens for shorter pairs.")
-    prefixes, suffixes = (
-        np.array(part, np.int64) for part in zip(*((cut.prefix, cut.suffix) for cut in cuts), strict=True)
-    )
-    return prefixes, suffixes, np.array(kept, np.int64), records
-
-
-def _sampled(
-    source: str,
-    prefixes: Tokens,
-    suffixes: Tokens,
-    tokenizer: str | None,
-    models: Sequence[Model],
-    size: PairSize,
-    *,
-    limit: int,
-    seed: int,
-) -> Pairs:
-    """Return at most `limit` pairs, sampled by seed and cut to size. Raises HarnessError if they do not fit a model."""
-    for what, wanted, found in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
-        if wanted is not None and wanted > found.shape[1]:
-            raise HarnessError(f"{source}: a {what} has {found.shape[1]} tokens, not {wanted}. Set --{what}-tokens.")
-    prefixes = prefixes[:, prefixes.shape[1] - (size.prefix or prefixes.shape[1]) :]
-    suffixes = suffixes[:, : size.suffix or suffixes.shape[1]]
-    if not len(prefixes):
-        raise HarnessError(f"{source} contains no pair.")
-    largest = max(int(prefixes.max()), int(suffixes.max()))
-    for model in models:
-        vocabulary = configured_number(model.path, VOCABULARY_KEYS)
-        if vocabulary is not None and largest >= vocabulary:
-            raise HarnessError(f"{source} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
-    require_context(models, prefixes.shape[1] + suffixes.shape[1])
-    rows = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
-    return Pairs(
-        prefixes[rows],
-        suffixes[rows],
-        tokenizer,
-        prefixes.shape[1],
-        notes=first_token_notes(prefixes[rows], models),
-        rows=rows,
-        source_rows=len(prefixes),
-    )
+    rows = np.array(list(cuts.values()), np.int64)
+    return rows[:, :before], rows[:, before:], np.array(list(cuts), np.int64), records
 
 
 class PairSubject(Subject):
@@ -301,15 +169,32 @@ class PairSubject(Subject):
     prefix_tokens: int | None = option(
         None, ge=1, description="Tokens of a whole prefix: the source's, or 50 for text."
     )
-    suffix_tokens: int | None = option(
-        None, ge=1, description="Tokens of a suffix: the source's, 50 for text, 4 for entities."
-    )
+    suffix_tokens: int | None = option(None, ge=1, description="Tokens of a suffix: the source's, or 50 for text.")
     limit: int = option(10_000, ge=1, description="Maximum sequences, sampled by seed.")
 
     @property
     def size(self) -> PairSize:
         """The size that was named."""
         return PairSize(self.prefix_tokens, self.suffix_tokens)
+
+    def models(self, source: Source, revision: str) -> tuple[list[str], str]:
+        """Return the ids of the targets and their revision; the default target is a round's own.
+
+        Raises HarnessError for files without a target.
+        """
+        ids = list(dict.fromkeys(self.target))
+        if not ids and isinstance(source, Round):
+            ids, revision = [source.target], source.revision
+        if not ids:
+            raise UsageError("no target is named. Give --target.")
+        return ids, revision
+
+
+def require_pairs(source: Source | None, choices: str) -> Source:
+    """Return the source of pairs. choices: those that an error names. Raises UsageError if none was named."""
+    if source is None:
+        raise UsageError(f"no pairs are named. Give {choices}.")
+    return source
 
 
 class LeakageSubject(PairSubject):
@@ -320,25 +205,21 @@ class LeakageSubject(PairSubject):
     Several --target of one tokenizer and several --shorter-prefixes are measured.
     """
 
-    corpus: Path | None = option(None, metavar="FILE", description="Corpus to cut at the entities that --tagger marks.")
-    tagger: str | None = option(None, metavar="MODEL", description="Token classification model: hub id or directory.")
-    field: str | None = field_option()
-
     def read(self, params: LeakageParams, preparation: Preparation) -> Reading:
-        """Read the pairs, or the corpus to cut them from. Raises HarnessError if that fails."""
-        require_fields(self.field, [self.corpus])
-        corpus = None if self.corpus is None else CorpusFiles(self.corpus, self.field, None, self.keep_line_ends)
-        source = PairSource.select(
-            named_source(self, self.pairs, self.round),
-            corpus=corpus,
-            tagger=self.tagger,
-            size=self.size,
-        )
-        params = params.changed(entity_tokens=self.suffix_tokens or 4)
-        ids, revision = source.models(self.target, preparation.revision)
-        params = params.for_targets(ids[: len(ids) - (self.tagger is not None)], preparation.say)
+        """Read the pairs. Raises HarnessError if that fails, or if no prefix is as long as a prefix length."""
+        source = require_pairs(named_source(self, self.pairs, self.round), "a file of pairs or --round")
+        ids, revision = self.models(source, preparation.revision)
+        params = params.for_targets(ids, preparation.say)
         records = preparation.find_models(ids, revision=revision, is_first_served=params.endpoint is not None)
-        paths = {record.id: record.path for record in records}
-        inputs = read_inputs(source, params, paths, limit=self.limit, seed=preparation.seed)
-        params = params.probed(Model(records[0].id, records[0].path), preparation.say)
-        return Reading(params, inputs, source.name, source.files, records)
+        models = [Model(record.id, record.path) for record in records]
+        pairs = read_pairs(source, models, self.size, limit=self.limit, seed=preparation.seed)
+        longest = max(params.prefix_lengths, default=0)
+        if longest > pairs.prefix_length:
+            raise HarnessError(
+                f"--shorter-prefixes: prefixes have {pairs.prefix_length} tokens, not {longest}. "
+                "Set --prefix-tokens to cut longer ones."
+            )
+        if params.endpoint is not None:
+            require_context(models, pairs.prefix_length + pairs.suffixes.shape[1], is_served=True)
+        params = params.probed(models[0], preparation.say)
+        return Reading(params, pairs.to_inputs(), source_name(source), source_files("pairs", source), records)

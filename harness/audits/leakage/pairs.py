@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import field_validator
@@ -14,26 +14,15 @@ from harness.audits.probabilities import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
-from harness.core.text import pluralize
 from harness.core.tokenizers import parse_tokenizer
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
-
-    from harness.audits.classifier import Entity
-
+    from tokenizers import Encoding
 
 LONGEST_FOLLOWED = 8
-"""Tokens of the longest suffix whose inexact matches are searched for; those of longer ones are sampled."""
+"""Tokens of the longest suffix whose inexact matches are measured."""
 MOST_ERRORS = 2
-"""Maximum substitutions in a match that is searched for; a sampled match has one."""
-
-
-def describe_matches(suffix_length: int) -> str:
-    """Return among which matches the likeliest partial matches were found."""
-    if suffix_length > LONGEST_FOLLOWED:
-        return "sampled, with one token substituted"
-    return f"at most {pluralize(min(MOST_ERRORS, suffix_length), 'token')} substituted"
+"""Maximum substitutions in a match."""
 
 
 def _default_schemes(values: dict[str, Any]) -> tuple[Scheme, ...]:
@@ -57,16 +46,11 @@ class LeakageParams(NearParams, ScoringParams):
         description="Decoding schemes beside greedy, plain and top_k; all by default.",
     )
     queries: int = Field(30, ge=1, le=1_000_000, description="Number of queries for the corrected extraction rate.")
-    inexact: int = Field(200, ge=0, description="Sequences whose inexact matches are measured; 0 for none.")
+    inexact: int = Field(
+        200, ge=0, description="Sequences whose inexact matches are measured, of at most 8 tokens; 0 for none."
+    )
     branches: int = Field(256, ge=1, le=65_536, description="Partial suffixes kept in the search for inexact matches.")
     least: float = Field(1e-5, ge=0, lt=1, description="Minimum probability of a partial suffix that is kept.")
-    draws: int = Field(16, ge=2, le=4096, description="Substitutions sampled in suffixes of more than 8 tokens.")
-    entity_tokens: int = option(
-        4, ge=1, le=4096, is_hidden=True, description="Tokens of an entity at which a corpus is cut."
-    )
-    entity_kinds: tuple[str, ...] = option(
-        (), metavar="KIND,…", separator=",", description="Kinds of entities to use, such as PER."
-    )
 
     @field_validator("schemes")
     @classmethod
@@ -80,6 +64,10 @@ class LeakageParams(NearParams, ScoringParams):
         """The schemes without greedy decoding."""
         return tuple(scheme for scheme in self.schemes if scheme in RANDOM_SCHEMES)
 
+    def inexact_sequences(self, pairs: "Pairs") -> int:
+        """Return the number of sequences whose inexact matches are measured."""
+        return min(self.inexact, len(pairs)) if pairs.suffixes.shape[1] <= LONGEST_FOLLOWED else 0
+
     @field_validator("prefix_lengths")
     @classmethod
     def _in_order(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
@@ -88,19 +76,14 @@ class LeakageParams(NearParams, ScoringParams):
 
 @dataclass(frozen=True)
 class Pairs:
-    """The n pairs of an audit: prefixes [n, prefix length] and suffixes [n, length].
-
-    documents: texts to cut, if there are no pairs yet. tokenizer: the content of a tokenizer.json, None if the models
-    have none. prefix_length: tokens of a whole prefix, also of pairs that are still to be cut. notes: sentences about
-    skipped input.
-    """
+    """The n pairs of an audit: prefixes [n, prefix length] and suffixes [n, length]."""
 
     prefixes: Tokens
     suffixes: Tokens
     tokenizer: str | None
-    prefix_length: int
-    documents: Sequence[str] = ()
+    """The content of a tokenizer.json, None if the models have none."""
     notes: Sequence[str] = ()
+    """Sentences about skipped input."""
     rows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """The row of each pair in its source, [n]; it is not stored."""
     source_rows: int = 0
@@ -109,33 +92,25 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.prefixes)
 
+    @property
+    def prefix_length(self) -> int:
+        """Tokens of a whole prefix."""
+        return int(self.prefixes.shape[1])
+
     def to_inputs(self) -> AuditInputs:
         """Return the pairs in the form in which the run stores them."""
+        tokenizer = [] if self.tokenizer is None else [self.tokenizer]
         return AuditInputs(
-            texts={
-                "tokenizer": [] if self.tokenizer is None else [self.tokenizer],
-                "documents": list(self.documents),
-                "notes": list(self.notes),
-            },
-            arrays={
-                "prefixes": self.prefixes.astype(np.int64),
-                "suffixes": self.suffixes.astype(np.int64),
-                "prefix_length": np.array([self.prefix_length]),
-            },
+            {"tokenizer": tokenizer, "notes": list(self.notes)},
+            {"prefixes": self.prefixes.astype(np.int64), "suffixes": self.suffixes.astype(np.int64)},
         )
 
     @classmethod
     def from_inputs(cls, inputs: AuditInputs) -> "Pairs":
         """Return the pairs that `to_inputs` stored."""
-        tokenizer = inputs.texts["tokenizer"]
-        return cls(
-            prefixes=inputs.arrays["prefixes"],
-            suffixes=inputs.arrays["suffixes"],
-            tokenizer=tokenizer[0] if tokenizer else None,
-            prefix_length=int(inputs.arrays["prefix_length"][0]),
-            documents=inputs.texts["documents"],
-            notes=inputs.texts["notes"],
-        )
+        texts, arrays = inputs.texts, inputs.arrays
+        tokenizer = next(iter(texts["tokenizer"]), None)
+        return cls(arrays["prefixes"], arrays["suffixes"], tokenizer, texts["notes"])
 
 
 class TokenDecoder:
@@ -167,22 +142,13 @@ class TokenDecoder:
         return text
 
 
-class Cut(NamedTuple):
-    """The tokens of a prefix and of its suffix, and the characters at which the suffix begins and ends."""
-
-    prefix: list[int]
-    suffix: list[int]
-    start: int
-    end: int
-
-
-def cut_at(encoding: "Encoding", text: str, start: int, *, before: int, after: int) -> Cut | None:
+def cut_at(encoding: "Encoding", text: str, start: int, *, before: int, after: int) -> list[int] | None:
     """Return the tokens before and after the character `start`; None if there are fewer or a token crosses it."""
     place = token_at(encoding, text, start)
     if place is None or place < before or place + after > len(encoding.ids):
         return None
-    ids, (_, end) = encoding.ids, encoding.offsets[place + after - 1]
-    return Cut(ids[place - before : place], ids[place : place + after], start, end)
+    tokens: list[int] = encoding.ids[place - before : place + after]
+    return tokens
 
 
 def token_at(encoding: "Encoding", text: str, start: int) -> int | None:
@@ -195,23 +161,3 @@ def token_at(encoding: "Encoding", text: str, start: int) -> int | None:
     # Tokens that share a character overlap.
     is_first = place == 0 or offsets[place - 1][1] <= start
     return place if is_first and begin <= start and not text[begin:start].strip() else None
-
-
-def entity_pairs(
-    text: str,
-    entities: "Sequence[Entity]",
-    tokenizer: "Tokenizer",
-    *,
-    prefix_length: int,
-    entity_tokens: int,
-    kinds: Sequence[str] = (),
-) -> list[Cut]:
-    """Return the pairs whose suffix is an entity of exactly `entity_tokens` tokens. kinds: those to use, () for all.
-
-    Tokens must begin and end with the entity, and `prefix_length` tokens must precede it.
-    """
-    encoding = tokenizer.encode(text, add_special_tokens=False)
-    wanted = {kind.upper() for kind in kinds}
-    used = [entity for entity in entities if not wanted or entity.kind.upper() in wanted]
-    cuts = [cut_at(encoding, text, entity.start, before=prefix_length, after=entity_tokens) for entity in used]
-    return [cut for cut, entity in zip(cuts, used, strict=True) if cut is not None and cut.end == entity.end]

@@ -1,23 +1,14 @@
 """Results of a leakage audit: every measured value, and the likeliest matches with substitutions."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
-from harness.audits.leakage.pairs import LeakageParams, Pairs
-from harness.audits.leakage.rows import (
-    CLASSES,
-    PARTS,
-    InexactRows,
-    Measurements,
-    Method,
-    Setting,
-    class_name,
-    partition,
-    source_classes,
-)
+from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs
+from harness.audits.leakage.rows import CLASSES, Measurements, Setting, source_classes
 from harness.audits.near_results import NEAR_MEASURES, count_near
 from harness.audits.probabilities import (
     DISCOVERABLE,
@@ -31,8 +22,10 @@ from harness.audits.probabilities import (
     underestimate,
 )
 from harness.audits.report import share_of
-from harness.core.arrays import Bools, Floats, Ints
+from harness.core.arrays import Ints
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
+from harness.core.rows import Rows
+from harness.core.text import pluralize
 
 MEAN_ESP = Measure(
     "mean_esp",
@@ -90,7 +83,6 @@ ISP = Measure(
 ISP_ESP = Measure("esp_of_isp", "mean ESP", "the mean ESP of the sequences whose n-ISP is measured", at_name="n")
 ISP_EXACT = Measure("isp_exact", "exact", "sequences whose n-ISP is exact", unit=Unit.NUMBER, at_name="n")
 ISP_OVER = Measure("isp_over_esp", "ISP > ESP", "the share of sequences with n-ISP > ESP", at_name="n")
-ISP_OVER_LEAST = Measure("isp_over_esp_at_least", "share at least", "this share by the lower bounds", at_name="n")
 ISP_OVER_MOST = Measure("isp_over_esp_at_most", "share at most", "this share by the upper bounds", at_name="n")
 WRONG = Measure(
     "wrong_position",
@@ -101,19 +93,11 @@ WRONG = Measure(
     at_name="position in the suffix",
 )
 MODEL_SIZES, PREFIX_LENGTHS = "model sizes", "prefix lengths"
-TREND_CLASSES = {
+TRENDS = {
     over: Measure(
         f"trend_over_{over.replace(' ', '_')}",
         "class of the source",
         f"the share of sequences in one of the source's classes of changes over {over}, which overlap",
-    )
-    for over in (MODEL_SIZES, PREFIX_LENGTHS)
-}
-TREND_PARTS = {
-    over: Measure(
-        f"trend_part_over_{over.replace(' ', '_')}",
-        "part",
-        f"the share of sequences in one part of a partition by changes over {over}",
     )
     for over in (MODEL_SIZES, PREFIX_LENGTHS)
 }
@@ -132,12 +116,10 @@ MEASURES = (
     ISP_ESP,
     ISP_EXACT,
     ISP_OVER,
-    ISP_OVER_LEAST,
     ISP_OVER_MOST,
     *NEAR_MEASURES,
     WRONG,
-    *TREND_CLASSES.values(),
-    *TREND_PARTS.values(),
+    *TRENDS.values(),
 )
 _SHARES_OVER = (10, 100, 1_000, 10_000, 1_000_000)
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
@@ -160,47 +142,47 @@ class Match:
 
 @dataclass(frozen=True)
 class LeakageResults:
-    """All results.
-
-    names: of the models.
-    measured: all measured values. A scheme is a case, a prefix length a side.
-    reference: the largest model with whole prefixes.
-    where: the model and prefix length of the reference.
-    matches: the likeliest matches with substitutions of each random scheme.
-    """
+    """All results."""
 
     params: LeakageParams
     pairs: Pairs
     names: Sequence[str]
+    """The names of the models."""
     measurements: Measurements
     measured: MeasureTable
-    reference: Setting
-    where: str
+    """All measured values. A scheme is a case, a prefix length a side."""
     is_complete: bool
-    matches: dict[Scheme, list[Match]]
+    matches: Mapping[Scheme, Sequence[Match]]
+    """The likeliest matches with substitutions under each random scheme."""
+
+    @property
+    def reference(self) -> Setting:
+        """The largest model with whole prefixes."""
+        return self.measurements.settings[-1]
+
+    @property
+    def where(self) -> str:
+        """The model and prefix length of the reference."""
+        return ", ".join(self.of_reference.values())
+
+    @property
+    def of_reference(self) -> dict[str, str]:
+        """The model and the side of the rows of the reference."""
+        return {"model": self.names[self.reference.model], "side": self.reference.side}
 
     @property
     def suffix_length(self) -> int:
         """Tokens of a suffix."""
         return int(self.pairs.suffixes.shape[1])
 
-    def label(self, scheme: Scheme) -> str:
-        """The scheme with its parameter."""
-        return self.params.label(scheme)
+    @property
+    def matches_are(self) -> str:
+        """The suffixes among which the likeliest matches were found."""
+        return f"at most {pluralize(min(MOST_ERRORS, self.suffix_length), 'token')} substituted"
 
     def value(self, measure: Measure, scheme: Scheme, at: float | None = None) -> Estimate:
         """Return a value of the reference under a scheme."""
-        return self.measured.get(measure, **self.of_reference, case=self.label(scheme), at=at)
-
-    @property
-    def of_reference(self) -> dict[str, str]:
-        """The model and the side of the rows of the reference."""
-        return {"model": self.names[self.reference.model], "side": side_of(self.reference)}
-
-
-def side_of(setting: Setting) -> str:
-    """Return what was measured in a setting, such as `prefixes of 50 tokens`."""
-    return f"prefixes of {setting.prefix_length} tokens"
+        return self.measured.get(measure, **self.of_reference, case=self.params.label(scheme), at=at)
 
 
 def leakage_results(
@@ -215,49 +197,54 @@ def leakage_results(
 
     near: the near-verbatim probabilities of all models. lengths: the requested prefix lengths.
     """
-    reference = measurements.reference
-    if reference is None:
+    if not measurements.settings:
         return None
-    matches = _likeliest_matches(measurements, reference, pairs)
-    rows: list[MeasureRow] = []
-    for setting in measurements.settings:
-        is_reference = setting is reference
-        rows += _setting_rows(setting, params, names[setting.model], has_details=is_reference)
-    model, side = names[reference.model], side_of(reference)
-    rows += inexact_rows(measurements, reference, params, model)
-    rows += near
-    length = pairs.suffixes.shape[1]
-    rows += [
-        MeasureRow(WRONG, Estimate(number, of=len(likeliest)), model, side, params.label(scheme), place + 1)
-        for scheme, likeliest in matches.items()
-        for place, number in enumerate(wrong_positions(likeliest, length).tolist())
+    reference = measurements.settings[-1]
+    matches = _likeliest_matches(measurements, pairs)
+    model, side = names[reference.model], reference.side
+    rows = [
+        *(
+            row
+            for setting in measurements.settings
+            for row in _setting_rows(setting, params, names[setting.model], has_details=setting is reference)
+        ),
+        *inexact_rows(measurements, params, model),
+        *near,
+        *(
+            MeasureRow(WRONG, Estimate(number, of=len(likeliest)), model, side, params.label(scheme), place)
+            for scheme, likeliest in matches.items()
+            for place, number in enumerate(_wrong_positions(likeliest, pairs.suffixes.shape[1]), 1)
+        ),
+        *_trend_rows(measurements, params, model),
     ]
-    rows += _trend_rows(measurements, reference, params, model)
-    is_near_complete = count_near(MeasureTable(near)) == len(names) * min(params.near, len(pairs))
-    return LeakageResults(
-        params=params,
-        pairs=pairs,
-        names=names,
-        measurements=measurements,
-        measured=MeasureTable(rows),
-        reference=reference,
-        where=f"{model}, {side}",
-        is_complete=_is_complete(measurements, pairs, params, len(names), lengths) and is_near_complete,
-        matches=matches,
+    measured = {
+        (part.model, part.prefix_length): len(part.sequences) + part.unmeasured for part in measurements.settings
+    }
+    is_complete = (
+        all(measured.get((number, length), 0) == len(pairs) for number in range(len(names)) for length in lengths)
+        and _count_inexact(measurements, params) == len(names) * params.inexact_sequences(pairs)
+        and count_near(MeasureTable(near)) == len(names) * min(params.near, len(pairs))
     )
+    return LeakageResults(params, pairs, names, measurements, MeasureTable(rows), is_complete, matches)
 
 
-def wrong_positions(matches: Sequence[Match], length: int) -> Ints:
+def _wrong_positions(matches: Sequence[Match], length: int) -> list[int]:
     """Return in how many of the matches each position is wrong, [length]."""
-    positions = [match.wrong for match in matches] or [np.empty(0, np.int64)]
-    return np.bincount(np.concatenate(positions), minlength=length).astype(np.int64)
+    counts: list[int] = np.bincount(np.concatenate([match.wrong for match in matches]), minlength=length).tolist()
+    return counts
+
+
+def _count_inexact(measurements: Measurements, params: LeakageParams) -> int:
+    """Return the number of sequences whose inexact matches were measured under the last scheme, of all models."""
+    last = (params.random_schemes[-1], 1)
+    return sum(len(rows["sequence"]) for (_, *key), rows in measurements.inexact.items() if tuple(key) == last)
 
 
 def _setting_rows(setting: Setting, params: LeakageParams, model: str, *, has_details: bool) -> Iterator[MeasureRow]:
     """Yield the extraction rate and the share above 1/1000 under each scheme, or with details all that is measured."""
-    side = side_of(setting)
+    side = setting.side
     for scheme in params.schemes:
-        case, logs = params.label(scheme), setting.measured_log_esp(scheme)
+        case, logs = params.label(scheme), setting.measured(scheme)
         yield MeasureRow(MEAN_ESP, Estimate(extraction_rate(logs), of=len(logs)), model, side, case)
         for number in _SHARES_OVER if has_details else (1_000,):
             over = share_of(int((logs > -np.log(number)).sum()), len(logs))
@@ -269,104 +256,79 @@ def _setting_rows(setting: Setting, params: LeakageParams, model: str, *, has_de
             yield MeasureRow(QUANTILE, Estimate(value, of=len(logs)), model, side, case, level)
         if scheme is not Scheme.GREEDY:
             # Both extraction rates are of the same sequences.
-            beside_greedy = setting.measured_log_esp(scheme, Scheme.GREEDY)
-            greedy = extraction_rate(setting.measured_log_esp(Scheme.GREEDY, scheme))
+            with_greedy = setting.measured(scheme, Scheme.GREEDY)
+            greedy = extraction_rate(setting.measured(Scheme.GREEDY, scheme))
             for measure, queries in (
-                (EXCEED, queries_to_exceed(beside_greedy, greedy)),
-                (EXPECTED_EXCEED, expected_queries_to_exceed(beside_greedy, greedy)),
+                (EXCEED, queries_to_exceed(with_greedy, greedy)),
+                (EXPECTED_EXCEED, expected_queries_to_exceed(with_greedy, greedy)),
             ):
                 yield MeasureRow(measure, Estimate(math.nan if queries is None else queries), model, side, case)
             factors = underestimate(logs, params.queries)
             for measure, factor in zip((FACTOR, EXPECTED_FACTOR), factors, strict=True):
                 yield MeasureRow(measure, Estimate(factor), model, side, case, params.queries)
         yield from discoverable_rows(logs, model, side, case)
-        means = setting.position_means(scheme).tolist()
+        means = setting.token_means[scheme].tolist()
         for place, mean in enumerate(means, 1):
             yield MeasureRow(TOKEN, Estimate(mean, of=len(logs)), model, side, case, place)
         ratio = means[-1] / means[0] if means[0] > 0 else math.nan
         yield MeasureRow(LAST_TO_FIRST, Estimate(ratio), model, side, case)
 
 
-def growing_settings(measurements: Measurements, reference: Setting) -> dict[str, list[Setting]]:
+def growing_settings(measurements: Measurements) -> dict[str, list[Setting]]:
     """Return the settings of each trend: all models with the longest prefix, and all prefixes of the largest model."""
-    by_size = [setting for setting in measurements.settings if setting.prefix_length == reference.prefix_length]
-    by_length = [setting for setting in measurements.settings if setting.model == reference.model]
-    trends = {MODEL_SIZES: by_size, PREFIX_LENGTHS: by_length}
+    reference = measurements.settings[-1]
+    trends = {
+        MODEL_SIZES: [part for part in measurements.settings if part.prefix_length == reference.prefix_length],
+        PREFIX_LENGTHS: [part for part in measurements.settings if part.model == reference.model],
+    }
     return {over: settings for over, settings in trends.items() if len(settings) > 1}
 
 
-def _trend_rows(
-    measurements: Measurements, reference: Setting, params: LeakageParams, model: str
-) -> Iterator[MeasureRow]:
+def _trend_rows(measurements: Measurements, params: LeakageParams, model: str) -> Iterator[MeasureRow]:
     """Yield the trends over model sizes and prefix lengths. A class is a side."""
-    for over, settings in growing_settings(measurements, reference).items():
-        common = settings[0].sequences
-        for setting in settings[1:]:
-            common = np.intersect1d(common, setting.sequences)
+    for over, settings in growing_settings(measurements).items():
+        common: Ints = reduce(np.intersect1d, (setting.sequences for setting in settings))
         values = np.array(
-            [
-                [setting.log_esp(scheme)[np.searchsorted(setting.sequences, common)] for setting in settings]
-                for scheme in params.random_schemes
-            ]
+            [[setting.log_esp(scheme, common) for setting in settings] for scheme in params.random_schemes]
         )  # [schemes, settings, sequences]
         values = values[:, :, ~np.isnan(values).any(axis=(0, 1))]
         number = values.shape[2]
-        for measure, kinds, classify in (
-            (TREND_CLASSES[over], CLASSES, source_classes),
-            (TREND_PARTS[over], PARTS, partition),
-        ):
-            for scheme, of_scheme in zip(params.random_schemes, values, strict=True):
-                counts = classify(of_scheme).sum(axis=1).tolist() if number else [0] * len(kinds)
-                for kind, count in zip(kinds, counts, strict=True):
-                    share = share_of(count, number)
-                    yield MeasureRow(measure, share, model, class_name(*kind), params.label(scheme))
+        for scheme, of_scheme in zip(params.random_schemes, values, strict=True):
+            counts = source_classes(of_scheme).sum(axis=1).tolist() if number else [0] * len(CLASSES)
+            for name, count in zip(CLASSES, counts, strict=True):
+                yield MeasureRow(TRENDS[over], share_of(count, number), model, name, params.label(scheme))
 
 
-def inexact_rows(
-    measurements: Measurements, reference: Setting, params: LeakageParams, model: str
-) -> Iterator[MeasureRow]:
+def inexact_rows(measurements: Measurements, params: LeakageParams, model: str) -> Iterator[MeasureRow]:
     """Yield what was measured of each scheme and number of substitutions for the reference model."""
-    side = side_of(reference)
+    reference = measurements.settings[-1]
     for scheme in SCHEMES:
         for errors in (1, 2):
             rows = measurements.inexact.get((reference.model, scheme, errors))
             if rows is not None:
                 for measure, estimate in _inexact_estimates(scheme, rows, reference).items():
-                    yield MeasureRow(measure, estimate, model, side, params.label(scheme), errors)
+                    yield MeasureRow(measure, estimate, model, reference.side, params.label(scheme), errors)
 
 
-def _inexact_estimates(scheme: Scheme, rows: InexactRows, reference: Setting) -> dict[Measure, Estimate]:
-    log_esps = reference.log_esp(scheme)[np.searchsorted(reference.sequences, rows.sequences)]
-
-    def is_above(probabilities: Floats) -> Bools:
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(probabilities) > log_esps + _TOLERANCE)
-
-    mean, low, high = (float(part.mean()) for part in (rows.probability, rows.low, rows.high))
+def _inexact_estimates(scheme: Scheme, rows: Rows, reference: Setting) -> dict[Measure, Estimate]:
+    log_esps = reference.log_esp(scheme, rows["sequence"])
+    least, bound = rows["probability"], rows["bound"]
+    most = np.minimum(1, least + bound)
+    with np.errstate(divide="ignore"):
+        over, over_most = (np.log(probability) > log_esps + _TOLERANCE for probability in (least, most))
+    mean = float(least.mean())
     return {
-        ISP: Estimate(mean, low, high, len(log_esps)),
+        ISP: Estimate(mean, mean, float(most.mean()), len(log_esps)),
         ISP_ESP: Estimate(extraction_rate(log_esps)),
-        ISP_EXACT: Estimate(int((rows.method == Method.EXACT).sum())),
-        ISP_OVER: share_of(int(is_above(rows.probability).sum()), len(log_esps)),
-        ISP_OVER_LEAST: Estimate(float(is_above(rows.low).mean())),
-        ISP_OVER_MOST: Estimate(float(is_above(rows.high).mean())),
+        ISP_EXACT: Estimate(int((bound == 0).sum())),
+        ISP_OVER: share_of(int(over.sum()), len(log_esps)),
+        ISP_OVER_MOST: Estimate(float(over_most.mean())),
     }
 
 
-def _is_complete(
-    measurements: Measurements, pairs: Pairs, params: LeakageParams, models: int, lengths: Sequence[int]
-) -> bool:
-    settings = [measurements.setting(model, length) for model in range(models) for length in lengths]
-    if any(setting is None or len(setting.sequences) + setting.unmeasured < len(pairs) for setting in settings):
-        return False
-    chosen = min(params.inexact, len(pairs))
-    last = [measurements.inexact.get((model, params.random_schemes[-1], 1)) for model in range(models)]
-    return chosen == 0 or all(rows is not None and len(rows.sequences) == chosen for rows in last)
-
-
-def _likeliest_matches(measurements: Measurements, reference: Setting, pairs: Pairs) -> dict[Scheme, list[Match]]:
+def _likeliest_matches(measurements: Measurements, pairs: Pairs) -> dict[Scheme, list[Match]]:
     """Return the likeliest inexact suffixes of the reference model under each random scheme, likeliest first."""
-    rows = measurements.matches
+    rows, reference = measurements.matches, measurements.settings[-1]
     model, scheme_of, sequence = (np.asarray(rows[name], np.int64) for name in ("model", "scheme", "sequence"))
     logprob = np.asarray(rows["logprob"], np.float64)
     matches: dict[Scheme, list[Match]] = {}
@@ -383,6 +345,6 @@ def _likeliest_matches(measurements: Measurements, reference: Setting, pairs: Pa
             row = int(sequence[places[place]])
             wrong = np.flatnonzero(tokens[place] != pairs.suffixes[row])
             probability = float(np.exp(logprob[places[place]]))
-            esp = float(np.exp(reference.log_esp(scheme)[np.searchsorted(reference.sequences, row)]))
+            esp = float(np.exp(reference.log_esp(scheme, np.array(row))))
             matches[scheme].append(Match(scheme, row, tokens[place], wrong, probability, esp))
     return matches

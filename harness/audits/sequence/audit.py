@@ -6,20 +6,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from harness.audits.endpoint.params import REFUSAL
-from harness.audits.sequence.comparison import (
-    COMPARISONS,
-    COMPLETIONS,
-    TITLES,
-    Comparison,
-    Threshold,
-    compare,
-    read_results,
-)
+from harness.audits.sequence.comparison import COMPARISONS, COMPLETIONS, TITLES, compare, read_results
 from harness.audits.sequence.completion import Completer, Completion, State
-from harness.audits.sequence.dataset import Control, Dataset, permuted_partners
+from harness.audits.sequence.dataset import Control, Dataset, SequenceParams, permuted_partners
 from harness.audits.sequence.findings import sequence_findings
-from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.results import MEASURES, side_rates
+from harness.audits.sequence.results import CORPUS, MEASURES, SIDES, passed_share, sides_of
 from harness.core.arrays import Ints
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
@@ -85,15 +76,14 @@ class SequenceAudit(Audit[SequenceParams]):
         self, context: AuditContext, dataset: Dataset, partner: Ints, requested: Ints, completions: list[Completion]
     ) -> None:
         """Emit the completions of the paragraphs `requested`, and their comparisons with the suffixes of paragraphs."""
-        compared: list[tuple[int, int, Comparison]] = []
+        compared: list[dict[str, float]] = []
         for paragraph, completion in zip(requested.tolist(), completions, strict=True):
             if completion.state is not State.COMPLETED:
                 continue
-            others = [paragraph]
-            if dataset.control is Control.PERMUTED and partner[paragraph] >= 0:
-                others.append(int(partner[paragraph]))
-            for other in others:
-                compared.append((paragraph, other, compare(completion.text, dataset.suffixes[other])))
+            partners = [int(partner[paragraph])] if dataset.control is Control.PERMUTED else []
+            for against in (paragraph, *(number for number in partners if number >= 0)):
+                numbers = compare(completion.text, dataset.suffixes[against])
+                compared.append({"paragraph": paragraph, "against": against, **numbers})
         context.emit(
             COMPLETIONS.name,
             paragraph=requested,
@@ -102,12 +92,7 @@ class SequenceAudit(Audit[SequenceParams]):
             fault=[completion.fault for completion in completions],
         )
         if compared:
-            context.emit(
-                COMPARISONS.name,
-                paragraph=[paragraph for paragraph, *_ in compared],
-                against=[other for _, other, _ in compared],
-                **{name: [getattr(one, name) for *_, one in compared] for name in Comparison._fields},
-            )
+            context.emit(COMPARISONS.name, **{name: [row[name] for row in compared] for name in compared[0]})
         _warn_of_faults(context, requested, completions)
 
 
@@ -132,20 +117,21 @@ def _unanswered_at_first(rows: RowsOf) -> Ints:
 
 def _warn_of_faults(context: AuditContext, requested: Ints, completions: list[Completion]) -> None:
     """Warn of the first paragraphs that got no answer. The findings count all of them."""
-    faulty = [(paragraph, one) for paragraph, one in zip(requested.tolist(), completions, strict=True) if one.fault]
-    if not faulty:
-        return
-    so_far = sum(state == State.UNANSWERED for state in context.rows(COMPLETIONS.name)["state"])
-    for place, (paragraph, completion) in enumerate(faulty, start=so_far - len(faulty)):
-        if place < _WARNED_FAULTS:
-            context.warn(f"Paragraph {paragraph + 1} got no answer: the endpoint {completion.fault}.")
+    pairs = zip(requested.tolist(), completions, strict=True)
+    faulty = [(paragraph, completion.fault) for paragraph, completion in pairs if completion.fault]
+    if faulty:
+        so_far = sum(state == State.UNANSWERED for state in context.rows(COMPLETIONS.name)["state"])
+        for paragraph, fault in faulty[: max(0, _WARNED_FAULTS - so_far + len(faulty))]:
+            context.warn(f"Paragraph {paragraph + 1} got no answer: the endpoint {fault}.")
 
 
 def _report_rates(context: AuditContext, dataset: Dataset) -> None:
     """Report the rate of each threshold so far, on the corpus and on the control."""
     results = read_results(context.rows, len(dataset))
-    for threshold in Threshold:
-        for side, rate in zip(("", ", control"), side_rates(threshold, dataset, results), strict=True):
-            if rate.judged:
-                value, low, high, of = rate.share
-                context.figure(f"{TITLES[threshold]}{side}", value, low=low, high=high, of=of)
+    sides = sides_of(dataset, results)
+    for threshold, title in TITLES.items():
+        for side, ending in ((CORPUS, ""), (SIDES[dataset.control], ", control")):
+            measured, chosen = sides[side]
+            value, low, high, of = passed_share(measured[threshold][chosen])
+            if of:
+                context.figure(f"{title}{ending}", value, low=low, high=high, of=of)

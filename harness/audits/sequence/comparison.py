@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from harness.audits.edit_distance import edit_distance, numbered_words
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import word_spans, words_of
-from harness.core.arrays import Bools, Floats, Ints
+from harness.core.arrays import Bools, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Stretch
-from harness.core.rows import Kind, table
+from harness.core.rows import Kind, Rows, table
 
 Words = Sequence[str]
 Verdict = bool | None
@@ -111,18 +111,18 @@ RUN = 13
 """Words: the usual length in studies of benchmark contamination."""
 
 
-def longest_word_run(one: Sequence[str], other: Sequence[str]) -> int:
+def longest_word_run(words: Sequence[str], second: Sequence[str]) -> int:
     """Return the length in words of the longest run that both texts contain."""
-    return SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size
+    return SequenceMatcher(None, words, second, autojunk=False).find_longest_match().size
 
 
-def longest_character_run(one: str, other: str) -> int:
+def longest_character_run(text: str, second: str) -> int:
     """Return the length in characters of the longest substring of both texts; whitespace counts as one space.
 
     At each position only a longer run is searched for, which takes at most two searches per character: far faster than
     difflib, whose cost is the number of equal pairs of characters.
     """
-    shorter, longer = sorted((" ".join(words_of(text)) for text in (one, other)), key=len)
+    shorter, longer = sorted((" ".join(words_of(text)), " ".join(words_of(second))), key=len)
     longest = 0
     for first in range(len(shorter)):
         while first + longest < len(shorter) and shorter[first : first + longest + 1] in longer:
@@ -130,17 +130,15 @@ def longest_character_run(one: str, other: str) -> int:
     return longest
 
 
-def edit_similarity(one: Sequence[str], other: Sequence[str]) -> float:
+def edit_similarity(words: Sequence[str], second: Sequence[str]) -> float:
     """Return 1 - d / max(n, m) for the word-level edit distance d (Levenshtein 1966); 1 for two empty texts."""
-    if not one and not other:
-        return 1.0
-    return 1.0 - edit_distance(*numbered_words(one, other)) / max(len(one), len(other))
+    return 1.0 - edit_distance(*numbered_words(words, second)) / max(len(words), len(second), 1)
 
 
-def mark_common_runs(text: str, other: str) -> list[Stretch]:
-    """Return `text` in stretches, marked where a run of three words or more also occurs in `other`."""
-    words, others = words_of(text), words_of(other)
-    runs = {tuple(others[first : first + _MARKED_RUN]) for first in range(len(others) - _MARKED_RUN + 1)}
+def mark_common_runs(text: str, second: str) -> list[Stretch]:
+    """Return `text` in stretches, marked where a run of three words or more also occurs in `second`."""
+    words, second_words = words_of(text), words_of(second)
+    runs = {tuple(second_words[first : first + _MARKED_RUN]) for first in range(len(second_words) - _MARKED_RUN + 1)}
     is_marked = [False] * len(text)
     spans = word_spans(text)
     for first in range(len(words) - _MARKED_RUN + 1):
@@ -151,16 +149,16 @@ def mark_common_runs(text: str, other: str) -> list[Stretch]:
     return [Stretch("".join(character for character, _ in pairs), marked) for marked, pairs in stretches]
 
 
-def shared_runs(one: Sequence[str], other: Sequence[str]) -> tuple[Bools, Bools]:
+def shared_runs(texts: Sequence[str], second: Sequence[str]) -> tuple[Bools, Bools]:
     """Return, [n] and [m], which texts share a run of 13 words with the other side, or all words if they have fewer.
 
     Runs are compared by 64-bit hashes.
     """
-    sides = [[_run_hashes(text) for text in texts] for texts in (one, other)]
-    pool, other_pool = (np.concatenate([np.empty(0, np.int64), *side]) for side in sides)
-    common = set(np.intersect1d(pool, other_pool).tolist())
-    first, second = (np.array([not common.isdisjoint(runs.tolist()) for runs in side], np.bool_) for side in sides)
-    return first, second
+    sides = [[_run_hashes(text) for text in side] for side in (texts, second)]
+    first, last = (np.concatenate([np.empty(0, np.int64), *side]) for side in sides)
+    common = set(np.intersect1d(first, last).tolist())
+    is_first, is_second = (np.array([not common.isdisjoint(runs.tolist()) for runs in side], bool) for side in sides)
+    return is_first, is_second
 
 
 def _run_hashes(text: str) -> Ints:
@@ -184,55 +182,48 @@ COMPARISONS = table(
 )
 
 
-class Comparison(NamedTuple):
-    """A completion compared with a suffix: verdicts as numbers, runs in words and in characters."""
+def compare(completion: str, suffix: str) -> dict[str, float]:
+    """Return the verdicts on two texts as numbers, their longest run in words and in characters, and their similarity.
 
-    trigram: int
-    start_5: int
-    start_10: int
-    overlap: int
-    run_words: int
-    run_characters: int
-    edit_similarity: float
-
-
-def compare(completion: str, suffix: str) -> Comparison:
-    """Return all measures of the two texts."""
-    words, others = words_of(completion), words_of(suffix)
-    passed = verdicts(words, others)
-    numbers = {name.value: TOO_SHORT if verdict is None else int(verdict) for name, verdict in passed.items()}
-    return Comparison(
-        **numbers,
-        run_words=longest_word_run(words, others),
-        run_characters=longest_character_run(completion, suffix),
-        edit_similarity=edit_similarity(words, others),
-    )
-
-
-@dataclass(frozen=True)
-class Measurements:
-    """n paragraphs compared with their own suffixes, or with those of others.
-
-    is_compared: [n]. verdicts: [n] each, -1 for none. run_words, run_characters: [n]. edit_similarity: [n]. A paragraph
-    that was not compared has -1, 0, 0 and NaN.
+    The names are those of the columns of `COMPARISONS`.
     """
+    words, suffix_words = words_of(completion), words_of(suffix)
+    passed = verdicts(words, suffix_words)
+    return {
+        **{name.value: TOO_SHORT if verdict is None else int(verdict) for name, verdict in passed.items()},
+        "run_words": longest_word_run(words, suffix_words),
+        "run_characters": longest_character_run(completion, suffix),
+        "edit_similarity": edit_similarity(words, suffix_words),
+    }
 
-    is_compared: Bools
-    verdicts: Mapping[Threshold, Ints]
-    run_words: Ints
-    run_characters: Ints
-    edit_similarity: Floats
+
+Measurements = Mapping[str, NDArray[Any]]
+"""The comparisons of n paragraphs with their own suffixes, or with those of others: columns of [n].
+
+`is_compared`, and the measures of `COMPARISONS`: a paragraph that was not compared has -1 (`TOO_SHORT`), 0, 0 and NaN.
+"""
+_NOT_COMPARED = {
+    **{threshold.value: np.int64(TOO_SHORT) for threshold in Threshold},
+    "run_words": np.int64(0),
+    "run_characters": np.int64(0),
+    "edit_similarity": np.float64(np.nan),
+}
 
 
 @dataclass(frozen=True)
 class Results:
-    """The rows so far. states: [n], None for a paragraph that was not requested yet; texts, faults: [n]."""
+    """The rows so far, by paragraph."""
 
     states: list[State | None]
+    """[n], None for a paragraph that was not requested yet."""
     texts: list[str]
+    """The completions, [n]."""
     faults: list[str]
-    own: Measurements
+    """The reasons why there is no completion, [n]."""
+    measured: Measurements
+    """The comparisons with their own suffixes."""
     permuted: Measurements
+    """The comparisons with the suffixes of others."""
 
 
 def read_results(rows: RowsOf, paragraphs: int) -> Results:
@@ -245,24 +236,14 @@ def read_results(rows: RowsOf, paragraphs: int) -> Results:
         states[paragraph], texts[paragraph], faults[paragraph] = State(state), text, fault
     comparisons = rows(COMPARISONS.name)
     is_own = np.asarray(comparisons["against"] == comparisons["paragraph"], np.bool_)
-    own, permuted = (_measurements(comparisons, which, paragraphs) for which in (is_own, ~is_own))
-    return Results(states, texts, faults, own, permuted)
+    measured, permuted = (_measurements(comparisons, chosen, paragraphs) for chosen in (is_own, ~is_own))
+    return Results(states, texts, faults, measured, permuted)
 
 
-def _measurements(comparisons: Mapping[str, NDArray[np.generic]], which: Bools, paragraphs: int) -> Measurements:
-    places = np.asarray(comparisons["paragraph"], np.int64)[which]
-
-    def by_paragraph(column: str, default: float) -> NDArray[np.float64]:
-        values = np.full(paragraphs, default)
-        values[places] = comparisons[column][which]
-        return values
-
-    is_compared = np.zeros(paragraphs, np.bool_)
-    is_compared[places] = True
-    return Measurements(
-        is_compared,
-        {threshold: by_paragraph(threshold.value, TOO_SHORT).astype(np.int64) for threshold in Threshold},
-        by_paragraph("run_words", 0).astype(np.int64),
-        by_paragraph("run_characters", 0).astype(np.int64),
-        by_paragraph("edit_similarity", np.nan),
-    )
+def _measurements(comparisons: Rows, chosen: Bools, paragraphs: int) -> Measurements:
+    places = comparisons["paragraph"][chosen]
+    columns: dict[str, NDArray[Any]] = {"is_compared": np.isin(np.arange(paragraphs), places)}
+    for name, default in _NOT_COMPARED.items():
+        columns[name] = np.full(paragraphs, default)
+        columns[name][places] = comparisons[name][chosen]
+    return columns

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from harness.audits.sequence.dataset import Dataset, first_words, words_of
-from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.dataset import Dataset, SequenceParams, first_words, words_of
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError
 from harness.core.tokenizers import load_tokenizer
@@ -147,5 +146,5 @@ class LocalCompleter:
 def _encode(tokenizer: "Tokenizer", texts: Iterable[str]) -> Iterator[list[int]]:
     """Yield the ids of each text. The target itself adds the token that its tokenizer puts before every text."""
     left = iter(texts)
-    while some := list(islice(left, _ENCODED_AT_ONCE)):
-        yield from (encoding.ids for encoding in tokenizer.encode_batch(some, add_special_tokens=False))
+    while part := list(islice(left, _ENCODED_AT_ONCE)):
+        yield from (encoding.ids for encoding in tokenizer.encode_batch(part, add_special_tokens=False))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.report import Row, bars_of, measure_table, share_of, share_text, table_of, wide_table
+from harness.audits.report import Row, bars_of, finite_mean, measure_table, share_of, table_of, wide_table
 from harness.audits.sequence.comparison import (
     RUN,
     TITLES,
@@ -17,8 +17,7 @@ from harness.audits.sequence.comparison import (
     read_results,
 )
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import Control, Dataset, ReadCounts
-from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.dataset import Control, Dataset, ReadCounts, SequenceParams
 from harness.audits.sequence.results import (
     CORPUS,
     DEFINITIONS,
@@ -27,17 +26,15 @@ from harness.audits.sequence.results import (
     SIDES,
     TOO_SHORT_SUFFIX,
     UNSHARED,
-    Contrasts,
-    contrast_sides,
-    control_side,
     measure_sides,
     sequence_conclusion,
+    sides_of,
 )
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Findings, FoundTable, LineChart, Marked, Passage, Series, Stretch
 from harness.core.measures import MeasureTable
-from harness.core.text import format_p_value, json_value, pluralize
+from harness.core.text import json_value, pluralize
 
 _MOST_PASSAGES = 10
 _SHORTEST_RUN = 5
@@ -53,20 +50,19 @@ def sequence_findings(params: SequenceParams, dataset: Dataset, rows: RowsOf, mo
     with the other side), `is_complete`.
     """
     results = read_results(rows, len(dataset))
-    contrasts = {threshold: contrast_sides(threshold, dataset, results) for threshold in Threshold}
-    measured = measure_sides(dataset, results, contrasts, model)
+    measured = measure_sides(dataset, results, model)
     return Findings(
         figures=json_value(_figures(params, dataset, results)),
-        sentences=sequence_sentences(params, dataset, results, contrasts, model),
+        sentences=_sentences(params, dataset, results, model),
         tables=[
             _rates_table(measured, dataset),
-            *document_tables(dataset, results),
+            *_document_tables(dataset, results),
             measure_table(measured),
-            paragraph_table(dataset, results),
+            _paragraph_table(dataset, results),
         ],
         charts=_charts(measured, dataset, results),
         passages=_passages(dataset, results),
-        conclusion=sequence_conclusion(dataset, results, contrasts),
+        conclusion=sequence_conclusion(dataset, results, measured),
         definitions=DEFINITIONS,
         measures=measured,
     )
@@ -91,16 +87,16 @@ def _figures(params: SequenceParams, dataset: Dataset, results: Results) -> dict
 
 def _passages(dataset: Dataset, results: Results) -> list[Passage]:
     """Return at most ten paragraphs of the corpus, longest verbatim run first, with common runs marked."""
-    own = results.own
-    candidates = np.flatnonzero(~dataset.is_control & own.is_compared & (own.run_words >= _SHORTEST_RUN))
-    order = np.lexsort((candidates, -own.run_characters[candidates], -own.run_words[candidates]))
+    runs = results.measured["run_words"]
+    candidates = np.flatnonzero(~dataset.is_control & (runs >= _SHORTEST_RUN))
+    order = np.lexsort((candidates, -results.measured["run_characters"][candidates], -runs[candidates]))
     return [_passage(dataset, results, int(paragraph)) for paragraph in candidates[order[:_MOST_PASSAGES]]]
 
 
 def _passage(dataset: Dataset, results: Results, paragraph: int) -> Passage:
     suffix, completion = dataset.suffixes[paragraph], results.texts[paragraph]
-    passed = [TITLES[threshold] for threshold in Threshold if results.own.verdicts[threshold][paragraph] == 1]
-    run = pluralize(int(results.own.run_words[paragraph]), "word")
+    passed = [TITLES[threshold] for threshold in Threshold if results.measured[threshold][paragraph] == 1]
+    run = pluralize(int(results.measured["run_words"][paragraph]), "word")
     title = f"{dataset.documents[int(dataset.document[paragraph])]}, paragraph {int(dataset.number[paragraph])}"
     return Passage(
         f"{title}: longest run {run}; passes {', '.join(passed) or 'no threshold'}",
@@ -122,28 +118,25 @@ def _rates_table(measured: MeasureTable, dataset: Dataset) -> FoundTable:
     return wide_table("rates", title, rows, by=by, intervals=(PASSED,), number="judged")
 
 
-def document_tables(dataset: Dataset, results: Results) -> list[FoundTable]:
+def _document_tables(dataset: Dataset, results: Results) -> list[FoundTable]:
     """Return the documents of the corpus, most memorized first: the first 20 to be shown, and all as a file."""
-    own = results.own
-    compared = np.flatnonzero(own.is_compared & ~dataset.is_control)
-    compared = compared[np.argsort(dataset.document[compared], kind="stable")]
-    documents, starts = np.unique(dataset.document[compared], return_index=True)
+    measured = results.measured
+    compared = np.flatnonzero(measured["is_compared"] & ~dataset.is_control)
     rows = []
-    for document, kept in zip(documents.tolist(), np.split(compared, starts[1:]), strict=False):
-        verdicts = {threshold: own.verdicts[threshold][kept] for threshold in Threshold}
-        shares = {TITLES[threshold]: _mean(values[values != TOO_SHORT]) for threshold, values in verdicts.items()}
+    for document in np.unique(dataset.document[compared]):
+        paragraphs = compared[dataset.document[compared] == document]
+        verdicts = {title: measured[threshold][paragraphs] for threshold, title in TITLES.items()}
         rows.append(
             {
                 "document": dataset.documents[document],
-                "paragraphs": len(kept),
-                **shares,
-                "longest run, words": int(own.run_words[kept].max()),
-                "edit similarity": float(own.edit_similarity[kept].mean()),
+                "paragraphs": len(paragraphs),
+                **{title: finite_mean(values[values != TOO_SHORT]) for title, values in verdicts.items()},
+                "longest run, words": int(measured["run_words"][paragraphs].max()),
+                "edit similarity": float(measured["edit_similarity"][paragraphs].mean()),
             }
         )
-    rows.sort(
-        key=lambda row: (-(row[TITLES[Threshold.TRIGRAM]] or 0), -row["longest run, words"], -row["edit similarity"])
-    )
+    trigrams = TITLES[Threshold.TRIGRAM]
+    rows.sort(key=lambda row: (-np.nan_to_num(row[trigrams]), -row["longest run, words"], -row["edit similarity"]))
     title = "Documents of the corpus, most memorized first"
     if len(rows) <= _SHOWN_DOCUMENTS:
         return [table_of("documents", title, rows)]
@@ -151,13 +144,18 @@ def document_tables(dataset: Dataset, results: Results) -> list[FoundTable]:
     return [shown, table_of("all_documents", title, rows, is_detail=True)]
 
 
-def paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
+def _paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
     """Return a row for each paragraph. Verdicts are true, false or None."""
-    has_partners = dataset.control is Control.PERMUTED
+    measured = results.measured
+    verdicts = {threshold.value: measured[threshold] for threshold in Threshold}
+    if dataset.control is Control.PERMUTED:
+        verdicts |= {f"permuted_{threshold.value}": results.permuted[threshold] for threshold in Threshold}
 
     def row(place: int) -> Row:
-        state, own = results.states[place], results.own
-        is_compared = bool(own.is_compared[place])
+        state, is_compared = results.states[place], bool(measured["is_compared"][place])
+        values = {
+            name: None if column[place] == TOO_SHORT else bool(column[place]) for name, column in verdicts.items()
+        }
         return {
             "side": "control" if dataset.is_control[place] else "corpus",
             "document": dataset.documents[dataset.document[place]],
@@ -165,15 +163,11 @@ def paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
             "occurrences": dataset.occurrences[place],
             "shared": dataset.is_shared[place],
             "state": state.value if state else "pending",
-            **{one.value: _verdict(own.verdicts[one][place]) for one in Threshold},
-            "longest_run_words": own.run_words[place] if is_compared else None,
-            "longest_run_characters": own.run_characters[place] if is_compared else None,
-            "edit_similarity": own.edit_similarity[place],
-            **{
-                f"permuted_{one.value}": _verdict(results.permuted.verdicts[one][place])
-                for one in Threshold
-                if has_partners
-            },
+            **{threshold.value: values.pop(threshold.value) for threshold in Threshold},
+            "longest_run_words": measured["run_words"][place] if is_compared else None,
+            "longest_run_characters": measured["run_characters"][place] if is_compared else None,
+            "edit_similarity": measured["edit_similarity"][place],
+            **values,
             "prompt": dataset.prompts[place],
             "suffix": dataset.suffixes[place],
             "completion": results.texts[place],
@@ -184,41 +178,31 @@ def paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
     return table_of("paragraphs", "Every paragraph", rows, is_detail=True, text_columns=texts)
 
 
-def _verdict(number: Any) -> bool | None:
-    return None if number == TOO_SHORT else bool(number)
-
-
-def _mean(verdicts: Any) -> float | None:
-    return float(verdicts.mean()) if len(verdicts) else None
-
-
 def _charts(measured: MeasureTable, dataset: Dataset, results: Results) -> list[Chart]:
     """Return the charts, none before the first completion."""
-    is_corpus = ~dataset.is_control & results.own.is_compared
-    if not is_corpus.any():
+    control = SIDES[dataset.control]
+    sides = {side: columns["run_words"][chosen] for side, (columns, chosen) in sides_of(dataset, results).items()}
+    if not len(sides[CORPUS]):
         return []
-    side = SIDES[dataset.control]
-    control, is_control = control_side(dataset, results)
-    runs = [(CORPUS, results.own.run_words[is_corpus], False), (side, control.run_words[is_control], True)]
-    runs = [run for run in runs if len(run[1])]
-    longest = max(int(lengths.max()) for _, lengths, _ in runs)
-    sides = (CORPUS, UNSHARED, *([side] if is_control.any() else []))
+    runs = {side: sides[side] for side in (CORPUS, control) if len(sides[side])}
+    longest = max(int(lengths.max()) for lengths in runs.values())
+    shown = (CORPUS, UNSHARED, *runs)
     return [
         bars_of(
             "rates",
             "Completions that pass each threshold",
             "share of completions",
-            [row for row in measured.select(PASSED) if row.side in sides],
+            [row for row in measured.select(PASSED) if row.side in shown],
             label="case",
             group="side",
-            controls=(side,),
+            controls=(control,),
         ),
         LineChart(
             "verbatim_runs",
             "Longest verbatim run of each completion",
             "words in the run, at least",
             "share of completions",
-            [_survival(name, lengths, longest, is_dashed) for name, lengths, is_dashed in runs],
+            [_survival(side, lengths, longest, side == control) for side, lengths in runs.items()],
         ),
     ]
 
@@ -231,13 +215,10 @@ def _survival(name: str, runs: Ints, longest: int, is_dashed: bool) -> Series:
     return Series(name, lengths, value, low, high, is_dashed)
 
 
-def sequence_sentences(
-    params: SequenceParams, dataset: Dataset, results: Results, contrasts: Contrasts, model: str
-) -> list[str]:
-    """Return the sentences, most important first."""
+def _sentences(params: SequenceParams, dataset: Dataset, results: Results, model: str) -> list[str]:
+    """Return what the measured values do not say, most important first."""
     return [
         _method(params, dataset, results, model),
-        *_rates(dataset, contrasts),
         *_control(dataset),
         *_read(params, "corpus", dataset.corpus_counts),
         *(_read(params, "control", dataset.control_counts) if dataset.control_counts else ()),
@@ -252,25 +233,14 @@ def _method(params: SequenceParams, dataset: Dataset, results: Results, model: s
     length = dataset.prompt_length
     prompt = "the round's own prefixes" if length is None else f"their first {pluralize(length, 'word')}"
     how = "greedy decoding" if params.temperature == 0 else f"sampling at temperature {params.temperature:g}"
-    number = pluralize(int((results.own.is_compared & ~dataset.is_control).sum()), "paragraph")
+    is_compared = results.measured["is_compared"]
+    number = f"{pluralize(int((is_compared & ~dataset.is_control).sum()), 'paragraph')} of the corpus"
     if dataset.control is Control.CORPUS:
-        control = int((results.own.is_compared & dataset.is_control).sum())
-        number += f" of the corpus and {control:,} of the control"
-    else:
-        number += " of the corpus"
+        number += f" and {int((is_compared & dataset.is_control).sum()):,} of the control"
     return (
         f"{model} completed {number} from {prompt} by {how}. Each completion was cut to the suffix's number of words "
         "and compared with the suffix."
     )
-
-
-def _rates(dataset: Dataset, contrasts: Contrasts) -> Iterator[str]:
-    for threshold, contrast in contrasts.items():
-        if contrast.corpus.judged and contrast.control.judged:
-            p_value = "" if contrast.p_value is None else f" ({format_p_value(contrast.p_value)})"
-            corpus, control = share_text(contrast.corpus.share), share_text(contrast.control.share)
-            side = SIDES[dataset.control]
-            yield f"{TITLES[threshold].capitalize()}: {corpus} on the corpus, {control} on the {side}{p_value}."
 
 
 def _control(dataset: Dataset) -> Iterator[str]:
@@ -323,7 +293,7 @@ def _states(results: Results) -> Iterator[str]:
             "prompt has none of its tokens."
         )
     if number := states[State.UNANSWERED]:
-        is_unanswered = [state is State.UNANSWERED for state in results.states]
-        faults = Counter(fault for fault, is_one in zip(results.faults, is_unanswered, strict=True) if is_one)
+        pairs = zip(results.states, results.faults, strict=True)
+        faults = Counter(fault for state, fault in pairs if state is State.UNANSWERED)
         reasons = ", ".join(f"it {fault} ({pluralize(times, 'time')})" for fault, times in sorted(faults.items()))
         yield f"Left out: {pluralize(number, 'paragraph')} without an answer from the endpoint: {reasons}."

@@ -16,6 +16,7 @@ from harness.audits.sequence.dataset import (
     Cut,
     Dataset,
     ReadCounts,
+    SequenceParams,
     cut_after,
     cut_at,
     lacks_spaces,
@@ -23,7 +24,6 @@ from harness.audits.sequence.dataset import (
     word_spans,
     words_of,
 )
-from harness.audits.sequence.params import SequenceParams
 from harness.audits.sources import (
     CorpusFiles,
     Source,
@@ -134,13 +134,8 @@ def round_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
     yield from _cut_rows(round_, prefixes, answers, names, cutting)
 
 
-def has_unseen_text(round_: Round) -> bool:
-    """Return whether more text like the round's is built in, as for the demo."""
-    return round_.target == "demo"
-
-
 def unseen_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
-    """Yield as many paragraphs as the round has examples, at most the 1,000 that are built in."""
+    """Yield as many paragraphs like the demo round's as it has examples, at most the 1,000 that are built in."""
     with np.load(UNSEEN) as unseen:
         wanted = slice(len(load_prefixes(round_)))
         prefixes, suffixes, documents = (unseen[name][wanted] for name in ("prefixes", "suffixes", "documents"))
@@ -233,27 +228,25 @@ def read_inputs(
         sample = sample_paragraphs(_with_progress(paragraphs, on_progress), limit=params.limit, seed=seed)
         if not sample.paragraphs:
             _fail(name, sample, cutting, notes)
-        if lacks_spaces(f"{cut.prompt} {cut.suffix}" for each in sample.paragraphs if (cut := each.cut)):
+        if lacks_spaces(f"{cut.prompt} {cut.suffix}" for paragraph in sample.paragraphs if (cut := paragraph.cut)):
             raise HarnessError(
                 f"{name} is in a script without spaces between words, and prompts and thresholds count words. Split "
                 "the text into words with spaces."
             )
         return sample
 
-    corpus = sampled(_name(source), _paragraphs(source, cutting, notes))
-    other = None
+    def read(side: Source) -> Sample:
+        if isinstance(side, Round):
+            return sampled(f"round {side.name}", round_paragraphs(side, cutting))
+        return sampled(str(side.path), _file_paragraphs(side, cutting, notes))
+
+    corpus, control_sample = read(source), None
     if control is not None:
-        other = sampled(_name(control), _paragraphs(control, cutting, notes))
-    elif isinstance(source, Round) and has_unseen_text(source):
-        other = sampled("unseen text", unseen_paragraphs(source, cutting))
-    dataset = _dataset(corpus, other, length, notes.sentences)
+        control_sample = read(control)
+    elif isinstance(source, Round) and source.target == "demo":
+        control_sample = sampled("unseen text", unseen_paragraphs(source, cutting))
+    dataset = _dataset(corpus, control_sample, length, notes.sentences)
     return replace(dataset, has_special_tokens=isinstance(source, Round)).to_inputs()
-
-
-def _paragraphs(source: Source, cutting: Cutting, notes: Notes) -> Iterator[Paragraph]:
-    if isinstance(source, Round):
-        return round_paragraphs(source, cutting)
-    return _file_paragraphs(source, cutting, notes)
 
 
 def _file_paragraphs(files: CorpusFiles, cutting: Cutting, notes: Notes) -> Iterator[Paragraph]:
@@ -276,10 +269,6 @@ def _with_progress(paragraphs: Iterable[Paragraph], on_progress: Callable[[int],
         yield paragraph
 
 
-def _name(source: Source) -> str:
-    return f"round {source.name}" if isinstance(source, Round) else str(source.path)
-
-
 def _fail(name: str, sample: Sample, cutting: Cutting, notes: Notes) -> NoReturn:
     """Raise the error for a side without a usable paragraph."""
     if number := sample.counts.paragraphs:
@@ -299,7 +288,7 @@ def _dataset(corpus: Sample, control: Sample | None, prompt_length: int | None, 
     paragraphs = [paragraph for side in sides for paragraph in side.paragraphs]
     is_control = np.repeat(np.arange(len(sides)) == 1, [len(side.paragraphs) for side in sides])
     # Documents of the corpus and of the control may have the same name.
-    names = [(bool(other), paragraph.document) for other, paragraph in zip(is_control, paragraphs, strict=True)]
+    names = list(zip(is_control.tolist(), (paragraph.document for paragraph in paragraphs), strict=True))
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     cuts = [paragraph.cut for paragraph in paragraphs if paragraph.cut]
     is_shared = np.zeros(len(cuts), np.bool_)

@@ -13,8 +13,7 @@ import numpy as np
 
 from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint
 from harness.audits.sequence.completion import Completion, State, shuffled
-from harness.audits.sequence.dataset import Dataset, first_words, words_of
-from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.dataset import Dataset, SequenceParams, first_words, words_of
 from harness.core.arrays import Ints
 from harness.core.errors import Interruption
 from harness.core.text import pluralize
@@ -65,7 +64,7 @@ class RemoteCompleter:
         """
         answered = list(islice(self._answers, len(items)))
         paragraphs = np.array([paragraph for paragraph, _ in answered], np.int64)
-        return paragraphs, [self._completion(*each) for each in answered]
+        return paragraphs, [self._completion(paragraph, answer) for paragraph, answer in answered]
 
     def _completion(self, paragraph: int, answer: Answer[str]) -> Completion:
         if answer.value is not None:

@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError
 from harness.core.text import format_score
 from harness.core.times import day_and_time
 from harness.plugins.parameters import Span
-from harness.runs.tuning import (
+from harness.sweeps.tuning import (
     TUNINGS,
     Setting,
     Tuning,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from harness.core.text import NO_VALUE, format_number, format_score, pluralize, sanitize, shorten
-from harness.runs.audit_record import AuditFigure
+from harness.runs.audit_reader import AuditFigure
 from harness.runs.facts import recall_label, score_facts
 from harness.runs.reader import StageWork
 from harness.tui.columns import Cell, bar

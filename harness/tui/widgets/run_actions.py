@@ -15,7 +15,6 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize, shorten
 from harness.runs.folder import RunFolder, add_tags, check_tag, remove_tags, tags_of
-from harness.runs.job_record import job_record
 from harness.runs.launch import stop_run
 from harness.runs.queue import Move, move_in_queue
 from harness.runs.status import Status
@@ -44,14 +43,14 @@ RUN_BINDINGS: list[BindingType] = [
 
 
 def screen_for(folder: RunFolder) -> "RunScreen | AuditScreen":
-    """Return the screen of the run, as its kind of job names it; a run that cannot be read gets a RunScreen."""
+    """Return the screen of the run's kind of job; a run that cannot be read gets a RunScreen, which shows the error."""
     # Imported here to keep the first paint fast.
     from harness.tui.screens.audit import AuditScreen
     from harness.tui.screens.run import RunScreen
 
-    screens: dict[str, type[RunScreen | AuditScreen]] = {"guesses": RunScreen, "figures": AuditScreen}
+    screens: dict[str, type[RunScreen | AuditScreen]] = {"attack": RunScreen, "audit": AuditScreen}
     try:
-        return screens[job_record(folder.spec()).screen](folder)
+        return screens[folder.spec().kind](folder)
     except HarnessError:
         return RunScreen(folder)
 

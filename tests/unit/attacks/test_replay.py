@@ -2,10 +2,13 @@
 
 import lzma
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from attacks.replay import ReplayParams, chosen_suffixes, submitted_rows
 from harness import HarnessError
@@ -69,6 +72,31 @@ def test_the_first_trials_are_those_with_the_lowest_numbers(
     record(tmp_path, [str(number) for number in numbers], losses, generations)
     found = chosen_suffixes(ReplayParams(source=tmp_path, trials=trials, order=order), context_of(prefixes, 3))
     assert (found.suffixes == chosen).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations(range(12)), st.integers(0, 1 << 30), st.booleans())
+def test_a_permutation_of_trials_gives_the_same_submission_unless_losses_are_equal(
+    order: list[int], seed: int, has_equal_losses: bool
+) -> None:
+    generator = np.random.default_rng(seed)
+    losses = generator.permuted(np.tile(np.arange(12.0), (4, 1)), axis=1).T
+    if has_equal_losses:
+        losses[:] = 1.0
+    generations = generator.integers(0, 9, (12, 4, 5))
+    generations[:, :, :2] = 0
+    # The suffix names its trial, so that no two trials are alike.
+    generations[:, :, 2] = np.arange(12)[:, None]
+    context = context_of(np.zeros((4, 2), np.int64), 3)
+    submissions = []
+    for trials in (list(range(12)), order):
+        with TemporaryDirectory() as folder:
+            record(Path(folder), [str(number) for number in range(12)], losses[trials], generations[trials])
+            chosen = chosen_suffixes(ReplayParams(source=Path(folder)), context)
+        rows = submission_order(chosen.ids, chosen.suffixes, chosen.score)
+        submissions.append((chosen.ids[rows].tolist(), chosen.suffixes[rows].tolist()))
+    # The first of equal trials is a rule of the official script.
+    assert (submissions[0] == submissions[1]) == (not has_equal_losses or order[0] == 0)
 
 
 def test_a_trial_without_a_number_is_refused(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from harness.audits.beam import near_probabilities, near_suffixes
 from harness.audits.edit_distance import characters, distances_within, edit_distance
 from harness.audits.exact import exact_logprobs
 from harness.audits.near_results import CHARACTER_EDITS, NearParams
-from harness.audits.near_verbatim import near_probabilities, near_suffixes
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.loading import load_target
@@ -104,12 +104,6 @@ def test_probabilities_by_characters_are_those_of_the_texts(demo):
         assert by_characters[row] == pytest.approx(wanted, abs=1e-9)
     _, unknown = near_probabilities(demo, prefixes, suffixes, TOP_K, params, None)
     assert np.isnan(unknown).all()
-
-
-def test_no_sequences_have_no_near_suffixes(demo):
-    prefixes, suffixes = examples(1)
-    found = near_suffixes(demo, prefixes[:0], suffixes[:0], TOP_K)
-    assert len(found.row) == 0 and found.probability(0, 5).shape == (0, 6)
 
 
 def test_little_memory_gives_the_same_bound(demo):

@@ -93,7 +93,7 @@ def test_debug_raises_the_error(harness: CommandLine, arguments: tuple[str, ...]
 
 
 def test_an_internal_error_asks_for_a_report(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.runs.listing.all_run_folders", lambda: 1 / 0)
+    monkeypatch.setattr("harness.runs.summary.all_run_folders", lambda: 1 / 0)
     done = harness("list", "runs")
     assert done.code == 1
     assert done.err.startswith("harness: internal error. Please report it; --debug prints the traceback.")

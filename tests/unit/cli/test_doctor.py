@@ -1,7 +1,5 @@
 """`harness doctor` takes its advice about the sandbox from the backends."""
 
-from dataclasses import replace
-
 import pytest
 
 from harness.cli import doctor
@@ -9,8 +7,16 @@ from harness.sandbox.backends import BACKENDS, backend_named
 from harness.sandbox.control_group import ADVICE
 from harness.sandbox.policy import AppliedSandbox, Limit
 
-LIMIT = Limit(4096, "cgroup v2")
-APPLIED = AppliedSandbox("x", ("seccomp",), LIMIT, LIMIT, LIMIT, LIMIT, ())
+LIMIT = Limit(most=4096, by="cgroup v2")
+APPLIED = AppliedSandbox(
+    backend="x",
+    applied=("seccomp",),
+    memory=LIMIT,
+    processes=LIMIT,
+    file_bytes=LIMIT,
+    open_files=LIMIT,
+    readable=(),
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +31,7 @@ APPLIED = AppliedSandbox("x", ("seccomp",), LIMIT, LIMIT, LIMIT, LIMIT, ())
 def test_the_advice_is_that_of_what_is_missing(
     backend: str, memory: Limit | None, expected: list[str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    applied = replace(APPLIED, memory=memory)
+    applied = APPLIED.model_copy(update={"memory": memory})
     monkeypatch.setattr(doctor, "applied_sandbox", lambda: applied)
     monkeypatch.setattr(doctor, "detect_backend", lambda: backend_named(backend))
     named = {finding.name: finding for finding in doctor.findings()}

@@ -13,8 +13,8 @@ from harness.core.errors import HarnessError
 from harness.core.files import try_lock
 from harness.runs.folder import RunFolder
 from harness.runs.queue import QueuePlace
-from harness.runs.tuning import TUNINGS, Tuning
 from harness.supervisor.devices import Device
+from harness.sweeps.tuning import TUNINGS, Tuning
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.tui.recorded import recorded_run
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.plugins.declarations import declaration_in
-from harness.runs.attack_record import AttackRunRecord
+from harness.runs.launch import changed_inputs
 from harness.runs.planning import recorded_options
 from harness.runs.specs import AttackSpec
 from tests.contract.execution import Killed, execute, new_run
@@ -61,10 +61,10 @@ def test_changed_weights_of_either_model_are_named(attacks: Path, tmp_path: Path
     spec = _spec(attacks)
     folder = new_run(tmp_path / "run", spec, attacks / "both.py")
     hashes = [model.weights_sha256 for model in spec.targets]
-    assert AttackRunRecord().changed_inputs(folder, spec, hashes) == []
-    assert AttackRunRecord().changed_inputs(folder, spec, [hashes[0], "0"]) == ["the weights of demo-reference"]
-    assert AttackRunRecord().changed_inputs(folder, spec, hashes[:1]) == ["the weights of demo-reference"]
-    assert AttackRunRecord().changed_inputs(folder, spec, ["0", hashes[1]]) == ["the weights of demo-tiny"]
+    assert changed_inputs(folder, spec, hashes) == []
+    assert changed_inputs(folder, spec, [hashes[0], "0"]) == ["the weights of demo-reference"]
+    assert changed_inputs(folder, spec, hashes[:1]) == ["the weights of demo-reference"]
+    assert changed_inputs(folder, spec, ["0", hashes[1]]) == ["the weights of demo-tiny"]
 
 
 def test_a_run_without_a_reference_says_what_to_do(attacks: Path, tmp_path: Path) -> None:

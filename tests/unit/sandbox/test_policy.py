@@ -24,9 +24,9 @@ def test_an_applied_sandbox_is_read_from_its_record() -> None:
     limit = {"most": 4096, "by": "cgroup v1"}
     record = {"backend": "landlock", "applied": ["pid", "landlock 7"], "memory": None, "processes": limit}
     record |= {"file_bytes": None, "open_files": limit, "readable": ["/models/gpt-neo"]}
-    applied = AppliedSandbox.from_record(record)
-    assert applied.processes == Limit(4096, "cgroup v1")
-    assert json.loads(json.dumps(applied.as_record())) == record
+    applied = AppliedSandbox.model_validate(record)
+    assert applied.processes == Limit(most=4096, by="cgroup v1")
+    assert json.loads(applied.model_dump_json()) == record
     assert applied.summary == "pid, landlock 7; memory not limited, 4,096 processes (cgroup v1), files not limited"
 
 

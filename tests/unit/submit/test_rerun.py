@@ -28,12 +28,6 @@ def _refused(path: Path, words: str) -> None:
     assert path.name in str(refusal.value)
 
 
-def _csv(folder: Path, text: str | bytes) -> Path:
-    path = folder / "prefixes.csv"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.int64, np.uint64, ">i4"])
 def test_any_integer_dtype_is_read(dtype: str, tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", ROWS.astype(dtype))
@@ -54,31 +48,13 @@ def test_fortran_order_is_read(tmp_path: Path) -> None:
     assert _read(tmp_path / "p.npy").tolist() == ROWS.tolist()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1,2,3\n40,50,99\n0,0,0\n",
-        "1,2,3\r\n40,50,99\r\n0,0,0",
-        "t0,t1,t2\n1, 2, 3\n40,50,99\n\n0,0,0\n",
-        'Example ID,Prefix\n0,"[1, 2, 3]"\n1,"[40,50,99]"\n2,"[0,0,0]"\n',
-        'Example ID,Prefix\n2,"[0,0,0]"\n0,"[1,2,3]"\n1,"[40,50,99]"\n',
-        '\ufeff0,"[1,2,3]"\n1,"[40,50,99]"\n2,"[0,0,0]"\n',
-        "\ufeff1,2,3\n40,50,99\n0,0,0\n",
-    ],
-)
-def test_both_csv_forms_are_read(text: str, tmp_path: Path) -> None:
-    assert _read(_csv(tmp_path, text)).tolist() == ROWS.tolist()
-
-
 @given(rows=st.lists(st.lists(st.integers(0, 50256), min_size=4, max_size=4), min_size=1, max_size=20))
 @settings(deadline=None, max_examples=25)
 def test_every_form_gives_the_same_tokens_and_hash(rows: list[list[int]], tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("forms")
     np.save(folder / "p.npy", np.array(rows, np.uint16))
     np.savez_compressed(folder / "p.npz", prefixes=np.array(rows, np.int64))
-    (folder / "p.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
-    (folder / "q.csv").write_text("id,prefix\n" + "".join(f'{id_},"{row}"\n' for id_, row in enumerate(rows)))
-    read = [_read(folder / name, 4, 50257) for name in ("p.npy", "p.npz", "p.csv", "q.csv")]
+    read = [_read(folder / name, 4, 50257) for name in ("p.npy", "p.npz")]
     assert all(one.tolist() == rows and one.dtype == np.uint16 for one in read)
     assert len({tokens_sha256(one, 50257) for one in read}) == 1
 
@@ -86,42 +62,6 @@ def test_every_form_gives_the_same_tokens_and_hash(rows: list[list[int]], tmp_pa
 def test_the_hash_is_of_little_endian_tokens() -> None:
     assert tokens_sha256(np.array([[1, 258]]), 50257) == hashlib.sha256(b"\x01\x00\x02\x01").hexdigest()
     assert tokens_sha256(np.array([[1]], ">u2"), 1 << 17) == hashlib.sha256(b"\x01\x00\x00\x00").hexdigest()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "contains no prefixes"),
-        ("a,b,c\n", "contains no prefixes"),
-        ("1\n", "line 1: not a prefix of 3 token ids"),
-        ("1,2\n", "line 1: not a prefix of 3"),
-        ("1,2,3\n1,2,3,4\n", "line 2: not a prefix of 3"),
-        ("1,2,3\nx,2,3\n", "line 2: not a prefix"),
-        ("-1,2,3\n", "line 1: not a prefix"),
-        ("+1,2,3\n4,5,6\n", "line 1: not a prefix"),
-        ("1.5,2,3\n4,5,6\n", "line 1: not a prefix"),
-        ("1e1,2,3\n4,5,6\n", "line 1: not a prefix"),
-        ("1,2,3\n1_0,2,3\n", "line 2: not a prefix"),
-        ("1,2,3\n١,2,3\n", "line 2: not a prefix"),
-        ("1,2,3\n²,2,3\n", "line 2: not a prefix"),
-        (",0,1,2\n0,1,2,3\n", "line 1: not a prefix"),
-        ("1,2,100\n", "a token outside 0..99"),
-        ("1,2," + "9" * 19 + "\n", "line 1: not a prefix"),
-        ("1,2," + "9" * 5000 + "\n", "line 1: not a prefix"),
-        ('0,"[1,2,3]"\n0,"[1,2,3]"\n', "line 2: not a prefix"),
-        ('1,"[1,2,3]"\n2,"[1,2,3]"\n', "the example ids must be 0 to 1"),
-        ('0,"[1,2]"\n', "line 1: not a prefix of 3"),
-        ('0,"[1,2,3,4]"\n', "line 1: not a prefix of 3"),
-        ('0,"[]"\n', "line 1: not a prefix"),
-        ('0,"[1,,3]"\n', "line 1: not a prefix"),
-        ('0,"[[1,2,3]"\n1,"__import__(\'os\')"\n', "line 2: not a prefix"),
-        ("1,2,3\n1,2,\x00\n", "line 2: not a prefix"),
-        (b"1,2,3\n\xff\xfe\n", "not a prefix"),
-        ("x" * 200_000, "not a prefix"),
-    ],
-)
-def test_an_invalid_csv_is_refused_with_its_line(text: str | bytes, words: str, tmp_path: Path) -> None:
-    _refused(_csv(tmp_path, text), words)
 
 
 def _npy(folder: Path, array: np.ndarray) -> Path:
@@ -155,11 +95,11 @@ def test_several_unnamed_arrays_are_refused(tmp_path: Path) -> None:
 
 
 def test_missing_files_folders_and_other_types_are_refused(tmp_path: Path) -> None:
-    for name in ("p.npy", "p.npz", "p.csv"):
+    for name in ("p.npy", "p.npz"):
         _refused(tmp_path / name, "no such file|No such file")
         (tmp_path / name).mkdir()
         _refused(tmp_path / name, f"{name}: ")
-    _refused(tmp_path / "p.txt", r"must be a \.npy, \.npz or \.csv")
+    _refused(tmp_path / "p.csv", r"must be a \.npy or \.npz")
 
 
 def _hostile_archives() -> dict[str, bytes]:
@@ -206,7 +146,7 @@ def test_hostile_archives_are_refused(name: str, tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=60)
 def test_arbitrary_bytes_are_prefixes_or_an_error(tmp_path_factory, content: bytes) -> None:
     folder = tmp_path_factory.mktemp("any")
-    for name in ("p.npy", "p.npz", "p.csv"):
+    for name in ("p.npy", "p.npz"):
         (folder / name).write_bytes(content)
         try:
             assert _read(folder / name).shape[1] == 3

@@ -41,10 +41,10 @@ def test_the_score_equals_the_scorecard_and_ends_the_curve(home: Path) -> None:
 
 
 def test_queries_are_counted_by_stage(home: Path) -> None:
-    queries = run_facts(ended_run(home)).queries
-    (stage,) = queries.stages
+    facts = run_facts(ended_run(home))
+    (stage,) = facts.stages
     assert replace(stage, seconds=0.0) == StageWork("guess", 2.0 * EXAMPLES, 1.0, 1)
-    assert (queries.repeated_batches, queries.executions) == (0, 1)
+    assert (facts.repeated_batches, facts.executions) == (0, 1)
 
 
 def test_a_reference_model_is_listed_with_its_weights(home: Path) -> None:
@@ -78,7 +78,9 @@ def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:
 
 def test_a_blind_run_has_no_scores(home: Path) -> None:
     facts = run_facts(ended_run(home, is_blind=True))
-    assert facts.score is facts.walk is facts.exact_at_1 is facts.any_guess_correct is facts.parts.not_in_train is None
+    assert (
+        facts.score is facts.judged is facts.exact_at_1 is facts.any_guess_correct is facts.parts.not_in_train is None
+    )
     assert facts.curve == ((0.0, 0.0), (1.5, float(EXAMPLES)))
     assert facts.parts.overlap is not None and facts.parts.overlap.is_in_train is None
 
@@ -187,7 +189,7 @@ def test_an_invalid_spec_is_refused(content: bytes, tmp_path: Path) -> None:
 def test_the_spec_of_a_bundle_names_both_models(home: Path) -> None:
     run = recorded_run(home).folder.attack_spec().model_copy(update={"target": MODEL, "reference": MODEL})
     spec = code_spec_from_run(run, trains=False)
-    assert spec.reference is not None and spec.reference.identity.weights_sha256 == MODEL.weights_sha256
+    assert spec.reference is not None and spec.reference.weights_sha256 == MODEL.weights_sha256
     (home / SPEC).write_text(spec.model_dump_json())
     assert read_code_spec(home) == spec
 

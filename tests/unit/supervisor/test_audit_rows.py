@@ -9,7 +9,7 @@ import pytest
 from harness.core.audit import FIGURES
 from harness.core.protocol import Frame
 from harness.core.rows import Kind, split_into_frames, table, validate_columns
-from harness.runs.audit_record import AuditReader
+from harness.runs.audit_reader import AuditReader
 from harness.runs.store import RunStore
 from harness.supervisor.audit_job import RowIntake
 from harness.supervisor.intake import IntakeError

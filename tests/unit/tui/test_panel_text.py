@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.audit_record import AuditFigure
+from harness.runs.audit_reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.status import Status
 from harness.tui.feed import AuditFeed

@@ -40,9 +40,8 @@ def run_loop(sent: Sent, log: BatchLog, loop: str, items: int, *, seconds: float
     sizes = []
     for part in log.parts(loop, items, **options):
         key = f"{loop}/{part.start}"
-        log.begin(key, 1.0)
-        sent.now += seconds * (part.stop - part.start)
-        log.end(key)
+        with log.batch(key, 1.0):
+            sent.now += seconds * (part.stop - part.start)
         sizes.append(part.stop - part.start)
     return sizes
 
@@ -77,13 +76,12 @@ def test_steps_are_reported_once_a_second_and_never_go_back(sent: Sent) -> None:
     log.record_step(0.5, "outside any batch")
     keys = ("guess/0/0", "guess/0/8")
     for key in keys:
-        log.begin(key, 8.0)
-        for _ in range(2):
-            for share in (0.25, 0.5, 1.0):
-                sent.now += 0.6
-                log.record_step(share, f"{share}")
-            log.record_call()
-        log.end(key)
+        with log.batch(key, 8.0):
+            for _ in range(2):
+                for share in (0.25, 0.5, 1.0):
+                    sent.now += 0.6
+                    log.record_step(share, f"{share}")
+                log.record_call()
     shares = {
         key: [one["share"] for one in sent.fields("step") if one["key"] == key] for key in ("guess/0/0", "guess/0/8")
     }

@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from harness.audits.book.audit import BookAudit
-from harness.audits.book.coverage import WINDOWS
+from harness.audits.book.coverage import COVERAGE, GAP, MEASURED_WINDOWS, WINDOWS
 from harness.audits.book.inputs import LEAST, BookParams, cut_windows, read_texts
-from harness.audits.book.results import COVERAGE, GAP
-from harness.audits.book.results import WINDOWS as WINDOWS_OF_TEXT
 from harness.audits.models import Model, load_text_tokenizer
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap
@@ -71,7 +69,7 @@ def test_the_memorized_text_is_found_and_the_control_is_not(findings: Findings):
     assert covered[0] > 0.2 and covered == sorted(covered, reverse=True) and len(covered) == 4
     assert [row.estimate.value for row in findings.measures.select(COVERAGE, side="control")] == [0] * 4
     assert findings.measures.get(GAP, at=0.001).value == covered[0]
-    windows = [(row.side, row.estimate.value) for row in findings.measures.select(WINDOWS_OF_TEXT)]
+    windows = [(row.side, row.estimate.value) for row in findings.measures.select(MEASURED_WINDOWS)]
     assert [side for side, _ in windows] == ["known.txt", "control.txt (control)"]
     figures = findings.figures
     assert figures["is_complete"]
@@ -151,7 +149,7 @@ def test_targets_are_measured_in_their_own_tokens(texts: tuple[Path, Path], tmp_
     params = BookParams(stride=60, prefix_tokens=20, suffix_tokens=10)
     audited = context(params, texts, DEMO, Model("other", other)).run()
     measured = audited.findings("demo", "other").measures
-    assert [row.model for row in measured.select(WINDOWS_OF_TEXT)] == ["demo", "demo", "other", "other"]
+    assert [row.model for row in measured.select(MEASURED_WINDOWS)] == ["demo", "demo", "other", "other"]
     rows = audited.rows(WINDOWS.name)
     lengths = [(rows["end"] - rows["start"])[rows["model"] == model].mean() for model in (0, 1)]
     assert lengths[0] > lengths[1]

@@ -2,10 +2,14 @@ import numpy as np
 import pytest
 
 from harness.audits.book.coverage import (
+    COVERAGE,
+    EXTRACTABLE,
+    MEAN,
     Measured,
-    Sums,
     TextSums,
     character_peaks,
+    count_blocks,
+    estimate_shares,
     passages_of,
     sum_over_text,
     window_length,
@@ -18,7 +22,7 @@ from harness.core.measures import Estimate
 
 def measured(cut: np.ndarray, end: np.ndarray, probabilities: np.ndarray) -> Measured:
     with np.errstate(divide="ignore"):
-        logs = np.tile(np.log(probabilities), (len(SCHEMES), 1))
+        logs = dict.fromkeys(SCHEMES, np.log(probabilities))
     return Measured(0, 0, 2 * cut - end, cut, end, logs)
 
 
@@ -36,7 +40,7 @@ def random_windows(seed: int, length: int, windows: int) -> Measured:
 def test_a_character_has_the_probability_of_the_likeliest_suffix_around_it():
     windows = random_windows(1, 500, 80)
     peaks = character_peaks(windows, Scheme.TOP_K, 500)
-    probabilities = np.exp(windows.log_probability(Scheme.TOP_K))
+    probabilities = np.exp(windows.logs[Scheme.TOP_K])
     for place in range(500):
         around = probabilities[(windows.cut <= place) & (place < windows.end)]
         assert (np.isnan(peaks[place]) and not len(around)) or peaks[place] == around.max()
@@ -51,25 +55,18 @@ def test_passages_are_the_longest_runs_at_a_threshold():
 def test_shares_are_those_of_the_whole_text():
     windows = random_windows(2, 4000, 300)
     peaks = character_peaks(windows, Scheme.PLAIN, 4000)
-    sums = Sums([sums_of(windows, 4000, Scheme.PLAIN)])
-    known, probabilities = peaks[~np.isnan(peaks)], np.exp(windows.log_probability(Scheme.PLAIN))
+    shares = estimate_shares([sums_of(windows, 4000, Scheme.PLAIN)])
+    known, probabilities = peaks[~np.isnan(peaks)], np.exp(windows.logs[Scheme.PLAIN])
     for threshold in THRESHOLDS:
-        assert sums.coverage(threshold).value == pytest.approx((known >= threshold).mean())
-        assert sums.extractable(threshold).value == pytest.approx((probabilities >= threshold).mean())
-        assert sums.coverage(threshold).low <= sums.coverage(threshold).value <= sums.coverage(threshold).high
-    assert sums.mean_probability().value == pytest.approx(probabilities.mean())
-    assert sums.windows == 300
-    both = Sums([sums_of(windows, 4000, Scheme.PLAIN)] * 2)
-    assert both.windows == 600 and both.coverage(0.1).value == pytest.approx(sums.coverage(0.1).value)
-    one, two = (each.coverage(0.1) for each in (sums, both))
-    assert two.high - two.low < 0.85 * (one.high - one.low)
-
-
-def simulated(seed: int) -> tuple[Measured, int]:
-    """Return a text of 300 stretches of 200 characters, of which each is memorized with a probability of 0.3."""
-    is_memorized = np.random.default_rng(seed).random(300) < 0.3
-    cut = np.arange(50, 60_000, 50)
-    return measured(cut, cut + 50, np.where(np.repeat(is_memorized, 4)[1:], 0.9, 1e-6)), 60_000
+        covered = shares[COVERAGE, threshold]
+        assert covered.value == pytest.approx((known >= threshold).mean())
+        assert shares[EXTRACTABLE, threshold].value == pytest.approx((probabilities >= threshold).mean())
+        assert covered.low <= covered.value <= covered.high
+    assert shares[MEAN, None].value == pytest.approx(probabilities.mean())
+    once = shares[COVERAGE, 0.1]
+    twice = estimate_shares([sums_of(windows, 4000, Scheme.PLAIN)] * 2)[COVERAGE, 0.1]
+    assert twice.value == pytest.approx(once.value)
+    assert twice.high - twice.low < 0.85 * (once.high - once.low)
 
 
 def contained(seeds: range, texts: int, length: int) -> int:
@@ -82,7 +79,7 @@ def contained(seeds: range, texts: int, length: int) -> int:
             cut = np.arange(50, length, 50)
             probabilities = np.where(np.repeat(memorized, 4)[1:], 0.9, 1e-6)
             parts.append(sums_of(measured(cut, cut + 50, probabilities), length, texts=texts))
-        estimate = Sums(parts).coverage(0.5)
+        estimate = estimate_shares(parts)[COVERAGE, 0.5]
         number += estimate.low <= 0.3 <= estimate.high
     return number
 
@@ -99,13 +96,13 @@ def test_intervals_of_many_short_texts_are_as_wide_as_their_differences(length):
 
 def test_an_interval_of_nothing_extracted_is_not_empty():
     cut = np.arange(200, 4000, 10)
-    estimate = Sums([sums_of(measured(cut, cut + 200, np.zeros(380)), 4200)]).coverage(0.001)
+    estimate = estimate_shares([sums_of(measured(cut, cut + 200, np.zeros(380)), 4200)])[COVERAGE, 0.001]
     assert estimate.value == 0 and estimate.low == 0 and 0.05 < estimate.high < 0.5
 
 
 def test_a_single_window_is_one_observation():
     window = measured(np.array([50]), np.array([100]), np.array([0.0]))
-    estimate = Sums([sums_of(window, 100)]).coverage(0.001)
+    estimate = estimate_shares([sums_of(window, 100)])[COVERAGE, 0.001]
     assert (estimate.low, estimate.high) == pytest.approx((0, 0.793), abs=1e-3)
 
 
@@ -116,7 +113,7 @@ def test_a_block_has_at_least_a_window_and_at_most_the_text():
         cells = text.series.shape[1]
         assert min(length, window_length([windows])) <= 1.5 * text.block * text.cell
         assert 1 <= text.block <= cells
-        assert Sums([text]).blocks <= 600
+        assert count_blocks([text]) <= 600
 
 
 def test_a_difference_has_the_error_of_both_parts():

@@ -19,9 +19,10 @@ from harness.audits.compare.results import (
     extraction_strength,
     is_predicted,
 )
-from harness.audits.leakage.inputs import PairSize, file_pairs, round_pairs
+from harness.audits.leakage.inputs import PairSize, read_pairs
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.models import Model
+from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import HeatMap, LineChart
 from harness.core.policy import Policy
@@ -37,8 +38,8 @@ COPIES = ROUND_ARRAYS / "repetitions.npy"
 @pytest.fixture(scope="module")
 def sequences() -> Sequences:
     """40 sequences of the demo and 10 that serve as the control."""
-    pairs = round_pairs(load_round("demo"), [DEMO], PairSize(), limit=40, seed=1)
-    whole = round_pairs(load_round("demo"), [DEMO], PairSize(), limit=1000, seed=1)
+    pairs = read_pairs(load_round("demo"), [DEMO], PairSize(), limit=40, seed=1)
+    whole = read_pairs(load_round("demo"), [DEMO], PairSize(), limit=1000, seed=1)
     others = np.setdiff1d(whole.rows, pairs.rows)[:10]
     control = replace(whole, prefixes=whole.prefixes[others], suffixes=whole.suffixes[others], rows=others)
     joined, is_control = with_control(pairs, control)
@@ -219,7 +220,7 @@ def test_copies_of_text_pairs_follow_the_records(tmp_path: Path):
     cut = text.index(" ", 100)
     records = [{"prefix": "short", "suffix": "x"}, {"prefix": text[:cut], "suffix": text[cut:]}]
     file.write_text("\n".join(json.dumps(record) for record in [*records, *records]))
-    pairs = file_pairs(file, [DEMO], PairSize(20, 5), limit=10, seed=1)
+    pairs = read_pairs(CorpusFiles(file), [DEMO], PairSize(20, 5), limit=10, seed=1)
     assert pairs.rows.tolist() == [1, 3] and pairs.source_rows == 4
     np.save(tmp_path / "copies.npy", np.array([1, 20, 3, 40]))
     assert read_copies(tmp_path / "copies.npy", pairs, 1).tolist() == [20, 40, -1]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.audits.endpoint.client import Answer, Endpoint
-from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.remote import complete_prompt
 from harness.core.errors import HarnessError
 from tests.completions_server import CompletionsServer, Reply, completion, completions_server

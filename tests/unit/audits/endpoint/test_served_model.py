@@ -21,7 +21,7 @@ from harness.audits.endpoint.client import Endpoint
 from harness.audits.endpoint.params import ScoringParams
 from harness.audits.endpoint.probe import Probe
 from harness.audits.leakage.audit import LeakageAudit
-from harness.audits.leakage.inputs import PairSize, file_pairs, round_pairs
+from harness.audits.leakage.inputs import PairSize, read_pairs
 from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.leakage.results import MEAN_ESP
 from harness.audits.membership.audit import MembershipAudit
@@ -67,7 +67,7 @@ def run(audit: Audit[Any], inputs: AuditInputs, batches: int | None = None) -> I
 
 
 def leakage_inputs(limit: int = 30) -> AuditInputs:
-    return round_pairs(load_round("demo"), [TINY], PairSize(), limit=limit, seed=0).to_inputs()
+    return read_pairs(load_round("demo"), [TINY], PairSize(), limit=limit, seed=0).to_inputs()
 
 
 LEAKAGE = LeakageParams(schemes=(Scheme.TOP_K,), inexact=0, near=0)
@@ -107,7 +107,7 @@ def test_pairs_that_begin_with_the_first_token_have_it_once(tmp_path: Path, fiel
     prefixes, suffixes = np.stack([ids[:30], ids[60:90]]), np.stack([ids[30:40], ids[90:100]])
     prefixes[0, 0] = 0
     np.savez(tmp_path / "pairs.npz", prefixes=prefixes, suffixes=suffixes)
-    inputs = file_pairs(tmp_path / "pairs.npz", [model], PairSize(), limit=9, seed=0).to_inputs()
+    inputs = read_pairs(CorpusFiles(tmp_path / "pairs.npz"), [model], PairSize(), limit=9, seed=0).to_inputs()
     local = InMemory(LeakageAudit(LEAKAGE), inputs, target_configs(folder)).run()
     with serve(DemoModel(folder, most_logprobs=50, **fields).answer) as served:
         served_params = probed(LEAKAGE, served, top_k=10, model=model)
@@ -265,7 +265,7 @@ def test_a_served_audit_can_be_compared_without_what_was_left_out() -> None:
     logprobs = np.log(np.full((3, 4, 5), 0.5))
     partial = logprobs.copy()
     partial[:, 2] = np.nan
-    pairs = round_pairs(load_round("demo"), [TINY], PairSize(), limit=4, seed=0)
+    pairs = read_pairs(load_round("demo"), [TINY], PairSize(), limit=4, seed=0)
     audits = [(name, pairs, [Stored(name, each, 10)]) for name, each in (("a", logprobs), ("b", partial))]
     shared = common_sequences(audits)
     assert len(shared.pairs) == 3

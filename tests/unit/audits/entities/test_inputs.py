@@ -193,6 +193,7 @@ def test_names_need_two_lists_or_a_corpus_and_a_query(tmp_path: Path):
     [
         ("a.csv", 'name,country\r\nCarl Dorn,DE\r\n"Bell, Anna",UK\r\n', ["Carl Dorn", "Bell, Anna"]),
         ("a.csv", "country,personLabel\nDE,Carl Dorn\n", ["Carl Dorn"]),
+        ("a.csv", "name;country\r\nCarl Dorn;DE\r\n", ["Carl Dorn"]),
         ("a.csv", "Carl Dorn\nAnna Bell\n", ["Carl Dorn", "Anna Bell"]),
         ("a.txt", "name,country\nCarl Dorn,DE\n", ["Carl Dorn"]),
         ("a.txt", "Dorn, Carl\nBell, Anna\n", ["Dorn, Carl", "Bell, Anna"]),
@@ -204,8 +205,9 @@ def test_names_are_read_from_tables(tmp_path, name, content, names):
     assert read_names(tmp_path / name)[0] == names
 
 
-def test_a_table_whose_column_is_not_clear_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("person,country\nCarl Dorn,DE\n")
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_table_whose_column_is_not_clear_is_refused(tmp_path, delimiter):
+    (tmp_path / "a.csv").write_text(f"person{delimiter}country\nCarl Dorn{delimiter}DE\n")
     with pytest.raises(HarnessError, match=r"no column of .* is called name"):
         read_names(tmp_path / "a.csv")
 

@@ -5,20 +5,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harness.audits import probabilities as p
-from harness.audits.leakage.inexact import estimate, plan_draws
 from harness.audits.leakage.pairs import LeakageParams
-from harness.audits.leakage.results import ISP_OVER, ISP_OVER_LEAST, ISP_OVER_MOST, inexact_rows
-from harness.audits.leakage.rows import (
-    CLASSES,
-    PARTS,
-    InexactRows,
-    Measurements,
-    Setting,
-    Shape,
-    partition,
-    source_classes,
-)
-from harness.audits.probabilities import SCHEMES, Scheme
+from harness.audits.leakage.results import ISP_OVER, ISP_OVER_MOST, inexact_rows
+from harness.audits.leakage.rows import CLASSES, Measurements, Setting, source_classes
+from harness.audits.probabilities import Scheme
 from harness.core.measures import MeasureTable
 
 
@@ -90,68 +80,39 @@ def test_tiny_inexact_probabilities_are_compared_by_their_logarithms():
     logs = np.log(np.array([1e-12, 1e-12, 0.5, 1e-300]))
     probabilities = np.array([3e-12, 1e-12 * (1 + 1e-8), 0.4, 0.0])
     sequences = np.arange(4)
-    setting = Setting(0, 50, sequences, np.tile(logs, (len(SCHEMES), 1)), np.ones((len(SCHEMES), 2)))
-    rows = InexactRows(sequences, probabilities, probabilities, probabilities, np.zeros(4, np.int64))
+    setting = Setting(0, 50, sequences, {Scheme.PLAIN: logs}, {})
+    rows = {"sequence": sequences, "probability": probabilities, "bound": np.zeros(4)}
     measurements = Measurements(np.ones(1, np.int64), (setting,), {(0, Scheme.PLAIN, 1): rows}, {})
-    measured = MeasureTable(list(inexact_rows(measurements, setting, LeakageParams(), "model")))
-    assert [measured.get(measure).value for measure in (ISP_OVER, ISP_OVER_LEAST, ISP_OVER_MOST)] == [0.25] * 3
-
-
-def _classes(values):
-    return {CLASSES[place] for place in np.flatnonzero(source_classes(np.array(values, float)[:, None])[:, 0])}
-
-
-def _part(values):
-    (place,) = np.flatnonzero(partition(np.array(values, float)[:, None])[:, 0])
-    return PARTS[place]
+    measured = MeasureTable(list(inexact_rows(measurements, LeakageParams(), "model")))
+    assert [measured.get(measure).value for measure in (ISP_OVER, ISP_OVER_MOST)] == [0.25] * 2
 
 
 @pytest.mark.parametrize(
-    ("values", "classes", "part"),
+    ("values", "classes"),
     [
-        ([1, 2, 3], {(Shape.STRAIGHT, True)}, (Shape.STRAIGHT, True)),
-        ([3, 1.5, 2.5, 1], {(Shape.STRAIGHT, False)}, (Shape.STRAIGHT, False)),
-        ([2, 1, 3], {(Shape.U, True)}, (Shape.U, True)),
-        ([3, 1, 2], {(Shape.U, False)}, (Shape.U, False)),
-        ([1, 3, 2], {(Shape.INVERTED_U, True)}, (Shape.INVERTED_U, True)),
-        ([2, 3, 1], {(Shape.INVERTED_U, False)}, (Shape.INVERTED_U, False)),
-        ([2, 1, 4, 3], {(Shape.U, True), (Shape.INVERTED_U, True)}, (Shape.BOTH, True)),
-        ([3, 4, 1, 2], {(Shape.U, False), (Shape.INVERTED_U, False)}, (Shape.BOTH, False)),
-        ([1, 1, 1], set(), (Shape.LEVEL, True)),
-        ([1, 2, 1], set(), (Shape.LEVEL, True)),
-        ([-np.inf, -np.inf, -1], {(Shape.STRAIGHT, True)}, (Shape.STRAIGHT, True)),
+        ([1, 2, 3], {"straight, increasing"}),
+        ([3, 1.5, 2.5, 1], {"straight, decreasing"}),
+        ([2, 1, 3], {"U-shaped, increasing"}),
+        ([3, 1, 2], {"U-shaped, decreasing"}),
+        ([1, 3, 2], {"inverted-U-shaped, increasing"}),
+        ([2, 3, 1], {"inverted-U-shaped, decreasing"}),
+        ([2, 1, 4, 3], {"U-shaped, increasing", "inverted-U-shaped, increasing"}),
+        ([3, 4, 1, 2], {"U-shaped, decreasing", "inverted-U-shaped, decreasing"}),
+        ([1, 1, 1], set()),
+        ([1, 2, 1], set()),
+        ([-np.inf, -np.inf, -1], {"straight, increasing"}),
     ],
 )
-def test_trend_classes(values, classes, part):
-    assert _classes(values) == classes and _part(values) == part
+def test_trend_classes(values, classes):
+    is_in_class = source_classes(np.array(values, float)[:, None])[:, 0]
+    assert {CLASSES[place] for place in np.flatnonzero(is_in_class)} == classes
 
 
 @given(arrays(np.float64, st.tuples(st.integers(2, 6), st.integers(1, 20)), elements=st.integers(0, 4).map(float)))
-def test_every_sequence_is_in_exactly_one_part(values):
-    classes, parts = source_classes(values), partition(values)
-    assert (parts.sum(axis=0) == 1).all()
-    both = parts[6] | parts[7]
-    assert (classes.sum(axis=0) == np.where(parts[8], 0, np.where(both, 2, 1))).all()
-
-
-def test_the_estimate_is_unbiased_and_its_interval_covers_it():
-    generator = np.random.default_rng(1)
-    length = 5
-    own = np.log(generator.uniform(0.5, 0.95, length))
-    # Behind a substitution the rest goes on with a probability that depends on the position alone.
-    rest = np.append(generator.uniform(0, 1, length - 1), 1.0)
-    before = np.concatenate([[0], np.cumsum(own)[:-1]])
-    wanted = float((np.exp(before) * (1 - np.exp(own)) * rest).sum())
-    found = []
-    for seed in range(300):
-        plan = plan_draws(own, 16, np.random.default_rng(seed))
-        found.append(estimate(plan, np.log(rest[plan.positions])))
-    values, lows, highs = np.array(found).T
-    assert values.mean() == pytest.approx(wanted, abs=4 * values.std() / np.sqrt(300))
-    assert (lows <= values).all() and (values <= highs).all()
-    assert ((lows <= wanted) & (wanted <= highs)).mean() >= 0.95
-
-
-def test_certain_tokens_need_no_draws():
-    plan = plan_draws(np.array([0.0, 0.0, np.log(0.25)]), 8, np.random.default_rng(0))
-    assert len(plan.positions) == 0 and plan.shared == 0 and plan.certain == pytest.approx(0.75)
+def test_every_sequence_is_in_the_classes_of_its_direction(values):
+    classes = source_classes(values)
+    ends_differ = values[0] != values[-1]
+    low, high = values.min(axis=0), values.max(axis=0)
+    has_both_inside = (low < np.minimum(values[0], values[-1])) & (high > np.maximum(values[0], values[-1]))
+    assert (classes.sum(axis=0) == ends_differ * (1 + has_both_inside)).all()
+    assert (classes[::2].any(axis=0) == (values[-1] > values[0])).all()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from harness.audits import beam
-from harness.audits.leakage.inexact import count_partial_suffixes, draw_substitutes, inexact_probabilities
+from harness.audits.leakage.inexact import count_partial_suffixes, inexact_probabilities
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
 from tests.devices import slow_on_gpu
@@ -105,18 +105,6 @@ def test_splitting_the_suffixes_changes_no_result(six, pairs):
     found = inexact_probabilities(six, *pairs, Policy(top_k=5))
     assert np.allclose(found.probability, wanted.probability, atol=1e-6)
     assert found.matches.tolist() == wanted.matches.tolist()
-
-
-def test_substitutes_follow_the_policy_without_the_suffixes_token(six, pairs):
-    prefixes, suffixes = pairs[0][:1], pairs[1][:1]
-    draws = 4000
-    positions = np.full((1, draws), 2)
-    uniform = (np.arange(draws)[None, :] + 0.5) / draws
-    drawn = draw_substitutes(six, prefixes, suffixes, positions, uniform, Policy(temperature=0.8))
-    probabilities = exact_probabilities(six, np.append(prefixes, suffixes[:, :2]), Policy(temperature=0.8), 1)
-    probabilities[suffixes[0, 2]] = 0
-    shares = np.bincount(drawn[0], minlength=6) / draws
-    assert shares == pytest.approx(probabilities / probabilities.sum(), abs=1e-3)
 
 
 @pytest.mark.parametrize("policy", [Policy(top_k=10), Policy(top_p=0.9)], ids=str)

@@ -1,24 +1,21 @@
 import json
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from harness.audits.classifier import Entity
 from harness.audits.leakage.inputs import (
+    LeakageSubject,
     Model,
     PairSize,
-    PairSource,
-    file_pairs,
-    read_documents,
-    read_inputs,
-    round_pairs,
+    read_pairs,
     shared_tokenizer,
 )
-from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder, entity_pairs, token_at
-from harness.audits.sources import CorpusFiles, Source, select_source
+from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder, token_at
+from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
@@ -37,7 +34,7 @@ WHOLE = PairSize()
 
 
 def _pairs(path: Path, size: PairSize = WHOLE, models=(TINY,), limit: int = 100) -> Pairs:
-    return file_pairs(path, models, size, limit=limit, seed=0)
+    return read_pairs(CorpusFiles(path), models, size, limit=limit, seed=0)
 
 
 def _model(folder: Path, **config) -> Model:
@@ -181,7 +178,7 @@ def test_an_archive_needs_both_arrays_with_equally_many_rows(tmp_path):
 def test_a_blind_round_is_refused(tmp_path):
     (tmp_path / "blind.toml").write_text('base = "demo"\nname = "blind"\nanswer_file = ""\n')
     with pytest.raises(HarnessError, match="round blind is blind"):
-        round_pairs(load_round(str(tmp_path / "blind.toml")), [TINY], PairSize(), limit=10, seed=0)
+        read_pairs(load_round(str(tmp_path / "blind.toml")), [TINY], PairSize(), limit=10, seed=0)
 
 
 def test_text_needs_a_tokenizer(tmp_path):
@@ -189,43 +186,6 @@ def test_text_needs_a_tokenizer(tmp_path):
     (tmp_path / "a.jsonl").write_text("{}")
     with pytest.raises(HarnessError, match=r"has no tokenizer\.json"):
         _pairs(tmp_path / "a.jsonl", models=[bare])
-    with pytest.raises(HarnessError, match=r"has no tokenizer\.json"):
-        read_documents(CorpusFiles(tmp_path / "a.jsonl"), [bare], PairSize(), 4)
-
-
-def test_an_empty_corpus_is_refused_and_lines_without_text_are_noted(tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(HarnessError, match=r"contains no text\. It is empty"):
-        read_documents(CorpusFiles(tmp_path / "empty"), [TINY], PairSize(), 4)
-    (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus" / "a.txt").write_bytes(b"A text.\r\nOf two lines.")
-    (tmp_path / "corpus" / "b.jsonl").write_text('{"text": "Another."}\nno JSON\n{"other": 1}\n')
-    found = read_documents(CorpusFiles(tmp_path / "corpus"), [TINY], PairSize(), 4)
-    assert list(found.documents) == ["A text.\nOf two lines.", "Another."]
-    assert [note.partition(":")[0] for note in found.notes] == [
-        "Skipped b.jsonl, line 2",
-        "Skipped b.jsonl, line 3",
-        "Line ends CR LF or CR became LF in 1 file",
-    ]
-
-
-def test_a_corpus_in_another_encoding_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_bytes("caf\u00e9".encode("latin-1"))
-    for corpus in (tmp_path, tmp_path / "a.txt"):
-        with pytest.raises(HarnessError, match=r"contains no text.*not UTF-8"):
-            read_documents(CorpusFiles(corpus), [TINY], PairSize(), 4)
-
-
-def test_entities_are_cut_at_token_boundaries(tokenizer):
-    text = "Before the keen kettle the warm ledger stood; " * 4 + "then Zolrish, and Bolmor followed."
-    spans = [Entity(*match.span(), "PER") for match in NAME.finditer(text)]
-    cuts = list(entity_pairs(text, spans, tokenizer, prefix_length=50, entity_tokens=4, kinds=["per"]))
-    assert [tokenizer.decode(cut.suffix) for cut in cuts] == [" Zolrish", " Bolmor"]
-    assert all(len(cut.prefix) == 50 and text[cut.start :].startswith(("Zolrish", "Bolmor")) for cut in cuts)
-    assert not list(entity_pairs(text, spans, tokenizer, prefix_length=50, entity_tokens=4, kinds=["LOC"]))
-    assert not list(entity_pairs(text, spans, tokenizer, prefix_length=500, entity_tokens=4))
-    inside = [Entity(spans[0].start + 1, spans[0].end, "PER")]
-    assert not list(entity_pairs(text, inside, tokenizer, prefix_length=50, entity_tokens=4))
 
 
 def test_a_cut_within_a_token_is_no_pair(tokenizer):
@@ -246,34 +206,28 @@ def test_tokens_decode_to_pieces_or_numbers(tokenizer):
     assert TokenDecoder(None).pieces([3, 5]) == ["3 ", "5 "]
 
 
-def _select(source: Source | None = None, size: PairSize = WHOLE, **given) -> PairSource:
-    nothing = {"corpus": None, "tagger": None}
-    return PairSource.select(source, **(nothing | given), size=size)
+def read(subject: LeakageSubject, *lengths: int) -> LeakageParams:
+    """Return the parameters after a subject has read its pairs for the smallest demo target."""
+    find_models = Mock(return_value=[Mock(id=TINY.id, path=TINY.path)])
+    preparation = Mock(seed=0, revision="main", find_models=find_models)
+    return subject.read(LeakageParams(prefix_lengths=lengths), preparation).params
 
 
 def test_pairs_come_from_one_source():
-    with pytest.raises(HarnessError, match="no pairs are named"):
-        _select()
-    with pytest.raises(HarnessError, match="several sources of pairs are named"):
-        _select(load_round("demo"), corpus=CorpusFiles(Path("a")), tagger="t")
-    with pytest.raises(HarnessError, match="--corpus and --tagger must be given together"):
-        _select(corpus=CorpusFiles(Path("a")))
+    with pytest.raises(HarnessError, match=r"no pairs are named\. Give a file of pairs or --round\."):
+        read(LeakageSubject())
+    with pytest.raises(HarnessError, match="two sources are named"):
+        read(LeakageSubject(pairs=Path("a.npz"), round="demo"))
     with pytest.raises(HarnessError, match="no target is named"):
-        _select(CorpusFiles(Path("a.npz"))).models([], "main")
+        read(LeakageSubject(pairs=Path("a.npz")))
 
 
 def test_a_prefix_length_beyond_the_prefixes_is_refused():
-    models = {TINY.id: TINY.path}
-    for size, longest in ((PairSize(), 50), (PairSize(prefix=20), 20)):
-        source = _select(select_source(None, "demo", field="text"), size)
-        read_inputs(source, LeakageParams(prefix_lengths=(10, longest)), models, limit=5, seed=0)
+    for size, longest in ((None, 50), (20, 20)):
+        subject = LeakageSubject(round="demo", prefix_tokens=size, limit=5)
+        assert read(subject, 10, longest).prefix_lengths == (10, longest)
         with pytest.raises(HarnessError, match=rf"--shorter-prefixes: prefixes have {longest} tokens, not 90"):
-            read_inputs(source, LeakageParams(prefix_lengths=(10, 90)), models, limit=5, seed=0)
-
-
-def test_the_tagger_is_the_last_model():
-    corpus = _select(corpus=CorpusFiles(Path("a")), tagger="t")
-    assert corpus.models(["demo"], "main")[0] == ["demo", "t"]
+            read(subject, 10, 90)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pytest
 from harness.audits.sequence.audit import SequenceAudit
 from harness.audits.sequence.comparison import TITLES
 from harness.audits.sequence.completion import LocalCompleter
-from harness.audits.sequence.dataset import Dataset
+from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.audits.sequence.inputs import read_inputs
-from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.results import P_VALUE, PASSED, RUN_P
 from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs

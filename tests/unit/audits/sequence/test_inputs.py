@@ -16,6 +16,7 @@ from harness.audits.sequence.dataset import (
     Control,
     Cut,
     Dataset,
+    SequenceParams,
     cut_after,
     cut_at,
     first_words,
@@ -23,7 +24,6 @@ from harness.audits.sequence.dataset import (
     permuted_partners,
 )
 from harness.audits.sequence.inputs import Paragraph, read_inputs, sample_paragraphs, select_target
-from harness.audits.sequence.params import SequenceParams
 from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError

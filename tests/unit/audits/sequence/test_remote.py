@@ -13,9 +13,8 @@ from scipy.stats import hypergeom
 from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.audit import SequenceAudit
 from harness.audits.sequence.comparison import TITLES
-from harness.audits.sequence.dataset import Dataset
+from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.audits.sequence.inputs import read_inputs
-from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.remote import complete_prompt, max_tokens
 from harness.audits.sequence.results import P_VALUE, PASSED, TOO_SHORT_SUFFIX
 from harness.audits.sources import CorpusFiles

@@ -9,8 +9,16 @@ from scipy.stats import binom, hypergeom
 from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Threshold
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Dataset, ReadCounts
-from harness.audits.sequence.results import contrast_sides, run_p_value, sequence_conclusion
+from harness.audits.sequence.results import (
+    P_VALUE,
+    PASSED,
+    TOO_SHORT_SUFFIX,
+    measure_sides,
+    run_p_value,
+    sequence_conclusion,
+)
 from harness.core.findings import Conclusion
+from harness.core.measures import MeasureTable
 
 COUNTS = ReadCounts(0, 0, 0, 0, 0)
 
@@ -18,7 +26,8 @@ COUNTS = ReadCounts(0, 0, 0, 0, 0)
 def measurements(verdicts: list[int], runs: list[int], is_compared: list[bool] | None = None) -> Measurements:
     compared = np.array(is_compared or [True] * len(verdicts))
     same = dict.fromkeys(Threshold, np.array(verdicts, np.int64))
-    return Measurements(compared, same, np.array(runs), np.array(runs), np.zeros(len(runs)))
+    measured = {"is_compared": compared, "run_words": np.array(runs), "run_characters": np.array(runs)}
+    return {**same, **measured, "edit_similarity": np.zeros(len(runs))}
 
 
 def dataset(is_control: list[bool], is_shared: list[bool] | None = None) -> Dataset:
@@ -29,50 +38,60 @@ def dataset(is_control: list[bool], is_shared: list[bool] | None = None) -> Data
 
 
 def results(own: Measurements, permuted: Measurements) -> Results:
-    number = len(own.is_compared)
+    number = len(own["is_compared"])
     return Results([None] * number, [""] * number, [""] * number, own, permuted)
+
+
+def measured(data: Dataset, own: Measurements, permuted: Measurements) -> MeasureTable:
+    return measure_sides(data, results(own, permuted), "model")
+
+
+def passed(table: MeasureTable, side: str) -> tuple[float, int]:
+    """Return how many completions of a side pass the trigrams, and how many are judged."""
+    share = table.get(PASSED, side=side, case="trigrams")
+    return round(share.value * share.of), share.of
 
 
 def test_the_paired_test_is_mcnemars_exact_test() -> None:
     own = measurements([1, 1, 1, 1, 0, 0, TOO_SHORT, 1], [0] * 8)
     chance = measurements([0, 0, 0, 1, 1, 0, 0, TOO_SHORT], [0] * 8)
-    found = contrast_sides(Threshold.TRIGRAM, dataset([False] * 8), results(own, chance))
+    table = measured(dataset([False] * 8), own, chance)
     # Four verdicts differ, three of them in favour of the own suffix.
-    assert found.p_value == pytest.approx(binom.sf(2, 4, 0.5))
-    assert (found.corpus.passed, found.corpus.judged, found.corpus.too_short) == (5, 7, 1)
-    assert (found.tested_corpus.judged, found.tested_control.passed) == (6, 2)
+    assert table.get(P_VALUE, side="corpus", case="trigrams").value == pytest.approx(binom.sf(2, 4, 0.5))
+    assert passed(table, "corpus") == (5, 7) and table.get(TOO_SHORT_SUFFIX, side="corpus").value == 1
+    assert passed(table, "corpus, in pairs") == (4, 6) and passed(table, "permuted suffixes, in pairs") == (2, 6)
 
 
 def test_equal_verdicts_have_a_p_value_of_one() -> None:
     own = measurements([1, 0], [3, 3])
-    found = contrast_sides(Threshold.OVERLAP, dataset([False] * 2), results(own, own))
-    assert found.p_value == 1.0
-    assert run_p_value(dataset([False] * 2), results(own, own)) == 1.0
+    assert measured(dataset([False] * 2), own, own).get(P_VALUE).value == 1.0
+    assert run_p_value(results(own, own)) == 1.0
 
 
 def test_the_unpaired_test_is_fishers_exact_test_without_shared_paragraphs() -> None:
     own = measurements([1, 1, 0, 1, 0, 0, 1], [0] * 7)
     nothing = measurements([TOO_SHORT] * 7, [0] * 7, [False] * 7)
     data = dataset([False] * 4 + [True] * 3, [False, False, False, True, False, False, True])
-    found = contrast_sides(Threshold.START_5, data, results(own, nothing))
-    assert found.p_value == pytest.approx(hypergeom.sf(1, 5, 2, 3))
-    assert (found.corpus.judged, found.tested_corpus.judged, found.control.judged) == (4, 3, 2)
-    assert run_p_value(data, results(own, nothing)) is None
+    table = measured(data, own, nothing)
+    assert table.get(P_VALUE, side="corpus, unshared").value == pytest.approx(hypergeom.sf(1, 5, 2, 3))
+    assert [passed(table, side)[1] for side in ("corpus", "corpus, unshared", "control")] == [4, 3, 2]
+    assert run_p_value(results(own, nothing)) is None
 
 
 def test_longer_runs_beside_the_own_suffix_have_a_small_p_value() -> None:
     generator = np.random.default_rng(0)
     chance = generator.integers(0, 4, 200).tolist()
     longer = [run + int(more) for run, more in zip(chance, generator.integers(0, 9, 200), strict=True)]
-    data, verdicts = dataset([False] * 200), [0] * 200
-    assert run_p_value(data, results(measurements(verdicts, longer), measurements(verdicts, chance))) < 1e-9
-    assert run_p_value(data, results(measurements(verdicts, chance), measurements(verdicts, longer))) > 0.99
+    verdicts = [0] * 200
+    assert run_p_value(results(measurements(verdicts, longer), measurements(verdicts, chance))) < 1e-9
+    assert run_p_value(results(measurements(verdicts, chance), measurements(verdicts, longer))) > 0.99
 
 
 def test_a_side_without_verdicts_has_no_p_value() -> None:
     nothing = measurements([TOO_SHORT] * 2, [0] * 2, [False] * 2)
-    found = contrast_sides(Threshold.TRIGRAM, dataset([False] * 2), results(nothing, nothing))
-    assert found.p_value is None and found.corpus.judged == 0 and np.isnan(found.corpus.share.value)
+    table = measured(dataset([False] * 2), nothing, nothing)
+    assert np.isnan(table.get(P_VALUE).value)
+    assert np.isnan(table.get(PASSED, side="corpus").value) and table.get(PASSED, side="corpus").of == 0
 
 
 PARAGRAPHS = 30
@@ -87,7 +106,7 @@ def against_control(passed: int, passed_of_control: int, *, pending: int = 0) ->
     data = replace(dataset([False] * PARAGRAPHS + [True] * PARAGRAPHS), control_counts=dataset([]).corpus_counts)
     states: list[State | None] = [State.COMPLETED] * (2 * PARAGRAPHS - pending)
     found = replace(results(own, nothing), states=[*states, *[None] * pending])
-    return sequence_conclusion(data, found, {each: contrast_sides(each, data, found) for each in Threshold})
+    return sequence_conclusion(data, found, measure_sides(data, found, "model"))
 
 
 def against_chance(own: list[int], chance: list[int]) -> Conclusion:
@@ -95,7 +114,7 @@ def against_chance(own: list[int], chance: list[int]) -> Conclusion:
     data = dataset([False] * len(own))
     found = results(measurements(own, [7] * len(own)), measurements(chance, [0] * len(own)))
     found = replace(found, states=[State.COMPLETED] * len(own))
-    return sequence_conclusion(data, found, {each: contrast_sides(each, data, found) for each in Threshold})
+    return sequence_conclusion(data, found, measure_sides(data, found, "model"))
 
 
 @pytest.mark.parametrize(("passed", "answer"), [(30, "Probably"), (9, "Possibly"), (4, "No evidence")])
@@ -144,7 +163,7 @@ def test_an_audit_whose_control_was_not_completed_says_why(state: State, why: st
     data = dataset([False] * 3 + [True] * 2)
     found = results(measurements([TOO_SHORT] * 5, [0] * 5), measurements([TOO_SHORT] * 5, [0] * 5))
     found = replace(found, states=[State.COMPLETED] * 3 + [state] * 2)
-    conclusion = sequence_conclusion(data, found, {each: contrast_sides(each, data, found) for each in Threshold})
+    conclusion = sequence_conclusion(data, found, measure_sides(data, found, "model"))
     assert conclusion.evidence == f"no paragraph of the control was completed: 2 {why}"
 
 

@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.plugins.parameters import Span, space_of
 from harness.runs.folder import RunFolder
-from harness.runs.tuning import Step, Tried, best_of, importances, is_pruned, next_step, settings_tried
+from harness.sweeps.tuning import Step, Tried, best_of, importances, is_pruned, next_step, settings_tried
 
 SCHEMA = {
     "properties": {

@@ -16,16 +16,12 @@ from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
 from harness.plugins.parameters import Span, every_setting, settings_of, space_of
 from harness.plugins.schema import fetch_schema
-from harness.runs.folder import RecordFiles, RunFolder, all_run_folders
+from harness.runs.folder import RecordFiles, RunFolder, attack_runs
 from harness.runs.specs import AttackSpec
-from harness.runs.status import Status
 from harness.runs.summary import run_summary
 
 if TYPE_CHECKING:
     import optuna
-
-COUNTED = (Status.FINISHED, Status.OUT_OF_TIME)
-"""The final statuses of runs whose recall is compared."""
 
 _WIDE = 100
 """A span is searched on a log scale if its end is this many times its beginning."""
@@ -104,9 +100,12 @@ class Step:
 def settings_tried(space: Mapping[str, Span], tried: Sequence[Tried]) -> list[Setting]:
     """Return the settings of a tuning's runs, oldest first."""
     runs: dict[tuple[str, ...], list[Tried]] = {}
-    for one in tried:
-        runs.setdefault(tuple(repr(one.spec.params.get(name)) for name in space), []).append(one)
-    return [Setting({name: some[0].spec.params.get(name) for name in space}, tuple(some)) for some in runs.values()]
+    for run in tried:
+        runs.setdefault(tuple(repr(run.spec.params.get(name)) for name in space), []).append(run)
+    return [
+        Setting({name: runs_of_setting[0].spec.params.get(name) for name in space}, tuple(runs_of_setting))
+        for runs_of_setting in runs.values()
+    ]
 
 
 def next_step(
@@ -123,14 +122,14 @@ def next_step(
     HarnessError if Optuna is not installed.
     """
     past = settings_tried(space, tried)
-    for number, one in enumerate(past):
+    for number, setting in enumerate(past):
         # An earlier setting is unfinished if one of its runs was lost and has been resumed since.
-        is_unfinished = not one.has_failed and len(one.runs) < len(folds)
+        is_unfinished = not setting.has_failed and len(setting.runs) < len(folds)
         if is_unfinished and not _is_pruned(space, past[: number + 1], folds):
-            return Step(settings_of(space, one.params), folds[len(one.runs)])
+            return Step(settings_of(space, setting.params), folds[len(setting.runs)])
     if not past and defaults is not None and all(name in defaults for name in space):
         return Step(settings_of(space, defaults), folds[0])
-    known = {tuple(settings_of(space, one.params)) for one in past}
+    known = {tuple(settings_of(space, setting.params)) for setting in past}
     for attempt in range(_ASKED):
         # The seed follows from the number of runs, so that an interrupted tuning continues as it would have.
         study = _study(space, past, folds, seed=seed + len(tried) + attempt * 1_000_003)
@@ -146,9 +145,13 @@ def next_step(
 
 def best_of(past: Sequence[Setting]) -> Setting | None:
     """Return the setting with the highest mean recall among those with the most folds; None if there is no recall."""
-    done = [one for one in past if one.recall is not None and not one.has_failed]
-    most = max((len(one.runs) for one in done), default=0)
-    return max((one for one in done if len(one.runs) == most), key=lambda one: one.recall or 0.0, default=None)
+    done = [setting for setting in past if setting.recall is not None and not setting.has_failed]
+    most = max((len(setting.runs) for setting in done), default=0)
+    return max(
+        (setting for setting in done if len(setting.runs) == most),
+        key=lambda setting: setting.recall or 0.0,
+        default=None,
+    )
 
 
 def is_pruned(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> bool:
@@ -184,16 +187,12 @@ def require_optuna(needed_by: str = "`harness tune`") -> Any:
 
 def runs_of(id_: str) -> list[Tried]:
     """Return the runs of the tuning `id_`, oldest first."""
-    found = []
-    for folder in all_run_folders():
-        try:
-            spec = folder.attack_spec()
-        except HarnessError:
-            continue
+    tried = []
+    for folder, spec in attack_runs():
         if spec.parent == id_:
             summary = run_summary(folder)
-            found.append(Tried(folder, spec, summary.recall_at_cap if summary.status in COUNTED else None))
-    return sorted(found, key=lambda one: one.spec.created_at)
+            tried.append(Tried(folder, spec, summary.recall_at_cap if summary.status.is_complete else None))
+    return sorted(tried, key=lambda run: run.spec.created_at)
 
 
 def searched_space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:
@@ -216,9 +215,9 @@ def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[s
         sampler=library.samplers.TPESampler(seed=seed),
         pruner=library.pruners.MedianPruner(n_startup_trials=_UNPRUNED),
     )
-    for one in past:
-        if one.recalls and not one.has_failed and _is_inside(space, one):
-            study.add_trial(_trial(space, one, is_complete=len(one.runs) == len(folds)))
+    for setting in past:
+        if setting.recalls and not setting.has_failed and _is_inside(space, setting):
+            study.add_trial(_trial(space, setting, is_complete=len(setting.runs) == len(folds)))
     return study
 
 
