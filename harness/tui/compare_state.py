@@ -16,8 +16,7 @@ from harness.core.text import NO_VALUE, format_interval, format_p_value, format_
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
-from harness.tui.columns import Cell, Column, Row, Span
-from harness.tui.glyphs import GLYPHS
+from harness.tui.columns import GLYPHS, Cell, Column, Row, Span
 from harness.tui.plot import curve_colour, marker
 from harness.tui.run_list import interval_bar, scale_title
 

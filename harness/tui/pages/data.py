@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import built_in_rounds
 from harness.core.text import NO_VALUE, sanitize
 from harness.tui.columns import Cell, Column, Row
-from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.saved_state import recent_rounds
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 
 _ROUND_COLUMNS = (
     Column("round", least=10),
@@ -35,22 +35,10 @@ _MEANINGS = {"present": "good", "missing": "warning", "wrong": "bad"}
 _DATA_SET = "satml"
 
 
-class DataPanels(PanelGroup):
-    """The rounds at the left, the files of one at the right."""
+class DataPage(Page):
+    """All rounds at the left, the files of one at the right."""
 
-    DEFAULT_CSS = "DataPanels { &.-all > Horizontal { height: 1fr; } }"
-
-    IS_NUMBERED = False
-
-    def compose_panels(self) -> ComposeResult:
-        with Horizontal():
-            yield Panel(ListTable(id="rounds", sorts=True), id="round-list", label="Rounds")
-            yield Panel(ListTable(id="files", sorts=True), id="file-list", label="Files")
-
-
-class DataPage(Vertical):
-    """All rounds and their files."""
-
+    DEFAULT_CSS = "DataPage { &.-all > Horizontal { height: 1fr; } }"
     HELP = "The rounds and their files. `f` fetches the public files of the SaTML 2023 challenge."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "fetch", "Fetch SaTML", tooltip="Fetch the public files of the SaTML challenge"),
@@ -63,19 +51,14 @@ class DataPage(Vertical):
         self._states: dict[str, dict[str, Any]] = {}
         self._cancelled = Event()
 
-    def compose(self) -> ComposeResult:
-        yield DataPanels(id="data-panels")
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(ListTable(id="rounds", sorts=True), id="round-list", label="Rounds")
+            yield Panel(ListTable(id="files", sorts=True), id="file-list", label="Files")
 
     def on_mount(self) -> None:
         self.query_one("#file-list", Panel).show_empty("checking …")
         self.action_check()
-
-    def focus_main(self) -> None:
-        """Focus the list of rounds."""
-        self.screen.set_focus(self.query_one("#rounds", ListTable))
-
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
-        """Do nothing: files change only when they are fetched."""
 
     def action_check(self) -> None:
         self._check(recent_rounds())

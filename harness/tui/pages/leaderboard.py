@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
@@ -17,11 +16,12 @@ from harness.core.times import format_duration
 from harness.submit.verdict import produced_path, verdict_path
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.run_list import interval_bar, scale_title
 from harness.tui.saved_state import load_round_choice
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 
 _FOLDER = Path("submissions")
 _REFERENCE = "baseline"
@@ -41,16 +41,7 @@ def _columns(scale: float) -> tuple[Column, ...]:
     )
 
 
-class LeaderboardPanels(PanelGroup):
-    """One panel."""
-
-    IS_NUMBERED = False
-
-    def compose_panels(self) -> ComposeResult:
-        yield Panel(ListTable(id="entries", sorts=True), id="entry-list", label="Leaderboard")
-
-
-class LeaderboardPage(Vertical):
+class LeaderboardPage(Page):
     """The ranked bundles of one round."""
 
     HELP = "The bundles in ./submissions, ranked. A tie has a difference to the leader whose interval contains zero."
@@ -64,15 +55,11 @@ class LeaderboardPage(Vertical):
         self._overview: Overview | None = None
         self._ranked: tuple[object, ...] = ()
 
-    def compose(self) -> ComposeResult:
-        yield LeaderboardPanels(id="leaderboard-panels")
+    def compose_panels(self) -> ComposeResult:
+        yield Panel(ListTable(id="entries", sorts=True), id="entry-list", label="Leaderboard")
 
     def on_mount(self) -> None:
         self.set_interval(_LOOK_SECONDS, self._look)
-
-    def focus_main(self) -> None:
-        """Focus the list."""
-        self.screen.set_focus(self.query_one(ListTable))
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Rank the bundles of the round."""
