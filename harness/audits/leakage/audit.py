@@ -143,7 +143,7 @@ class _LiveShares:
 
     def __init__(self, context: AuditContext, params: LeakageParams, model: int, length: int) -> None:
         self._context = context
-        self._key = {"model": context.model_names[model], "side": side_of(length)}
+        self._model, self._side = context.model_names[model], side_of(length)
         self._labels = [params.label(scheme) for scheme in params.schemes]
         self._sequences, self._over, self._esps = (np.zeros(len(params.schemes)) for _ in range(3))
         rows = context.rows(TOKENS.name)
@@ -158,9 +158,9 @@ class _LiveShares:
         for case, number, over, esps in zip(*columns, strict=True):
             if number:
                 mean = Estimate(esps / number, of=number)
-                report_live(self._context, MeasureRow(MEAN_ESP, mean, **self._key, case=case))
+                report_live(self._context, MeasureRow(MEAN_ESP, mean, self._model, self._side, case))
                 share = share_of(over, number)
-                report_live(self._context, MeasureRow(OVER, share, **self._key, case=case, at=_LIVE_QUERIES))
+                report_live(self._context, MeasureRow(OVER, share, self._model, self._side, case, _LIVE_QUERIES))
 
     def _count(self, log_esps: Floats) -> None:
         self._sequences += (~np.isnan(log_esps)).sum(axis=1)
