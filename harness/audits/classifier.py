@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from tokenizers import Encoding, Tokenizer
+from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from harness.audits.entities.inputs import PERSONS
 from harness.core.arrays import Bools, Floats, Ints
@@ -20,7 +21,6 @@ from harness.core.tokenizers import plain_tokenizer
 from harness.engine.first_token import load_offset_tokenizer
 from harness.engine.loading import load_model
 from harness.engine.memory import non_finite_error, run_within_memory
-from harness.engine.model_classes import AutoModelForTokenClassification, PreTrainedModel
 
 _ROWS_AT_ONCE = {"cpu": 64, "cuda": 1024}
 _ROWS_WITH_ATTENTION = 8

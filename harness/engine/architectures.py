@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from harness.engine.decoder import Attention, Block, Decoder, Function, Mlp, Parts
 from harness.engine.kernels import Product, rms_norm
-from harness.engine.model_classes import PreTrainedModel
 from harness.engine.pieces import Piece
 
 _STATIC_ROPE = ("default", "linear", "llama3", "yarn")

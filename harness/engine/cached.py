@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
 from harness.engine.branches import Placement
 from harness.engine.memory import stored_positions
-from harness.engine.model_classes import DynamicCache, DynamicLayer, PreTrainedModel
 from harness.engine.tree import most_prefixes
 
 if TYPE_CHECKING:

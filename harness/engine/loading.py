@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.engine.first_token import first_token
 from harness.engine.memory import is_out_of_memory, keep_freed_memory
-from harness.engine.model_classes import AutoModelForCausalLM, PreTrainedModel
 from harness.engine.model_runner import Warn
 from harness.engine.pieces import split_model
 from harness.engine.resolving import weight_files

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedModel
 
 from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
@@ -22,7 +23,6 @@ from harness.engine.cached import STEPS, CachedBranches, UncachedBranches, agree
 from harness.engine.decoder import Decoder
 from harness.engine.kernels import HeadProduct
 from harness.engine.memory import is_out_of_memory, non_finite_error, total_bytes
-from harness.engine.model_classes import DynamicCache, PreTrainedModel
 from harness.engine.pieces import Piece
 
 _LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 512 << 20}

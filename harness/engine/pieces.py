@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from harness.core.errors import HarnessError
-from harness.engine.model_classes import PreTrainedModel
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import torch
 import transformers
+from transformers import PreTrainedModel
 
 from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.errors import HarnessError
@@ -25,7 +26,6 @@ from harness.engine.memory import (
     run_within_memory,
     stored_positions,
 )
-from harness.engine.model_classes import PreTrainedModel
 from harness.engine.model_runner import ModelRunner, Warn
 from harness.engine.pieces import Piece
 from harness.engine.results import Samples, Scores, SearchResult, samples_from_paths, search_result_from_paths

@@ -73,19 +73,11 @@ def test_a_module_does_not_load_forbidden_modules(module, forbidden):
 
 @pytest.mark.slow
 def test_loading_a_target_imports_only_core_demo_and_engine():
-    model = "transformers.models.gpt_neo.modeling_gpt_neo"
-    loaded = modules_loaded_by(f"import harness.engine.loading, harness.engine.target, {model}")
+    loaded = modules_loaded_by("import harness.engine.loading, harness.engine.target")
     parts = {name.split(".")[1] for name in loaded if name.startswith("harness.")}
     assert "torch" in loaded
     assert parts == {"core", "demo", "engine"}
     assert not {"textual", "typer", "pandas", "matplotlib"} & loaded
-    assert not {"torch._dynamo", "torch.distributed.tensor", "scipy", "sympy"} & loaded
-
-
-@pytest.mark.slow
-def test_the_compiler_works_after_a_target_was_loaded():
-    program = "import harness.engine.loading, torch\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(1))"
-    assert {"torch._dynamo", "torch._dynamo.eval_frame"} <= modules_loaded_by(program)
 
 
 def test_showing_the_parameters_of_built_in_attacks_loads_no_heavy_modules():
