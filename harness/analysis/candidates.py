@@ -1,7 +1,7 @@
 """The candidates of an example: guesses of all runs, and how many of a run contain a right suffix."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,15 +18,11 @@ from harness.runs.guess_reader import GuessReader
 from harness.runs.specs import AttackSpec
 
 
-@dataclass(frozen=True)
-class RightGuess:
-    """The place of the right guess of an example in a submission.
-
-    words: why the guess does not count, or at which row it does; empty if no guess is right.
-    """
+class RightGuess(NamedTuple):
+    """The place of the right guess of an example in a submission."""
 
     words: str
-    examples: int
+    """Why the guess does not count, or at which row it does; empty if no guess is right."""
     counts: bool = False
 
 
@@ -36,23 +32,22 @@ def right_guess_of(folder: RunFolder, example: "Example") -> RightGuess:
     Raises HarnessError if the run cannot be read.
     """
     spec = folder.attack_spec()
-    is_guessed = any(candidate.is_right for candidate in example.candidates)
     answers = load_answers(spec.round)
-    if answers is None or not is_guessed or not folder.store.exists():
-        return RightGuess("", spec.examples)
+    if answers is None or not any(candidate.is_right for candidate in example.candidates):
+        return RightGuess("")
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         submission = submission_of(spec, reader)
     is_correct = correct_rows(submission.ids, submission.suffixes, answers)
     rows = np.flatnonzero(is_correct & (submission.ids == example.id))
     if not len(rows):
         limit = spec.attack.guesses_per_example
-        return RightGuess(f"its right guess is not in the submission, which has {limit} per example", spec.examples)
+        return RightGuess(f"its right guess is not in the submission, which has {limit} per example")
     row = int(rows[0])
     wrong = int((~is_correct[:row]).sum())
-    if wrong >= spec.error_cap:
-        words = f"its right guess does not count: row {row + 1:,} is after {wrong:,} errors (cap {spec.error_cap})"
-        return RightGuess(words, spec.examples)
-    return RightGuess(f"solved at row {row + 1:,}, after {wrong:,} errors", spec.examples, counts=True)
+    if wrong < spec.error_cap:
+        return RightGuess(f"solved at row {row + 1:,}, after {wrong:,} errors", counts=True)
+    place = f"row {row + 1:,} is after {wrong:,} errors (cap {spec.error_cap})"
+    return RightGuess(f"its right guess does not count: {place}")
 
 
 VERDICTS = {True: "✓", False: "✗", None: "·"}
@@ -61,30 +56,29 @@ VERDICTS = {True: "✓", False: "✗", None: "·"}
 
 @dataclass(frozen=True)
 class Candidate:
-    """One suffix guessed for an example.
-
-    suffix: [length] token ids. score: the last score it was given. times: how often it was guessed. is_right: None in a
-    blind round.
-    """
+    """One suffix guessed for an example."""
 
     suffix: Tokens
+    """[length] token ids."""
     score: float
+    """The last score that it was given."""
     times: int
+    """How often it was guessed."""
     is_right: bool | None
+    """None in a blind round."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One example with the candidates of one run.
-
-    prefix: [prefix length] token ids. answer: [length] token ids, None in a blind round. candidates: in submission
-    order.
-    """
+    """One example with the candidates of one run."""
 
     id: int
     prefix: Tokens
+    """[prefix length] token ids."""
     answer: Tokens | None
+    """[length] token ids, None in a blind round."""
     candidates: tuple[Candidate, ...]
+    """In submission order."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object, with tokens as lists of ids."""
@@ -93,11 +87,10 @@ class Example:
             "prefix": self.prefix.tolist(),
             "answer": None if self.answer is None else self.answer.tolist(),
             "candidates": [
-                {
+                vars(candidate)
+                | {
                     "suffix": candidate.suffix.tolist(),
                     "score": candidate.score if np.isfinite(candidate.score) else str(candidate.score),
-                    "times": candidate.times,
-                    "is_right": candidate.is_right,
                 }
                 for candidate in self.candidates
             ],

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from harness.analysis.parts import AttackedParts, Contrast, Part, attacked_parts, contrast
 from harness.analysis.replay import BUDGET_SHARES, TimedRecall, evenly_spaced, recall_history
 from harness.core.arrays import Tokens
@@ -39,19 +41,18 @@ def counts_until(status: Status, *, elapsed: float, budget: float) -> float:
 
 
 class Lead(NamedTuple):
-    """A span of time in which one run has the highest recall.
-
-    leader: the number of the run, None while several have the highest recall or none is above zero. second: the run
-    with the next recall at the end of the span, None if there is no other. least, most: how far the leader was ahead
-    of the next recall in the span.
-    """
+    """A span of time in which one run has the highest recall."""
 
     start: float
     end: float
     leader: int | None
+    """The number of the run, None while several have the highest recall or none is above zero."""
     second: int | None
+    """The run with the next recall at the end of the span, None if there is no other."""
     least: float
+    """The smallest distance of the leader to the next recall in the span."""
     most: float
+    """The largest distance."""
 
 
 def leads(histories: Sequence[History], counts: Sequence[float], *, until: float) -> list[Lead]:
@@ -60,36 +61,25 @@ def leads(histories: Sequence[History], counts: Sequence[float], *, until: float
     Each history begins at time 0, and its recalls are valid until the next one; run i counts until `counts[i]`.
     """
     moments = {0.0, until, *counts, *(time for history in histories for time, _ in history)}
+    times = sorted(moment for moment in moments if moment <= until)
+    recalls = np.full((len(histories), len(times) - 1), -np.inf)  # of the runs that count
+    for of_run, history, counts_until_then in zip(recalls, histories, counts, strict=True):
+        known, recall = np.array(history, np.float64).T
+        starts = [time for time in times[:-1] if time < counts_until_then]
+        of_run[: len(starts)] = recall[np.searchsorted(known, starts, side="right") - 1]
     spans: list[Lead] = []
-    places = [0] * len(histories)
-    for start, end in pairwise(sorted(moment for moment in moments if moment <= until)):
-        recalls: list[tuple[float, int]] = []
-        for run, history in enumerate(histories):
-            while places[run] + 1 < len(history) and history[places[run] + 1][0] <= start:
-                places[run] += 1
-            if start < counts[run] and history:
-                recalls.append((history[places[run]][1], run))
-        recalls.sort(key=lambda pair: (-pair[0], pair[1]))
-        _append(spans, _span(start, end, recalls))
+    for (start, end), of_span in zip(pairwise(times), recalls.T.tolist(), strict=True):
+        leader, *rest = sorted(range(len(of_span)), key=lambda run: -of_span[run])
+        second = rest[0] if rest and of_span[rest[0]] >= 0 else None
+        ahead = of_span[leader] - (0.0 if second is None else of_span[second])
+        span = Lead(start, end, leader, second, ahead, ahead)
+        if of_span[leader] <= 0 or ahead == 0:
+            span = Lead(start, end, None, None, 0.0, 0.0)
+        if spans and spans[-1].leader == span.leader:
+            last = spans.pop()
+            span = span._replace(start=last.start, least=min(last.least, span.least), most=max(last.most, span.most))
+        spans.append(span)
     return spans
-
-
-def _span(start: float, end: float, recalls: Sequence[tuple[float, int]]) -> Lead:
-    """Return the span for recalls, highest first, that do not change in it."""
-    if not recalls or recalls[0][0] <= 0 or (len(recalls) > 1 and recalls[1][0] == recalls[0][0]):
-        return Lead(start, end, None, None, 0.0, 0.0)
-    if len(recalls) == 1:
-        return Lead(start, end, recalls[0][1], None, recalls[0][0], recalls[0][0])
-    ahead = recalls[0][0] - recalls[1][0]
-    return Lead(start, end, recalls[0][1], recalls[1][1], ahead, ahead)
-
-
-def _append(spans: list[Lead], span: Lead) -> None:
-    """Append a span, or extend the last one if the same run leads."""
-    if spans and spans[-1].leader == span.leader:
-        last = spans.pop()
-        span = span._replace(start=last.start, least=min(last.least, span.least), most=max(last.most, span.most))
-    spans.append(span)
 
 
 _MAX_POINTS = 200
@@ -98,26 +88,31 @@ _REPORTED_BY_WORKER = ("device", "device_name", "blocks", "dtype", "threads", "r
 
 
 class Trajectory(NamedTuple):
-    """The score of a run on some examples, and its recall over time.
-
-    recall_over_time: ascending from 0 s, with the end of a run that is over; recall_at_shares: recall after each of
-    BUDGET_SHARES of the budget, None if the run has not come so far.
-    """
+    """The score of a run on some examples, and its recall over time."""
 
     score: Score
     recall_over_time: tuple[TimedRecall, ...]
+    """Ascending from 0 s, with the end of a run that is over."""
     recall_at_shares: tuple[float | None, ...]
+    """Recall after each of BUDGET_SHARES of the budget, None if the run has not come so far."""
+
+
+def _trajectory_as_json(trajectory: Trajectory | None, score: str, prefix: str) -> dict[str, Any]:
+    """Return three keys, with curves of at most 200 points; null without a trajectory."""
+    if trajectory is None:
+        return dict.fromkeys((score, f"{prefix}_over_time", f"{prefix}_at_budget"))
+    errors, recall = trajectory.score.recall_curve(_MAX_POINTS)
+    shares = zip(BUDGET_SHARES, trajectory.recall_at_shares, strict=True)
+    return {
+        score: trajectory.score.as_json() | {"curve": {"errors": errors.tolist(), "recall": recall.tolist()}},
+        f"{prefix}_over_time": [point._asdict() for point in evenly_spaced(trajectory.recall_over_time, _MAX_POINTS)],
+        f"{prefix}_at_budget": [{"share": share, "recall": recall} for share, recall in shares],
+    }
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run of a comparison.
-
-    counts_until: the spent time until which the recall is known. suffixes_per_s: draws of finished batches per
-    second, None if no time has elapsed. not_in_train: the trajectory on the examples whose answers the training rows do
-    not contain, None if there is no such part. submission: the judged rows of its submission. settings: the value of
-    each setting by name.
-    """
+    """One run of a comparison."""
 
     id: str
     attack: str
@@ -126,12 +121,16 @@ class ComparedRun:
     elapsed_s: float
     budget_s: float
     counts_until: float
+    """The spent time until which the recall is known."""
     guesses: int
     suffixes_per_s: float | None
+    """Draws of finished batches per second, None if no time has elapsed."""
     whole: Trajectory
     not_in_train: Trajectory | None
+    """On the examples whose answers the training rows do not contain, None if there is no such part."""
     submission: JudgedRows
     settings: dict[str, Any]
+    """The value of each setting by name."""
 
     @property
     def shown_attack(self) -> str:
@@ -140,50 +139,39 @@ class ComparedRun:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object, with curves of at most 200 points."""
-        whole, part = self.whole, self.not_in_train
+        names = ("id", "attack", "is_control", "status", "elapsed_s", "budget_s", "guesses", "suffixes_per_s")
         return {
-            "id": self.id,
-            "attack": self.attack,
-            "is_control": self.is_control,
-            "status": str(self.status),
-            "elapsed_s": self.elapsed_s,
-            "budget_s": self.budget_s,
-            "guesses": self.guesses,
-            "suffixes_per_s": self.suffixes_per_s,
-            "score": _score_as_json(whole.score),
-            "not_in_train_score": None if part is None else _score_as_json(part.score),
-            "recall_over_time": _history_as_json(whole.recall_over_time),
-            "recall_at_budget": _shares_as_json(whole.recall_at_shares),
-            "not_in_train_over_time": None if part is None else _history_as_json(part.recall_over_time),
-            "not_in_train_at_budget": None if part is None else _shares_as_json(part.recall_at_shares),
+            **{name: getattr(self, name) for name in names},
+            **_trajectory_as_json(self.whole, "score", "recall"),
+            **_trajectory_as_json(self.not_in_train, "not_in_train_score", "not_in_train"),
         }
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of runs of one round.
-
-    not_in_train: the examples whose answers the training rows do not contain, None for the reason in
-    `not_in_train_absent_because`. contrast, not_in_train_contrast: the first run compared with the second, None
-    unless there are exactly two runs. budget_s: the largest budget of the runs. leads: who leads when until then,
-    on all examples. differing: by name, each setting that is not the same for all runs, with the value of each run
-    or None.
-    """
+    """A comparison of runs of one round."""
 
     round: str
     whole: Part
     not_in_train: Part | None
+    """The examples whose answers the training rows do not contain."""
     not_in_train_absent_because: str
+    """Why `not_in_train` is None."""
     runs: tuple[ComparedRun, ...]
     contrast: Contrast | None
+    """The first run compared with the second, None unless there are exactly two."""
     not_in_train_contrast: Contrast | None
     budget_s: float
+    """The largest budget of the runs."""
     leads: tuple[Lead, ...]
+    """Who leads when until then, on all examples."""
     differing: dict[str, tuple[Any, ...]]
+    """By name, each setting that is not the same for all runs, with the value of each run or None."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        part, pair, pair_on_part = self.not_in_train, self.contrast, self.not_in_train_contrast
+        part, pairs = self.not_in_train, (self.contrast, self.not_in_train_contrast)
+        contrast, not_in_train_contrast = (None if pair is None else pair.as_json() for pair in pairs)
         return {
             "round": self.round,
             "examples": len(self.whole),
@@ -194,15 +182,15 @@ class Comparison:
             "runs": [run.as_json() for run in self.runs],
             "budget_s": self.budget_s,
             "leads": [self._lead_as_json(lead) for lead in self.leads],
-            "contrast": None if pair is None else pair.as_json(),
-            "not_in_train_contrast": None if pair_on_part is None else pair_on_part.as_json(),
-            "differing": {name: list(values) for name, values in self.differing.items()},
+            "contrast": contrast,
+            "not_in_train_contrast": not_in_train_contrast,
+            "differing": self.differing,
         }
 
     def _lead_as_json(self, lead: Lead) -> dict[str, Any]:
         leader, second = (None if number is None else self.runs[number].id for number in (lead.leader, lead.second))
-        spent = {"start_s": lead.start, "end_s": lead.end}
-        return {**spent, "leader": leader, "second": second, "least": lead.least, "most": lead.most}
+        start, end, *_, least, most = lead
+        return {"start_s": start, "end_s": end, "leader": leader, "second": second, "least": least, "most": most}
 
 
 def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
@@ -279,8 +267,8 @@ def _differing_fields(first: AttackSpec, second: AttackSpec) -> list[str]:
         hashes = {spec.data_sha256.get(str(getattr(spec.round, field))) for spec in (first, second)}
         if len(hashes - {None}) == 2:
             fields.append(field)
-    rules, others = (spec.round.model_dump(exclude=_NOT_RULES) for spec in (first, second))
-    return fields + [field for field, value in rules.items() if value != others[field]]
+    rules, second_rules = (spec.round.model_dump(exclude=_NOT_RULES) for spec in (first, second))
+    return fields + [field for field, value in rules.items() if value != second_rules[field]]
 
 
 def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: AttackedParts) -> ComparedRun:
@@ -317,14 +305,6 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
             submission=judged,
             settings=_settings(spec, {name: reader.last_event(f"worker_{name}") for name in ("target", "reference")}),
         )
-
-
-def _history_as_json(history: Sequence[TimedRecall]) -> list[dict[str, float]]:
-    return [point._asdict() for point in evenly_spaced(history, _MAX_POINTS)]
-
-
-def _shares_as_json(recalls: Sequence[float | None]) -> list[dict[str, float | None]]:
-    return [{"share": share, "recall": recall} for share, recall in zip(BUDGET_SHARES, recalls, strict=True)]
 
 
 def recall_after(seconds: float, history: Sequence[tuple[float, float]], reached: float) -> float | None:
@@ -365,8 +345,3 @@ def _differing(settings: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]
     names = dict.fromkeys(name for known in settings for name in known)
     by_name = {name: tuple(known.get(name) for known in settings) for name in names}
     return {name: values for name, values in by_name.items() if any(value != values[0] for value in values)}
-
-
-def _score_as_json(score: Score) -> dict[str, Any]:
-    errors, recall = score.recall_curve(_MAX_POINTS)
-    return score.as_json() | {"curve": {"errors": errors.tolist(), "recall": recall.tolist()}}

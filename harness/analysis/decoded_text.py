@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.core.arrays import Tokens
 from harness.core.text import sanitize
-from harness.core.tokenizers import load_tokenizer
+from harness.core.tokenizers import decode_pieces, load_tokenizer
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
@@ -53,7 +53,10 @@ class TokenText:
         pieces: list[str] = []
         for is_known, group in groupby(ids, key=self._is_known):
             tokens = list(group)
-            pieces += _decode_pieces(self._tokenizer, tokens) if is_known else [f"⟨{token}⟩" for token in tokens]
+            if is_known:
+                pieces += map(sanitize, decode_pieces(self._tokenizer, tokens))
+            else:
+                pieces += [f"⟨{token}⟩" for token in tokens]
         return pieces
 
     def texts(self, rows: Tokens) -> list[str]:
@@ -73,15 +76,3 @@ class TokenText:
 
     def _is_known(self, token: int) -> bool:
         return self._tokenizer is not None and self._tokenizer.id_to_token(token) is not None
-
-
-def _decode_pieces(tokenizer: "Tokenizer", ids: list[int]) -> list[str]:
-    """Return the text of each of `ids`, all of which the tokenizer knows."""
-    pieces, done = [], 0
-    for end in range(1, len(ids) + 1):
-        text = tokenizer.decode(ids[:end], skip_special_tokens=False)
-        # An incomplete character decodes to U+FFFD until its last token follows.
-        whole = text if end == len(ids) else text.rstrip("\ufffd")
-        pieces.append(sanitize(whole[done:]))
-        done = max(done, len(whole))
-    return pieces

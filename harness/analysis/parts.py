@@ -19,13 +19,14 @@ from harness.runs.specs import AttackSpec
 class Part:
     """Examples that submissions are scored on, with the error cap for them.
 
-    ids: [examples] int64, ascending, as the round numbers them; clusters: [examples] int64, or None. All submissions
-    passed to the methods are numbered by the round.
+    All submissions passed to the methods are numbered by the round.
     """
 
     ids: Ints
+    """[examples] int64, ascending, as the round numbers them."""
     cap: int
     clusters: Ints | None
+    """[examples] int64, None if they are unknown."""
 
     @classmethod
     def whole(cls, examples: int, *, cap: int, clusters: Ints | None = None) -> "Part":
@@ -58,24 +59,22 @@ class Part:
 
 
 class AttackedParts(NamedTuple):
-    """All attacked examples, and those whose answers the training rows do not contain.
-
-    not_in_train: None for the reason in `not_in_train_absent_because`; overlap: None if the round has no training rows
-    or they cannot be read.
-    """
+    """All attacked examples, and those whose answers the training rows do not contain."""
 
     whole: Part
     not_in_train: Part | None
+    """None for the reason in `not_in_train_absent_because`."""
     not_in_train_absent_because: str
     overlap: Overlap | None
+    """None if the round has no training rows or they cannot be read."""
 
 
 def attacked_parts(spec: AttackSpec) -> AttackedParts:
     """Return the parts of the examples that a run attacked."""
-    found, clusters, reason = None, None, "the answers are unknown."
+    of_round, clusters, reason = None, None, "the answers are unknown."
     try:
-        found = overlap(spec.round)
-        clusters = found.clusters
+        of_round = overlap(spec.round)
+        clusters = of_round.clusters
     except HarnessError as error:
         reason = str(error)
         # Without readable training rows there are no clusters either, but a round may have none.
@@ -83,14 +82,14 @@ def attacked_parts(spec: AttackSpec) -> AttackedParts:
             clusters = load_clusters(spec.round)
     attacked = slice(0, spec.examples)
     whole = Part.whole(spec.examples, cap=spec.error_cap, clusters=None if clusters is None else clusters[attacked])
-    if found is None or found.is_in_train is None:
-        return AttackedParts(whole, None, reason, found)
-    not_in_train = whole.where(~found.is_in_train[attacked])
+    if of_round is None or of_round.is_in_train is None:
+        return AttackedParts(whole, None, reason, of_round)
+    not_in_train = whole.where(~of_round.is_in_train[attacked])
     if len(not_in_train) in (0, len(whole)):
         contained = "no answer, so no example is in the training set" if len(not_in_train) else "every answer"
         reason = f"the training rows contain {contained}."
-        return AttackedParts(whole, None, reason, found)
-    return AttackedParts(whole, not_in_train, "", found)
+        return AttackedParts(whole, None, reason, of_round)
+    return AttackedParts(whole, not_in_train, "", of_round)
 
 
 MCNEMAR_CAVEAT = "ignores overlap between examples"
@@ -98,16 +97,15 @@ MCNEMAR_CAVEAT = "ignores overlap between examples"
 
 @dataclass(frozen=True)
 class Contrast:
-    """The comparison of a first submission with a second one on the same examples.
-
-    only_first, only_second: [any] int64, ascending, the examples that only this submission solves within the cap, as
-    the round numbers them; mcnemar_p: two-sided, under the assumption that examples are independent.
-    """
+    """The comparison of a first submission with a second one on the same examples."""
 
     difference: Difference
     only_first: Ints
+    """[any] int64, ascending: the examples that only this one solves within the cap, as the round numbers them."""
     only_second: Ints
+    """[any] int64, as `only_first`."""
     mcnemar_p: float
+    """Two-sided, under the assumption that examples are independent."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

@@ -125,19 +125,19 @@ def best_other_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
 
 
 def _best_other_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSummary] | None:
-    others = []
+    comparable = []
     for folder in all_run_folders():
         try:
-            other = folder.attack_spec()
-            is_comparable = (
-                other.attack.name == attack
-                and other.id != spec.id
-                and other.round.name == spec.round.name
-                and other.data_sha256 == spec.data_sha256
-                and not other.is_partial
-            )
-            if is_comparable and (summary := run_summary(folder)).known_recall is not None:
-                others.append((folder, summary))
+            candidate = folder.attack_spec()
+            if (
+                candidate.attack.name == attack
+                and candidate.id != spec.id
+                and candidate.round.name == spec.round.name
+                and candidate.data_sha256 == spec.data_sha256
+                and not candidate.is_partial
+                and (summary := run_summary(folder)).known_recall is not None
+            ):
+                comparable.append((folder, summary))
         except HarnessError:
             continue  # a run that cannot be read is no reference
-    return max(others, key=lambda run: run[1].recall_at_cap or 0.0, default=None)
+    return max(comparable, key=lambda run: run[1].recall_at_cap or 0.0, default=None)

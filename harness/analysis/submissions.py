@@ -20,19 +20,20 @@ CHALLENGE_EXAMPLES = 1000
 
 
 class AnsweredSubmission(NamedTuple):
-    """A submission and the answers to score it against.
-
-    ids: [rows]. suffixes: [rows, suffix length]. answers: [examples, suffix length]. clusters: [examples] or None.
-    note: a sentence about how the answers were chosen, or empty.
-    """
+    """A submission and the answers to score it against."""
 
     name: str
     ids: Ints
+    """[rows]."""
     suffixes: Tokens
+    """[rows, suffix length]."""
     answers: Tokens
+    """[examples, suffix length]."""
     clusters: Ints | None
+    """[examples], None if they are unknown."""
     cap: int
     note: str = ""
+    """A sentence about how the answers were chosen, or empty."""
 
     def score(self) -> Score:
         """Return the score."""

@@ -28,12 +28,7 @@ class Paired(NamedTuple):
 
 @dataclass(frozen=True)
 class SettingDifference:
-    """Mean recall of a setting minus that of the baseline, over the same examples and the same seeds.
-
-    holm_p: the p-value corrected for all comparisons of the sweep. interval: at `level`, excludes 0 exactly if holm_p
-    is at most 0.05. joint_interval: with 95 % probability these cover all true differences of the sweep. An interval is
-    None if there are too few replicates for its level.
-    """
+    """Mean recall of a setting minus that of the baseline, over the same examples and the same seeds."""
 
     round: str
     target: str | None
@@ -42,10 +37,13 @@ class SettingDifference:
     difference: float
     p: float
     holm_p: float
-    level: float
+    """The p-value corrected for all comparisons of the sweep."""
+    interval_level: float
     interval: tuple[float, float] | None
+    """At `interval_level`; it excludes 0 exactly if holm_p is at most 0.05. None if there are too few replicates."""
     joint_interval: tuple[float, float] | None
-    unit: Unit
+    """With 95 % probability these cover all true differences of the sweep. None if there are too few replicates."""
+    interval_unit: Unit
 
     @property
     def is_different(self) -> bool:
@@ -54,20 +52,7 @@ class SettingDifference:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {
-            "round": self.round,
-            "target": self.target,
-            "setting": self.setting,
-            "seeds": list(self.seeds),
-            "difference": self.difference,
-            "p": self.p,
-            "holm_p": self.holm_p,
-            "is_different": self.is_different,
-            "interval": None if self.interval is None else list(self.interval),
-            "interval_level": self.level,
-            "joint_interval": None if self.joint_interval is None else list(self.joint_interval),
-            "interval_unit": str(self.unit),
-        }
+        return vars(self) | {"is_different": self.is_different}
 
 
 def pair_with_baseline(part: Part, submissions: Submissions, baseline: str, *, replicates: int) -> list[Paired]:
@@ -84,9 +69,10 @@ def pair_with_baseline(part: Part, submissions: Submissions, baseline: str, *, r
     )
     replicated = dict(zip(numbered, recalls, strict=True))
     scores = {
-        key: recall_at_errors(*one, cap=part.cap, examples=len(part)) for key, one in zip(numbered, rows, strict=True)
+        key: recall_at_errors(*judged, cap=part.cap, examples=len(part))
+        for key, judged in zip(numbered, rows, strict=True)
     }
-    found = []
+    pairs = []
     for setting, by_seed in submissions.items():
         seeds = tuple(seed for seed in by_seed if seed in submissions[baseline])
         if setting == baseline or not seeds:
@@ -98,13 +84,13 @@ def pair_with_baseline(part: Part, submissions: Submissions, baseline: str, *, r
             unit=unit,
             units=units,
         )
-        found.append(Paired(setting, seeds, bootstrap))
-    return found
+        pairs.append(Paired(setting, seeds, bootstrap))
+    return pairs
 
 
 def corrected(groups: Sequence[tuple[str, str | None, Sequence[Paired]]]) -> list[SettingDifference]:
     """Return the differences of all groups, corrected together; a group is a round, a target and its comparisons."""
-    family = [(round_, target, paired) for round_, target, some in groups for paired in some]
+    family = [(round_, target, paired) for round_, target, pairs in groups for paired in pairs]
     adjusted, divisors = holm(np.array([paired.bootstrap.p_value for _, _, paired in family], np.float64))
     return [
         SettingDifference(
@@ -115,10 +101,10 @@ def corrected(groups: Sequence[tuple[str, str | None, Sequence[Paired]]]) -> lis
             difference=bootstrap.difference,
             p=bootstrap.p_value,
             holm_p=float(p),
-            level=1 - ALPHA / int(divisor),
+            interval_level=1 - ALPHA / int(divisor),
             interval=bootstrap.interval(int(divisor)),
             joint_interval=bootstrap.interval(len(family)),
-            unit=bootstrap.unit,
+            interval_unit=bootstrap.unit,
         )
         for (round_, target, (setting, seeds, bootstrap)), p, divisor in zip(family, adjusted, divisors, strict=True)
     ]
@@ -148,24 +134,18 @@ class FactorShare:
 
 @dataclass(frozen=True)
 class Importance:
-    """The factors of some runs, largest share first. The shares sum to 1.
+    """The factors of some runs, largest share first. The shares sum to 1."""
 
-    of: the attack whose runs these are, or None for all attacks. reason: why there are no shares, or empty.
-    """
-
-    of: str | None
+    attack: str | None
+    """The attack whose runs these are, None for all attacks."""
     runs: int
     factors: tuple[FactorShare, ...]
     reason: str
+    """Why there are no shares, or empty."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {
-            "attack": self.of,
-            "runs": self.runs,
-            "factors": [vars(factor) for factor in self.factors],
-            "reason": self.reason or None,
-        }
+        return vars(self) | {"factors": [vars(factor) for factor in self.factors], "reason": self.reason or None}
 
 
 def importances(runs: Sequence[Observation]) -> list[Importance]:
@@ -174,14 +154,14 @@ def importances(runs: Sequence[Observation]) -> list[Importance]:
     An attack with one setting is left out if there are several attacks.
     """
     attacks = list(dict.fromkeys(run.attack for run in runs))
-    found = []
+    results = []
     if len(attacks) > 1:
-        found.append(_importance(None, runs, [{"attack": run.attack, **run.conditions} for run in runs]))
+        results.append(_importance(None, runs, [{"attack": run.attack, **run.conditions} for run in runs]))
     for attack in attacks:
-        own = [run for run in runs if run.attack == attack]
-        if len(attacks) == 1 or len({tuple(run.params.items()) for run in own}) > 1:
-            found.append(_importance(attack, own, [_factors_of(run) for run in own]))
-    return found
+        of_attack = [run for run in runs if run.attack == attack]
+        if len(attacks) == 1 or len({tuple(run.params.items()) for run in of_attack}) > 1:
+            results.append(_importance(attack, of_attack, [_factors_of(run) for run in of_attack]))
+    return results
 
 
 def _factors_of(run: Observation) -> dict[str, str]:
@@ -190,20 +170,26 @@ def _factors_of(run: Observation) -> dict[str, str]:
     return {**params, **run.conditions}
 
 
-def _importance(of: str | None, runs: Sequence[Observation], levels: Sequence[Mapping[str, str]]) -> Importance:
-    choices = {name: list(dict.fromkeys(one[name] for one in levels)) for name in levels[0]}
+def _importance(attack: str | None, runs: Sequence[Observation], levels: Sequence[Mapping[str, str]]) -> Importance:
+    choices = {name: list(dict.fromkeys(of_run[name] for of_run in levels)) for name in levels[0]}
     choices = {name: names for name, names in choices.items() if len(names) > 1}
     recalls = [run.recall for run in runs]
+    shares: dict[str, float] = {}
+    reason = ""
     if len(runs) < _LEAST_RUNS:
-        return Importance(of, len(runs), (), f"fewer than {_LEAST_RUNS} finished runs")
+        reason = f"fewer than {_LEAST_RUNS} finished runs"
+    elif not choices:
+        reason = "no factor varies"
     # Recalls are fractions of at most millions of examples. A smaller difference is rounding.
-    if not choices or max(recalls) - min(recalls) < _LEAST_DIFFERENCE:
-        return Importance(of, len(runs), (), "the recall of all runs is the same" if choices else "no factor varies")
-    try:
-        shares = _fanova(choices, levels, recalls)
-    except HarnessError as error:
-        return Importance(of, len(runs), (), str(error).rstrip("."))
-    return Importance(of, len(runs), tuple(FactorShare(name, len(choices[name]), shares[name]) for name in shares), "")
+    elif max(recalls) - min(recalls) < _LEAST_DIFFERENCE:
+        reason = "the recall of all runs is the same"
+    else:
+        try:
+            shares = _fanova(choices, levels, recalls)
+        except HarnessError as error:
+            reason = str(error).rstrip(".")
+    factors = tuple(FactorShare(name, len(choices[name]), share) for name, share in shares.items())
+    return Importance(attack, len(runs), factors, reason)
 
 
 def _fanova(
@@ -213,8 +199,8 @@ def _fanova(
     library = require_optuna("the importance of parameters")
     study = library.create_study(direction="maximize")
     distributions = {name: library.distributions.CategoricalDistribution(names) for name, names in choices.items()}
-    for one, recall in zip(levels, recalls, strict=True):
-        params = {name: one[name] for name in choices}
+    for of_run, recall in zip(levels, recalls, strict=True):
+        params = {name: of_run[name] for name in choices}
         study.add_trial(library.trial.create_trial(params=params, distributions=distributions, value=recall))
     evaluator = library.importance.FanovaImportanceEvaluator(seed=0)
     return dict(library.importance.get_param_importances(study, evaluator=evaluator))

@@ -4,9 +4,10 @@ A sweep may still go on, and any of its runs may be missing or damaged. Whatever
 """
 
 import statistics
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,11 +44,13 @@ UNREADABLE = "unreadable"
 
 
 class ReadRun(NamedTuple):
-    """A run of a sweep. summary: None if it has not started or cannot be read. state: its status in words."""
+    """A run of a sweep."""
 
     run: SweptRun
     summary: RunSummary | None
+    """None if it has not started or cannot be read."""
     state: str
+    """Its status in words."""
 
     @property
     def is_counted(self) -> bool:
@@ -59,25 +62,31 @@ class ReadRun(NamedTuple):
 class SettingRow:
     """The runs of one setting on one round and target, which differ in their seeds; all means are over finished runs.
 
-    recall, lowest, highest: mean, minimum and maximum of Recall at `error_cap`; None without a finished run, and in a
-    blind round. exact_at_1, any_guess_correct: means. guesses, elapsed_s: means per run, None without a finished run.
-    unfinished: number of the other runs by their state.
+    Without a finished run, means are None.
     """
 
     place: Place
-    round_name: str
+    round: str
+    """The name of the round."""
     setting: str
     runs: tuple[ReadRun, ...]
+    unfinished: dict[str, int]
+    """The number of runs that are not finished by their state."""
     is_blind: bool
     error_cap: int | None
-    recall: float | None
-    lowest: float | None
-    highest: float | None
+    recall_at_cap: float | None
+    """The mean recall at `error_cap`; None as well in a blind round, like its minimum and maximum."""
+    lowest_recall: float | None
+    highest_recall: float | None
     exact_at_1: float | None
     any_guess_correct: float | None
     guesses: float | None
     elapsed_s: float | None
-    unfinished: dict[str, int]
+
+    @property
+    def target(self) -> str | None:
+        """The target, None if the sweep names none."""
+        return self.place[1]
 
     @property
     def finished(self) -> tuple[ReadRun, ...]:
@@ -88,40 +97,30 @@ class SettingRow:
         """Return the fields as a JSON object."""
         first = self.runs[0].run
         return {
-            "round": self.round_name,
-            "target": self.place[1],
-            "setting": self.setting,
+            **{name: value for name, value in vars(self).items() if name not in ("place", "unfinished")},
+            "target": self.target,
             "attack": first.attack,
             "params": first.params,
-            "runs": [{"id": one.run.run, "seed": one.run.seed, "status": one.state} for one in self.runs],
+            "runs": [{"id": run.run.run, "seed": run.run.seed, "status": run.state} for run in self.runs],
             "finished": len(self.finished),
-            "is_blind": self.is_blind,
-            "error_cap": self.error_cap,
-            "recall_at_cap": self.recall,
-            "lowest_recall": self.lowest,
-            "highest_recall": self.highest,
-            "exact_at_1": self.exact_at_1,
-            "any_guess_correct": self.any_guess_correct,
-            "guesses": self.guesses,
-            "elapsed_s": self.elapsed_s,
         }
 
 
 @dataclass(frozen=True)
 class SweepResults:
-    """The results of a sweep so far.
-
-    rows: by round and target, the highest mean recall first. baseline: the setting that differences are from, None if
-    none is named. replicates: of the bootstrap. notes: what is missing and why, as sentences.
-    """
+    """The results of a sweep so far."""
 
     sweep: Sweep
     rows: tuple[SettingRow, ...]
+    """By round and target, the highest mean recall first."""
     baseline: str | None
+    """The setting that differences are from, None if none is named."""
     differences: tuple[SettingDifference, ...]
     replicates: int
+    """Of the bootstrap."""
     importances: tuple[Importance, ...]
     notes: tuple[str, ...]
+    """What is missing and why, as sentences."""
 
     @property
     def finished(self) -> int:
@@ -137,10 +136,10 @@ class SweepResults:
             "finished": self.finished,
             "baseline": self.baseline,
             "rows": [row.as_json() for row in self.rows],
-            "differences": [one.as_json() for one in self.differences],
+            "differences": [difference.as_json() for difference in self.differences],
             "error_rate": ALPHA,
             "replicates": self.replicates,
-            "importance": [one.as_json() for one in self.importances],
+            "importance": [importance.as_json() for importance in self.importances],
             "notes": list(self.notes),
         }
 
@@ -152,38 +151,41 @@ def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
     """
     named = sweep.baseline if baseline is None else baseline
     setting = None if named is None else setting_named(named, sweep.runs)
-    given = nodes_of_runs(sweep.journal)
-    runs = [_read_run(run, given) for run in sweep.runs]
+    nodes = nodes_of_runs(sweep.journal)
+    runs = [_read_run(run, is_on_node=run.run in nodes) for run in sweep.runs]
     rows = _rows(runs)
     notes = _missing(runs)
-    pairs: list[tuple[Place, list[Paired]]] = []
+    pairs: list[tuple[str, str | None, list[Paired]]] = []
     replicates = 0
     if setting is None:
         notes.append("no differences: the sweep has no baseline. Name one with --baseline SETTING.")
     else:
-        places = list(dict.fromkeys(row.place for row in rows))
         replicates = replicates_for(sum(row.setting != setting for row in rows))
-        for place in places:
-            here = [row for row in rows if row.place == place]
+        for of_place in rows_by_place(rows):
+            first = of_place[0]
             try:
-                pairs.append((place, _pair(here, setting, replicates)))
+                pairs.append((first.round, first.target, _pair(of_place, setting, replicates)))
             except HarnessError as error:
-                notes.append(f"no differences on {place_name(here[0])}: {error}")
-    names = {row.place: row.round_name for row in rows}
+                notes.append(f"no differences on {place_name(first)}: {error}")
     return SweepResults(
         sweep=sweep,
         rows=tuple(rows),
         baseline=setting,
-        differences=tuple(corrected([(names[place], place[1], some) for place, some in pairs])),
+        differences=tuple(corrected(pairs)),
         replicates=replicates,
         importances=tuple(importances(_observations(rows))),
         notes=tuple(notes),
     )
 
 
-def place_name(row: SettingRow) -> str:
-    """Return the round of a row, with the target if the sweep names it."""
-    return f"round {row.round_name}" + ("" if row.place[1] is None else f", target {row.place[1]}")
+def rows_by_place(rows: Sequence[SettingRow]) -> list[list[SettingRow]]:
+    """Return the rows of each round and target, which follow each other."""
+    return [list(of_place) for _, of_place in groupby(rows, key=lambda row: row.place)]
+
+
+def place_name(place: SettingRow | SettingDifference) -> str:
+    """Return the round of a row or a difference, with the target if the sweep names it."""
+    return f"round {place.round}" + ("" if place.target is None else f", target {place.target}")
 
 
 def judged_rows(run: ReadRun) -> JudgedRows:
@@ -198,12 +200,12 @@ def judged_rows(run: ReadRun) -> JudgedRows:
         return JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
 
 
-def _read_run(run: SweptRun, given: Mapping[str, str]) -> ReadRun:
-    """Read a run; `given` has the runs that nodes of a cluster have begun."""
+def _read_run(run: SweptRun, *, is_on_node: bool) -> ReadRun:
+    """Read a run; is_on_node: a node of a cluster has begun it."""
     folder = RunFolder.of(run.run)
     try:
         if not folder.spec_file.is_file():
-            return ReadRun(run, None, ON_NODE if run.run in given else NOT_STARTED)
+            return ReadRun(run, None, ON_NODE if is_on_node else NOT_STARTED)
         summary = run_summary(folder)
     except HarnessError:
         return ReadRun(run, None, UNREADABLE)
@@ -211,16 +213,14 @@ def _read_run(run: SweptRun, given: Mapping[str, str]) -> ReadRun:
 
 
 def _rows(runs: Sequence[ReadRun]) -> list[SettingRow]:
-    grouped: dict[Place, dict[str, list[ReadRun]]] = {}
-    for run in runs:
-        by_setting = grouped.setdefault((run.run.round, run.run.target), {})
-        by_setting.setdefault(run.run.setting, []).append(run)
+    """Return the rows by round and target, the highest mean recall first."""
     names = _round_names(runs)
-    rows = []
-    for place, by_setting in grouped.items():
-        here = [_row(place, names[place[0]], setting, some) for setting, some in by_setting.items()]
-        rows += sorted(here, key=lambda row: -1.0 if row.recall is None else row.recall, reverse=True)
-    return rows
+    grouped: defaultdict[tuple[Place, str], list[ReadRun]] = defaultdict(list)
+    for run in runs:
+        grouped[(run.run.round, run.run.target), run.run.setting].append(run)
+    rows = [_row(place, names[place[0]], setting, seeds) for (place, setting), seeds in grouped.items()]
+    places = list(dict.fromkeys(row.place for row in rows))
+    return sorted(rows, key=lambda row: (places.index(row.place), -(row.recall_at_cap or 0), row.recall_at_cap is None))
 
 
 def _round_names(runs: Sequence[ReadRun]) -> dict[str, str]:
@@ -232,28 +232,28 @@ def _round_names(runs: Sequence[ReadRun]) -> dict[str, str]:
         if run.summary is not None:
             names[run.run.round] = run.summary.round
     shared = Counter(names.values())
-    return {given: name if shared[name] == 1 else given for given, name in names.items()}
+    return {named: name if shared[name] == 1 else named for named, name in names.items()}
 
 
 def _row(place: Place, round_name: str, setting: str, runs: Sequence[ReadRun]) -> SettingRow:
     known = [run.summary for run in runs if run.summary is not None]
     counted = [run.summary for run in runs if run.is_counted and run.summary is not None]
-    recalls = [one.recall_at_cap for one in counted if one.recall_at_cap is not None]
+    recalls = [summary.recall_at_cap for summary in counted if summary.recall_at_cap is not None]
     return SettingRow(
         place=place,
-        round_name=round_name,
+        round=round_name,
         setting=setting,
         runs=tuple(runs),
-        is_blind=any(one.is_blind for one in known),
-        error_cap=known[0].error_cap if known else None,
-        recall=_mean(recalls),
-        lowest=min(recalls, default=None),
-        highest=max(recalls, default=None),
-        exact_at_1=_mean([one.exact_at_1 for one in counted]),
-        any_guess_correct=_mean([one.any_guess_correct for one in counted]),
-        guesses=_mean([float(one.guesses) for one in counted]),
-        elapsed_s=_mean([one.elapsed_s for one in counted]),
         unfinished=dict(Counter(run.state for run in runs if not run.is_counted)),
+        is_blind=any(summary.is_blind for summary in known),
+        error_cap=known[0].error_cap if known else None,
+        recall_at_cap=_mean(recalls),
+        lowest_recall=min(recalls, default=None),
+        highest_recall=max(recalls, default=None),
+        exact_at_1=_mean([summary.exact_at_1 for summary in counted]),
+        any_guess_correct=_mean([summary.any_guess_correct for summary in counted]),
+        guesses=_mean([float(summary.guesses) for summary in counted]),
+        elapsed_s=_mean([summary.elapsed_s for summary in counted]),
     )
 
 
@@ -273,10 +273,10 @@ def _missing(runs: Sequence[ReadRun]) -> list[str]:
 
 def _pair(rows: Sequence[SettingRow], baseline: str, replicates: int) -> list[Paired]:
     """Return the differences of the settings of one place. Raises HarnessError if they cannot be computed."""
-    own = [row for row in rows if row.setting == baseline]
-    if not own:
+    reference = next((row for row in rows if row.setting == baseline), None)
+    if reference is None:
         raise HarnessError(f"the baseline {baseline} has no run there.")
-    if not own[0].finished:
+    if not reference.finished:
         raise HarnessError(f"no run of the baseline {baseline} is finished yet.")
     specs = [RunFolder.of(run.run.run).attack_spec() for row in rows for run in row.finished]
     require_one_round(specs)
@@ -289,15 +289,14 @@ def _pair(rows: Sequence[SettingRow], baseline: str, replicates: int) -> list[Pa
 
 def _observations(rows: Sequence[SettingRow]) -> list[Observation]:
     """Return the finished runs with a recall, seed by seed."""
-    found = []
-    for row in rows:
-        for run in row.finished:
-            if run.summary is not None and run.summary.recall_at_cap is not None:
-                asked = run.run
-                conditions = {
-                    "round": row.round_name,
-                    "target": row.place[1] or "of the round",
-                    "seed": str(asked.seed),
-                }
-                found.append(Observation(run.summary.recall_at_cap, asked.attack, asked.params, conditions))
-    return sorted(found, key=lambda one: int(one.conditions["seed"]))
+    runs = [(row, run) for row in rows for run in row.finished]
+    return [
+        Observation(
+            run.summary.recall_at_cap,
+            run.run.attack,
+            run.run.params,
+            {"round": row.round, "target": row.target or "of the round", "seed": str(run.run.seed)},
+        )
+        for row, run in sorted(runs, key=lambda pair: pair[1].run.seed)
+        if run.summary is not None and run.summary.recall_at_cap is not None
+    ]

@@ -7,8 +7,8 @@ import numpy as np
 from harness.analysis.comparison_tables import Table
 from harness.analysis.parts import Part
 from harness.analysis.replay import TimedRecall, evenly_spaced, recall_history
-from harness.analysis.sweep_differences import Importance, SettingDifference
-from harness.analysis.sweep_results import ReadRun, SettingRow, SweepResults, place_name
+from harness.analysis.sweep_differences import Importance
+from harness.analysis.sweep_results import ReadRun, SettingRow, SweepResults, place_name, rows_by_place
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
 from harness.core.intervals import Unit
@@ -36,7 +36,7 @@ def recall_over_time(rows: Sequence[SettingRow]) -> list[tuple[str, list[TimedRe
     """
     curves = []
     for row in rows:
-        if row.recall is None:
+        if row.recall_at_cap is None:
             continue
         try:
             histories = [_history(run) for run in row.finished]
@@ -73,10 +73,7 @@ _MOST_SEEDS = 5
 
 def places(results: SweepResults) -> list[tuple[str, list[SettingRow]]]:
     """Return each round and target by its name, with its rows."""
-    grouped: dict[tuple[str, str | None], list[SettingRow]] = {}
-    for row in results.rows:
-        grouped.setdefault(row.place, []).append(row)
-    return [(place_name(rows[0]), rows) for rows in grouped.values()]
+    return [(place_name(rows[0]), rows) for rows in rows_by_place(results.rows)]
 
 
 def settings_table(rows: Sequence[SettingRow]) -> Table:
@@ -99,12 +96,12 @@ def settings_table(rows: Sequence[SettingRow]) -> Table:
 
 def _setting_row(row: SettingRow) -> tuple[str, ...]:
     spread = NO_VALUE
-    if row.lowest is not None and row.highest is not None and len(row.finished) > 1:
-        spread = f"{format_score(row.lowest)} to {format_score(row.highest)}"
+    if row.lowest_recall is not None and row.highest_recall is not None and len(row.finished) > 1:
+        spread = f"{format_score(row.lowest_recall)} to {format_score(row.highest_recall)}"
     return (
         row.setting,
         f"{len(row.finished)}/{len(row.runs)}",
-        "blind" if row.is_blind and row.recall is None else format_score(row.recall),
+        "blind" if row.is_blind and row.recall_at_cap is None else format_score(row.recall_at_cap),
         spread,
         format_score(row.exact_at_1),
         format_score(row.any_guess_correct),
@@ -118,7 +115,7 @@ def differences_heading(results: SweepResults) -> str:
     """Return the heading of `differences_table`; empty if there are no differences."""
     if not results.differences:
         return ""
-    units = sorted({str(one.unit) for one in results.differences})
+    units = sorted({str(difference.interval_unit) for difference in results.differences})
     return (
         f"difference from {results.baseline}, {pluralize(len(results.differences), 'comparison')}, "
         f"bootstrap by {' or '.join(units)}"
@@ -136,18 +133,18 @@ def differences_table(results: SweepResults, *, with_joint: bool = False) -> Tab
     header = ("setting", "seeds", "difference", "interval", "level", "p", "p (Holm)")
     rows = [
         (
-            *((place_of(results, one),) if many else ()),
-            one.setting,
-            _seeds(one.seeds),
-            format_score(one.difference, is_signed=True),
-            _interval(one.interval),
-            f"{100 * one.level:.2f} %",
-            _p(one.p),
-            _p(one.holm_p),
-            *((_interval(one.joint_interval),) if with_joint else ()),
-            "different" if one.is_different else "",
+            *((place_name(difference),) if many else ()),
+            difference.setting,
+            _seeds(difference.seeds),
+            format_score(difference.difference, is_signed=True),
+            _interval(difference.interval),
+            f"{100 * difference.interval_level:.2f} %",
+            _p(difference.p),
+            _p(difference.holm_p),
+            *((_interval(difference.joint_interval),) if with_joint else ()),
+            "different" if difference.is_different else "",
         )
-        for one in results.differences
+        for difference in results.differences
     ]
     whole = (*(("round",) if many else ()), *header, *(("joint interval",) if with_joint else ()), "")
     return [whole, *rows]
@@ -155,7 +152,11 @@ def differences_table(results: SweepResults, *, with_joint: bool = False) -> Tab
 
 def differences_note(results: SweepResults) -> str:
     """Return how to read `differences_table`."""
-    unit = "independent clusters" if any(one.unit is Unit.CLUSTER for one in results.differences) else "examples"
+    unit = (
+        "independent clusters"
+        if any(difference.interval_unit is Unit.CLUSTER for difference in results.differences)
+        else "examples"
+    )
     return (
         f"The same examples and seeds; {results.replicates:,} replicates draw {unit}, the seeds are fixed. An interval "
         f"excludes 0 exactly if p (Holm) is at most 0.05; the chance of any such interval without a true difference is "
@@ -163,25 +164,19 @@ def differences_note(results: SweepResults) -> str:
     )
 
 
-def importance_heading(found: Importance) -> str:
+def importance_heading(importance: Importance) -> str:
     """Return the heading of `importance_table`: what was analysed, and why there are no shares."""
-    of = "all attacks" if found.of is None else found.of
-    words = f"variance of recall explained, {of}: {pluralize(found.runs, 'run')}"
-    return words if not found.reason else f"{words}; not computed: {found.reason}"
+    attacks = importance.attack or "all attacks"
+    words = f"variance of recall explained, {attacks}: {pluralize(importance.runs, 'run')}"
+    return words if not importance.reason else f"{words}; not computed: {importance.reason}"
 
 
-def importance_table(found: Importance) -> Table:
+def importance_table(importance: Importance) -> Table:
     """Return a header row and one row per factor, or [] without shares."""
-    if not found.factors:
+    if not importance.factors:
         return []
-    rows = [(factor.factor, str(factor.levels), format_percent(factor.share)) for factor in found.factors]
+    rows = [(factor.factor, str(factor.levels), format_percent(factor.share)) for factor in importance.factors]
     return [("factor", "levels", "share"), *rows]
-
-
-def place_of(results: SweepResults, difference: SettingDifference) -> str:
-    """Return the name of the round and target of a difference."""
-    place = (difference.round, difference.target)
-    return next(place_name(row) for row in results.rows if (row.round_name, row.place[1]) == place)
 
 
 def _interval(interval: tuple[float, float] | None) -> str:

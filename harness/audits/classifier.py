@@ -41,15 +41,14 @@ class Span(NamedTuple):
 
 
 class NameAttention(NamedTuple):
-    """The tokens of one text without special tokens, and the attention that each gives to a name.
-
-    spans: [tokens, 2], the first character and the one after the last. to_name: [tokens], the attention weight on all
-    tokens of the name together, in [0, 1], averaged over heads and layers. is_name: [tokens].
-    """
+    """The tokens of one text without special tokens, and the attention that each gives to a name."""
 
     spans: Ints
+    """[tokens, 2], the first character and the one after the last."""
     to_name: Floats
+    """[tokens], the weight on all tokens of the name together, in [0, 1], averaged over heads and layers."""
     is_name: Bools
+    """[tokens]."""
 
 
 class TokenClassifier:
@@ -79,12 +78,12 @@ class TokenClassifier:
         Raises HarnessError, which names the model's labels, if the model has none of them.
         """
         if not named:
-            found = [number for number, label in enumerate(self.labels) if _kind(label).upper() in PERSONS]
-            if not found:
+            persons = [number for number, label in enumerate(self.labels) if _kind(label).upper() in PERSONS]
+            if not persons:
                 raise HarnessError(
                     f"the model has no label for a person. Its labels are {self._label_list()}. Choose with --label."
                 )
-            return np.array(found)
+            return np.array(persons)
         by_name = {label.casefold(): number for number, label in enumerate(self.labels)}
         if absent := [name for name in named if name.casefold() not in by_name]:
             raise HarnessError(f"the model has no label {shorten(absent[0])!r}. Its labels are {self._label_list()}.")
@@ -193,7 +192,7 @@ class TokenClassifier:
         while waiting:
             most = min(len(waiting), max(1, self.rows_at_once // share))
             with torch.inference_mode():
-                found, count = run_within_memory(
+                measured, count = run_within_memory(
                     lambda count, waiting=waiting: measure(  # type: ignore[misc]
                         *self._padded([encodings[row] for row in waiting[:count]])
                     ),
@@ -203,7 +202,7 @@ class TokenClassifier:
                 )
             if count < most:
                 self.rows_at_once = share * count
-            for row, of_tokens in zip(waiting[:count], found, strict=True):
+            for row, of_tokens in zip(waiting[:count], measured, strict=True):
                 yield row, of_tokens[: len(encodings[row].ids)]
             waiting = waiting[count:]
 
@@ -231,8 +230,8 @@ def load_classifier(
     Raises HarnessError as `load_target` does, and if the folder has no tokenizer that reports character offsets.
     """
     path = Path(path)
-    what = "a token classification model"
-    model = load_model(path, AutoModelForTokenClassification, what, device=device, dtype=dtype, threads=threads)
+    kind = "a token classification model"
+    model = load_model(path, AutoModelForTokenClassification, kind, device=device, dtype=dtype, threads=threads)
     return TokenClassifier(model, load_offset_tokenizer(path))
 
 

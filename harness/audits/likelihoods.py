@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from harness.audits.endpoint.params import ScoringParams
 from harness.core.arrays import Floats, Ints, Tokens
@@ -18,51 +18,48 @@ Local = TypeVar("Local")
 
 @dataclass(frozen=True)
 class Stage:
-    """The sequences of a stage of an audit.
-
-    sequences: their number. pairs: returns the prefixes and the suffixes of some, [n, tokens] each. size: how many a
-    model on this machine measures in a batch. done: those with rows.
-    """
+    """The sequences of a stage of an audit."""
 
     name: str
     sequences: int
+    """Their number."""
     pairs: Callable[[Ints], tuple[Tokens, Tokens]]
+    """Returns the prefixes and the suffixes of some, [n, tokens] each."""
     size: int
+    """How many a model on this machine measures in a batch."""
     done: Ints
+    """Those with rows."""
 
 
-class Likelihoods(Protocol):
-    """Computes probabilities of given text under the models of an audit, by their number."""
+class LocalModels:
+    """The models of an audit on this machine. A served model has the same method."""
 
-    def exact_logprobs(
-        self, model: int, stage: Stage, policies: Sequence[Policy], *, least: float = 0.0
-    ) -> Iterator[tuple[Ints, Floats]]:
-        """Yield sequences with the log-probabilities of their suffixes, [policies, n, length] float64, batch by batch.
-
-        They are those of `harness.audits.exact`. An endpoint's are NaN under policies that cannot be measured, and
-        whole in spite of `least`. Raises Interruption if an endpoint stops working.
-        """
-        ...
-
-
-class _LocalModels:
     def __init__(self, context: AuditContext) -> None:
         self._context = context
 
     def exact_logprobs(
         self, model: int, stage: Stage, policies: Sequence[Policy], *, least: float = 0.0
     ) -> Iterator[tuple[Ints, Floats]]:
+        """Yield sequences with the log-probabilities of their suffixes, [policies, n, length] float64, batch by batch.
+
+        They are those of `harness.audits.exact` under model number `model`. An endpoint's are NaN under policies that
+        cannot be measured, and whole in spite of `least`. Raises Interruption if an endpoint stops working.
+        """
         from harness.audits.exact import exact_logprobs  # loads torch
 
         for batch in self._context.batches(stage.name, stage.sequences, size=stage.size):
             prefixes, suffixes = stage.pairs(batch.items)
-            found = exact_logprobs(self._context.target(model), prefixes, suffixes, policies, least=least)
-            yield batch.items, found
+            target = self._context.target(model)
+            yield batch.items, exact_logprobs(target, prefixes, suffixes, policies, least=least)
+
+
+Likelihoods: TypeAlias = "LocalModels | ServedModel"
+"""A source of the probabilities of given text under the models of an audit, by their number."""
 
 
 def likelihoods(params: ScoringParams, context: AuditContext) -> AbstractContextManager[Likelihoods]:
     """Return the source of an audit's probabilities. Its exit closes the connection to an endpoint."""
-    return local_or_served(_LocalModels(context), params, context)
+    return local_or_served(LocalModels(context), params, context)
 
 
 @contextmanager

@@ -83,11 +83,11 @@ def require_context(
     models: Sequence[Model],
     wanted: int,
     *,
-    what: str = "prefix and suffix have",
+    subject: str = "prefix and suffix have",
     option: str = "--prefix-tokens or --suffix-tokens",
     is_served: bool = False,
 ) -> None:
-    """Raise HarnessError unless every model attends to `wanted` tokens. what, option: words of the sentence.
+    """Raise HarnessError unless every model attends to `wanted` tokens. subject, option: words of the sentence.
 
     is_served: the first model is behind an endpoint, whose context also has the tokenizer's first token and a token
     that the endpoint generates.
@@ -100,5 +100,5 @@ def require_context(
         if context < wanted + added:
             more = f"a request to the endpoint adds {added}, " if added else ""
             raise HarnessError(
-                f"{what} {wanted:,} tokens, {more}and the context of {model.id} is {context:,}. Set {option}."
+                f"{subject} {wanted:,} tokens, {more}and the context of {model.id} is {context:,}. Set {option}."
             )

@@ -92,7 +92,6 @@ def wide_table(
     intervals: Sequence[Measure] = (),
     number: str = "",
     has_parameter: bool = True,
-    is_detail: bool = False,
 ) -> FoundTable:
     """Return measured rows as a table with a column for each measure and value of its parameter.
 
@@ -102,27 +101,24 @@ def wide_table(
     the numbers of items behind the first measure of each row, empty for none.
     """
     has_parameter = has_parameter and "at" not in by.values()
-    names = {row.measure.label(row.at if has_parameter else None): row.measure for row in rows}
-    cells: dict[tuple[Any, ...], dict[str, Any]] = {}
-    first: dict[Measure, str] = {}
     columns: dict[str, None] = dict.fromkeys(by)
-    for label, measure in names.items():
-        columns[label] = None
-        if measure in intervals and measure not in first:
-            first[measure] = label
-            ending = "" if len(intervals) == 1 else f"{label} "
-            columns |= {f"{ending}low": None, f"{ending}high": None}
+    table: dict[tuple[Any, ...], dict[str, Any]] = {}
+    numbers: dict[tuple[Any, ...], int] = {}
+    first: dict[Measure, str] = {}
     for row in rows:
         key = tuple(row.at if part == "at" else part_of(row, part) for part in by.values())
-        cell = cells.setdefault(key, dict.fromkeys(columns) | dict(zip(by, key, strict=True)))
         label = row.measure.label(row.at if has_parameter else None)
-        cell[label] = row.estimate.value
-        if first.get(row.measure) == label:
-            ending = "" if len(intervals) == 1 else f"{label} "
-            cell |= {f"{ending}low": row.estimate.low, f"{ending}high": row.estimate.high}
-        if number:
-            cell.setdefault(number, row.estimate.of)
-    return table_of(name, title, list(cells.values()), is_detail=is_detail)
+        cells: dict[str, Any] = {label: row.estimate.value}
+        if row.measure in intervals and first.setdefault(row.measure, label) == label:
+            beginning = "" if len(intervals) == 1 else f"{label} "
+            cells |= {f"{beginning}low": row.estimate.low, f"{beginning}high": row.estimate.high}
+        columns |= dict.fromkeys(cells)
+        table.setdefault(key, dict(zip(by, key, strict=True))).update(cells)
+        numbers.setdefault(key, row.estimate.of)
+    whole = [
+        dict.fromkeys(columns) | cells | ({number: numbers[key]} if number else {}) for key, cells in table.items()
+    ]
+    return table_of(name, title, whole)
 
 
 def case_table(name: str, title: str, rows: Sequence[MeasureRow], *, by: Mapping[str, Part]) -> FoundTable:
@@ -161,8 +157,10 @@ def bars_of(
     for row in rows:
         groups.setdefault(part_of(row, group), {})[part_of(row, label)] = row.estimate
     labels = list(dict.fromkeys(part_of(row, label) for row in rows))
+    estimates = np.array([[bars.get(label, NO_ESTIMATE) for label in labels] for bars in groups.values()], float)
+    values, low, high, _ = np.moveaxis(estimates.reshape(len(groups), len(labels), 4), -1, 0)
     shown = tuple(name for name in groups if name in controls)
-    return bar_chart(name, title, y_label, groups, labels, reference=reference, controls=shown)
+    return BarChart(name, title, y_label, labels, list(groups), values, low, high, reference, shown)
 
 
 def lines_of(
@@ -174,7 +172,6 @@ def lines_of(
     *,
     series: Part,
     controls: Sequence[str] = (),
-    has_interval: bool = True,
     is_x_logarithmic: bool = False,
     has_markers: bool = False,
 ) -> LineChart:
@@ -186,7 +183,7 @@ def lines_of(
     for line, points in lines.items():
         x = np.array([point.at for point in points])
         value, low, high, _ = np.array([point.estimate for point in points], float).T
-        is_shaded = has_interval and bool(np.isfinite(low).any())
+        is_shaded = bool(np.isfinite(low).any())
         low, high = (low, high) if is_shaded else (None, None)
         drawn.append(Series(line, x, value, low, high, is_dashed=line in controls))
     return LineChart(name, title, x_label, y_label, drawn, is_x_logarithmic=is_x_logarithmic, has_markers=has_markers)
@@ -209,23 +206,4 @@ def key_figure(row: MeasureRow, details: str | None = None, *, name: str = "") -
     """Return a measured row as a key figure. Its details are its interval by default."""
     unit = row.measure.unit
     shown = unit.format_interval(row.estimate) if details is None else details
-    return KeyFigure(name or row.measure.label(row.at), unit.format(row.estimate.value), shown)
-
-
-def bar_chart(
-    name: str,
-    title: str,
-    y_label: str,
-    groups: Mapping[str, Mapping[str, Any]],
-    labels: Sequence[str],
-    *,
-    reference: float | None = None,
-    controls: tuple[str, ...] = (),
-) -> BarChart:
-    """Return a bar chart of `groups`: for each label anything with `value`, `low` and `high`, or nothing."""
-    bars = [[group.get(label, NO_ESTIMATE) for label in labels] for group in groups.values()]
-    values, low, high = (
-        np.array([[getattr(bar, part) for bar in row] for row in bars], float).reshape(len(bars), len(labels))
-        for part in ("value", "low", "high")
-    )
-    return BarChart(name, title, y_label, labels, list(groups), values, low, high, reference, controls)
+    return KeyFigure(name or row.measure.label(row.at), unit.format(row.estimate.value), shown, row.estimate.value)

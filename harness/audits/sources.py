@@ -17,16 +17,15 @@ from harness.corpora.text_files import Notes
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """A corpus on disk.
-
-    field: the field or column with the text, None for the default. split: the split to read, if there are several.
-    keeps_line_ends: do not turn CR LF and CR into LF.
-    """
+    """A corpus on disk."""
 
     path: Path
     field: str | None = None
+    """The field or column with the text, None for the default."""
     split: str | None = None
+    """The split to read, if there are several."""
     keeps_line_ends: bool = False
+    """True if CR LF and CR do not become LF."""
 
     def documents(self, notes: Notes) -> Iterator[Document]:
         """Yield the documents of the corpus, as `documents_in` does."""
@@ -38,27 +37,22 @@ class CorpusFiles:
 Source = CorpusFiles | Round
 
 
-def select_source(
-    path: Path | None,
-    round_name: str | None,
-    *,
-    field: str | None = None,
-    split: str | None = None,
-    keeps_line_ends: bool = False,
+def named_source(
+    subject: Subject, path: Path | None, round_name: str | None, *, split: str | None = None
 ) -> Source | None:
-    """Return the files or the round that was named, or None if neither was.
+    """Return the files or the round that was named, or None if neither was; `subject` says how to read files.
 
     Raises HarnessError if both were named, or if the path is not UTF-8.
     """
-    if path is not None and round_name is not None:
+    if path is None:
+        return None if round_name is None else load_round(round_name)
+    if round_name is not None:
         raise UsageError(f"two sources are named: {path} and the round {round_name}. Name one of them.")
-    if path is not None:
-        try:
-            str(path.absolute()).encode()
-        except UnicodeEncodeError:
-            raise HarnessError(f"the path is not UTF-8: {sanitize(str(path))}. Rename the file.") from None
-        return CorpusFiles(path, field, split, keeps_line_ends)
-    return None if round_name is None else load_round(round_name)
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        raise HarnessError(f"the path is not UTF-8: {sanitize(str(path))}. Rename the file.") from None
+    return CorpusFiles(path, getattr(subject, "field", None), split, getattr(subject, "keep_line_ends", False))
 
 
 def source_files(option: str, source: Source | None) -> dict[str, Path]:
@@ -82,19 +76,6 @@ def load_answered_examples(round_: Round) -> tuple[Tokens, Tokens]:
     if answers is None:
         raise HarnessError(f"round {round_.name} is blind, and an audit needs its answers. Choose another round.")
     return load_prefixes(round_), answers
-
-
-def named_source(
-    subject: Subject, path: Path | None, round_name: str | None, *, split: str | None = None
-) -> Source | None:
-    """Return the files or the round that was named, as `select_source` does; `subject` says how to read files."""
-    return select_source(
-        path,
-        round_name,
-        field=getattr(subject, "field", None),
-        split=split,
-        keeps_line_ends=getattr(subject, "keep_line_ends", False),
-    )
 
 
 def field_option() -> Any:

@@ -4,9 +4,10 @@ import importlib
 import io
 import os
 import sys
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Option
 from typer.main import get_command
 
 from harness.core.extras import clash_sentence, extra_of, missing_extra
@@ -90,7 +91,7 @@ app = CommandLine(
 def open_tui(
     context: typer.Context,
     attacks: Attacks = None,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: bool = Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     """Targeted training-data extraction from language models: run attacks under a budget, score and compare them.
 

@@ -33,13 +33,13 @@ def print_attack(attack: AttackFile, *, json: bool) -> None:
 
 def attack_row(attack: AttackFile) -> tuple[str, str, str]:
     """Return name, origin, and summary or error of an attack."""
-    what = attack.summary if attack.error is None else f"broken: {attack.error}"
-    return sanitize(attack.shown_name), sanitize(attack.origin), sanitize(what)
+    sentence = attack.summary if attack.error is None else f"broken: {attack.error}"
+    return sanitize(attack.shown_name), sanitize(attack.origin), sanitize(sentence)
 
 
 def attack_as_json(attack: AttackFile) -> dict[str, Any]:
     """Return what a list of attacks prints with `--json`."""
-    fields = dict(attack)
+    fields = dict(vars(attack))
     names = {"attack": fields.pop("name"), "is_control": fields.pop("control")}
     return {**names, **fields, "path": str(attack.path)}
 

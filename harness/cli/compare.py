@@ -1,9 +1,8 @@
 """`harness compare`: runs of one round side by side, as tables, a figure or JSON."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from harness.analysis import comparison_tables as tables
 from harness.analysis.comparison import ComparedRun, Comparison, Trajectory, compare_runs
@@ -19,7 +18,7 @@ _MAX_CELL = 44
 
 def compare(
     runs: Runs,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves to an .svg or .png file.")] = None,
+    plot: Path | None = Option(None, metavar="FILE", help="Draw the curves to an .svg or .png file."),
     json: Json = False,
 ) -> None:
     """Compare two or more runs of one round.

@@ -1,8 +1,7 @@
 """Commands that watch, stop and continue what was started."""
 
-from typing import Annotated
-
 import typer
+from typer import Argument, Option
 
 from harness.cli.completion import record_names
 from harness.cli.options import RUN_HELP, Detach, Json, Plain, Run
@@ -19,7 +18,7 @@ from harness.sweeps.tuning import Tuning
 def watch(
     run: Run = "latest",
     plain: Plain = False,
-    log: Annotated[bool, typer.Option("--log", help="Print the worker's log as it grows.")] = False,
+    log: bool = Option(False, "--log", help="Print the worker's log as it grows."),
     json: Json = False,
 ) -> None:
     """Watch a run or an audit until it is over.
@@ -54,24 +53,18 @@ def stop(run: Run, json: Json = False) -> None:
 
 
 def resume(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|TUNING|SWEEP",
-            help=f"{RUN_HELP} Or the id of a tuning or a sweep.",
-            autocompletion=record_names,
-            show_default=False,
-        ),
-    ],
+    name: str = Argument(
+        ...,
+        metavar="RUN|TUNING|SWEEP",
+        help=f"{RUN_HELP} Or the id of a tuning or a sweep.",
+        autocompletion=record_names,
+        show_default=False,
+    ),
     detach: Detach = False,
-    runs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Tuning: number of runs in total.  [default: as before]"),
-    ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Tuning or sweep: Ray cluster, or `none`.  [default: as before]"),
-    ] = None,
+    runs: int | None = Option(None, min=1, help="Tuning: number of runs in total.  [default: as before]"),
+    ray: str | None = Option(
+        None, metavar="ADDRESS", help="Tuning or sweep: Ray cluster, or `none`.  [default: as before]"
+    ),
     json: Json = False,
 ) -> None:
     """Continue a run, an audit, a tuning or a sweep.

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from typer import Argument, Option
 
 from harness.cli.completion import round_names
 from harness.cli.options import Json, RoundArgument
@@ -28,10 +29,7 @@ DataSetArgument = Annotated[str, typer.Argument(metavar="DATA_SET", help="satml,
 @app.command("fetch")
 def fetch_data(
     data_set: DataSetArgument,
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="DIR|URL", help="Directory or base URL of the files."),
-    ] = None,
+    source: str | None = Option(None, "--from", metavar="DIR|URL", help="Directory or base URL of the files."),
     json: Json = False,
 ) -> None:
     """Fetch the public files of a data set.
@@ -56,7 +54,10 @@ def fetch_data(
         say("interrupted. Complete files are kept, and the same command fetches the others.")
         raise typer.Exit(130) from None
     if json:
-        files = [{"file": one.file.name, "state": str(one.arrival), "fault": one.fault or None} for one in outcomes]
+        files = [
+            {"file": arrived.file.name, "state": str(arrived.arrival), "fault": arrived.fault or None}
+            for arrived in outcomes
+        ]
         print_json({"data_set": data_set, "directory": str(folder), "files": files})
     else:
         for outcome in outcomes:
@@ -87,15 +88,13 @@ def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path
 
 @app.command("status")
 def show_status(
-    round_: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROUND",
-            help="Name of a built-in round, or a TOML file.  [default: all built-in rounds]",
-            autocompletion=round_names,
-            show_default=False,
-        ),
-    ] = None,
+    round_: str | None = Argument(
+        None,
+        metavar="ROUND",
+        help="Name of a built-in round, or a TOML file.  [default: all built-in rounds]",
+        autocompletion=round_names,
+        show_default=False,
+    ),
     json: Json = False,
 ) -> None:
     """Check the files of a round, or of all built-in rounds.
@@ -153,42 +152,42 @@ def show_overlap(round_: RoundArgument, json: Json = False) -> None:
     training row.
     """
     loaded = load_round(round_)
-    found = overlap(loaded)
-    examples = len(found.is_stitched)
-    sizes = None if found.clusters is None else np.unique(found.clusters, return_counts=True)[1]
+    overlaps = overlap(loaded)
+    examples = len(overlaps.is_stitched)
+    sizes = None if overlaps.clusters is None else np.unique(overlaps.clusters, return_counts=True)[1]
     if json:
         print_json(
             {
                 "round": loaded.name,
                 "examples": examples,
-                "training_rows": found.training_rows,
-                "is_blind": found.is_in_train is None,
-                "known_prefix": int(found.has_known_prefix.sum()),
-                "known_prefix_right": _count(found.known_prefix_is_right),
-                "stitched": int(found.is_stitched.sum()),
-                "in_train": _count(found.is_in_train),
+                "training_rows": overlaps.training_rows,
+                "is_blind": overlaps.is_in_train is None,
+                "known_prefix": int(overlaps.has_known_prefix.sum()),
+                "known_prefix_right": _count(overlaps.known_prefix_is_right),
+                "stitched": int(overlaps.is_stitched.sum()),
+                "in_train": _count(overlaps.is_in_train),
                 "clusters": None if sizes is None else len(sizes),
                 "largest_cluster": None if sizes is None else int(sizes.max()),
-                "clustered": _count(found.is_clustered),
-                "known_prefix_ids": _ids(found.has_known_prefix),
-                "stitched_ids": _ids(found.is_stitched),
-                "in_train_ids": _ids(found.is_in_train),
-                "clustered_ids": _ids(found.is_clustered),
+                "clustered": _count(overlaps.is_clustered),
+                "known_prefix_ids": _ids(overlaps.has_known_prefix),
+                "stitched_ids": _ids(overlaps.is_stitched),
+                "in_train_ids": _ids(overlaps.is_in_train),
+                "clustered_ids": _ids(overlaps.is_clustered),
             }
         )
         return
-    print(f"{sanitize(loaded.name)}: {examples:,} examples and {found.training_rows:,} training rows")
-    known, walked = int(found.has_known_prefix.sum()), int(found.is_stitched.sum())
-    if found.is_in_train is None or found.known_prefix_is_right is None:
+    print(f"{sanitize(loaded.name)}: {examples:,} examples and {overlaps.training_rows:,} training rows")
+    known, walked = int(overlaps.has_known_prefix.sum()), int(overlaps.is_stitched.sum())
+    if overlaps.is_in_train is None or overlaps.known_prefix_is_right is None:
         print(f"  known prefix  {known:6,}  (blind round: unknown whether their suffixes are right)")
         print(f"  stitched      {walked:6,}")
     else:
-        right, reached = int(found.known_prefix_is_right.sum()), int(found.is_in_train.sum())
+        right, reached = int(overlaps.known_prefix_is_right.sum()), int(overlaps.is_in_train.sum())
         print(f"  known prefix  {known:6,}  {right:,} with the right suffix")
         print(f"  stitched      {walked:6,}  {walked - reached:,} of them wrong")
         print(f"  in train      {reached:6,}  {examples - reached:,} are not")
     if sizes is not None:
-        print(f"  clustered     {_count(found.is_clustered):6,}  their cluster has a training row")
+        print(f"  clustered     {_count(overlaps.is_clustered):6,}  their cluster has a training row")
         print(f"  clusters      {len(sizes):6,}  the largest of {int(sizes.max()):,} examples")
 
 

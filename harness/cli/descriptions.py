@@ -186,9 +186,9 @@ def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
     rows = np.stack(suffixes)
     target = _loaded(spec.targets[0], rows.shape[1], spec.round.vocabulary)
     logprobs = target.score(np.repeat(example.prefix[None], len(rows), axis=0), rows).token_logprobs
-    found = np.exp(logprobs).round(6).tolist()
-    answer = found.pop() if example.answer is not None else None
-    return {"answer": answer, "candidates": found}
+    by_token = np.exp(logprobs).round(6).tolist()
+    answer = by_token.pop() if example.answer is not None else None
+    return {"answer": answer, "candidates": by_token}
 
 
 def _loaded(record: TargetRecord, length: int, vocabulary: int) -> Any:

@@ -75,7 +75,10 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
     missing = [finding.name for finding in report if finding.is_missing]
     if json:
         print_json(
-            {"missing": missing, "findings": {one.name: {"value": one.value, "advice": one.advice} for one in report}}
+            {
+                "missing": missing,
+                "findings": {line.name: {"value": line.value, "advice": line.advice} for line in report},
+            }
         )
     else:
         width = max(len(finding.name) for finding in report)

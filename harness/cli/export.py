@@ -6,9 +6,10 @@ import tempfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO
 
 import typer
+from typer import Argument, Option
 
 from harness.analysis.sweep_results import sweep_results
 from harness.cli.audit_findings import audit_header, findings_of, write_findings
@@ -32,19 +33,16 @@ _EXPERIMENT = "harness"
 
 def export(
     run: Run,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="A .csv, .parquet or .jsonl file; - for stdout."),
-    ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Write every guess with its score.")] = False,
-    mlflow: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Log the run or audit to this MLflow server or database instead."),
-    ] = None,
-    experiment: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"With --mlflow: name of the experiment.  [default: {_EXPERIMENT}]"),
-    ] = None,
+    out: Path | None = Option(
+        None, "--out", "-o", metavar="FILE", help="A .csv, .parquet or .jsonl file; - for stdout."
+    ),
+    all_: bool = Option(False, "--all", help="Write every guess with its score."),
+    mlflow: str | None = Option(
+        None, metavar="URI", help="Log the run or audit to this MLflow server or database instead."
+    ),
+    experiment: str | None = Option(
+        None, metavar="NAME", help=f"With --mlflow: name of the experiment.  [default: {_EXPERIMENT}]"
+    ),
     redact: Redact = False,
     force: Force = False,
     json: Json = False,
@@ -96,7 +94,7 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
 
 def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, json: bool) -> None:
     from harness.submit.audit_export import write_audit
-    from harness.submit.mlflow_export import log_to_mlflow, measured_figures, require_mlflow
+    from harness.submit.mlflow_export import log_to_mlflow, require_mlflow
     from harness.submit.report import report_page
     from harness.submit.run_facts import run_facts
 
@@ -110,7 +108,8 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
         if isinstance(folder.spec(), AuditSpec):
             findings = findings_of(folder, redact=redact)
             write_audit(artifacts / "audit", findings, audit_header(folder))
-            figures = {**findings.figures, **measured_figures(findings.measures)}
+            key_figures = () if findings.conclusion is None else findings.conclusion.key_figures
+            figures = {**findings.figures, **{figure.name: figure.number for figure in key_figures}}
         else:
             facts = run_facts(folder)
             (artifacts / "report.html").write_text(report_page([folder], redact=redact), encoding="utf-8")
@@ -148,24 +147,20 @@ def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
 
 
 def report(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN|SWEEP|AUDIT",
-            help=f"{RUN_HELP} Several runs, or one sweep or audit.",
-            autocompletion=record_names,
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="PATH",
-            help="The .html file to write; for an audit, a directory.  [default: report.html, or report]",
-        ),
-    ] = None,
+    names: list[str] = Argument(
+        ...,
+        metavar="RUN|SWEEP|AUDIT",
+        help=f"{RUN_HELP} Several runs, or one sweep or audit.",
+        autocompletion=record_names,
+        show_default=False,
+    ),
+    out: Path | None = Option(
+        None,
+        "--out",
+        "-o",
+        metavar="PATH",
+        help="The .html file to write; for an audit, a directory.  [default: report.html, or report]",
+    ),
     redact: Redact = False,
     force: Force = False,
     json: Json = False,
@@ -176,10 +171,10 @@ def report(
     file. Of an audit, tables and figures are written too, into a directory.
     """
     records = [find_record(name) for name in names]
-    audits = [one for one in records if isinstance(one, RunFolder) and isinstance(one.spec(), AuditSpec)]
-    if len(records) > 1 and (audits or not all(isinstance(one, RunFolder) for one in records)):
+    audits = [item for item in records if isinstance(item, RunFolder) and isinstance(item.spec(), AuditSpec)]
+    if len(records) > 1 and (audits or not all(isinstance(item, RunFolder) for item in records)):
         raise UsageError("a page is about several runs, or about one sweep or audit. Name them one by one.")
-    (record, *_), folders = records, [one for one in records if isinstance(one, RunFolder)]
+    (record, *_), folders = records, [item for item in records if isinstance(item, RunFolder)]
     if audits:
         out = Path("report") if out is None else out
         if force:
@@ -192,7 +187,7 @@ def report(
         check_output_file(out, force=force)
         write_output(out, _page(record, folders, redact=redact))
     if json:
-        print_json({"path": str(out.absolute()), "records": [one.id for one in records]})
+        print_json({"path": str(out.absolute()), "records": [item.id for item in records]})
     else:
         print(sanitize(str(out)))
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from harness.cli.options import Json, VerifyOptions, budget_seconds, check_output_file, round_option, write_output
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
@@ -21,19 +21,14 @@ _MAX_CELL = 40
 
 
 def rank(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of bundles.", show_default=False)],
     round_: Annotated[str, round_option("The round of the bundles.")],
-    answers: Annotated[
-        Path | None,
-        typer.Option(metavar="NPY", help="Answers of a blind round.", show_default=False),
-    ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="First run the code of bundles that have no verdict.")
-    ] = False,
+    folder: Path = Argument(..., metavar="DIR", help="Directory of bundles."),
+    answers: Path | None = Option(None, metavar="NPY", help="Answers of a blind round."),
+    verify: bool = Option(False, "--verify", help="First run the code of bundles that have no verdict."),
     *,
     options: VerifyOptions,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page.")] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file; - for stdout.")] = None,
+    html: Path | None = Option(None, metavar="FILE", help="Write an HTML page."),
+    csv: Path | None = Option(None, metavar="FILE", help="Write a CSV file; - for stdout."),
     json: Json = False,
 ) -> None:
     """Rank the bundles in a directory.

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
+from typer import Option
 
 from harness.cli.attacks import attack_as_json, attack_row
 from harness.cli.completion import attack_names, parent_names
@@ -39,15 +40,12 @@ Newest = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help=
 @app.command("runs")
 def list_runs(
     status: Statuses = None,
-    attack: Annotated[
-        str | None, typer.Option(metavar="ATTACK", help="Only runs of this attack.", autocompletion=attack_names)
-    ] = None,
+    attack: str | None = Option(None, metavar="ATTACK", help="Only runs of this attack.", autocompletion=attack_names),
     round_: Annotated[str | None, round_option("Only runs on this round.")] = None,
     tag: Tags = None,
-    group: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only runs of this group, tuning or sweep.", autocompletion=parent_names),
-    ] = None,
+    group: str | None = Option(
+        None, metavar="NAME", help="Only runs of this group, tuning or sweep.", autocompletion=parent_names
+    ),
     limit: Newest = None,
     json: Json = False,
 ) -> None:

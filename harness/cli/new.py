@@ -2,9 +2,8 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from harness.cli.options import Json
 from harness.cli.output import print_json, say
@@ -18,8 +17,8 @@ app.command("round")(make_round)
 
 @app.command("attack")
 def write_attack(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and underscores.")],
-    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write.")] = Path("attacks"),
+    name: str = Argument(..., metavar="NAME", help="Lower-case letters, digits and underscores."),
+    directory: Path = Option(Path("attacks"), "--dir", metavar="DIR", help="Where to write."),
     json: Json = False,
 ) -> None:
     """Write a new attack that runs as it is."""

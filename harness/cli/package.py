@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from harness.cli.options import (
     AttackName,
@@ -38,19 +39,14 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing zip.")
 
 def package_run(
     run: Run,
-    team: Annotated[Path | None, typer.Option(metavar="TOML", help="Team file.  [default: ./team.toml]")] = None,
-    description: Annotated[
-        Path | None, typer.Option(metavar="MD", help="Description.  [default: ./description.md]")
-    ] = None,
+    team: Path | None = Option(None, metavar="TOML", help="Team file.  [default: ./team.toml]"),
+    description: Path | None = Option(None, metavar="MD", help="Description.  [default: ./description.md]"),
     out: Out = None,
-    accept: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CHECK", help="Package despite this failed check; the manifest records it. Repeatable."),
-    ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Replace suffixes in the description with their length and hash.")
-    ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Print the checklist and package nothing.")] = False,
+    accept: list[str] | None = Option(
+        None, metavar="CHECK", help="Package despite this failed check; the manifest records it. Repeatable."
+    ),
+    redact: bool = Option(False, "--redact", help="Replace suffixes in the description with their length and hash."),
+    check: bool = Option(False, "--check", help="Print the checklist and package nothing."),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -75,7 +71,7 @@ def package_run(
         raise HarnessError("a bundle needs a team and a description. Name them with --team and --description.")
     destination = _destination(out, f"{folder.id}.zip", force=force)
     say(f"packaging {folder.id} …")
-    unmet = [one for one in checks if not one.is_met]
+    unmet = [item for item in checks if not item.is_met]
     bundle = submission_bundle(folder, team=team, description=description, unmet=unmet, redact=redact)
     _write(bundle, destination, json=json)
 

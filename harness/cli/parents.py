@@ -7,10 +7,8 @@ from harness.analysis.comparison_tables import Table
 from harness.analysis.sweep_results import SweepResults, sweep_results
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 from harness.core.text import format_score
-from harness.plugins.parameters import space_of
-from harness.plugins.schema import fetch_schema
 from harness.sweeps.record import Sweep
-from harness.sweeps.tuning import Setting, Tuning, best_of, runs_of, settings_tried
+from harness.sweeps.tuning import Setting, Tuning, best_of, runs_of, searched_space, settings_tried
 
 _MAX_CELL = 60
 
@@ -35,7 +33,9 @@ def _sections(results: SweepResults) -> list[str]:
         heading = tables.differences_heading(results)
         note = tables.differences_note(results)
         sections.append(f"{_section(heading, tables.differences_table(results))}\n{note}")
-    sections += [_section(tables.importance_heading(one), tables.importance_table(one)) for one in results.importances]
+    sections += [
+        _section(tables.importance_heading(shares), tables.importance_table(shares)) for shares in results.importances
+    ]
     return sections
 
 
@@ -49,11 +49,8 @@ def print_tuning(tuning: Tuning, *, json: bool) -> None:
 
     The searched parameters are those of the attack as it ran: each run has a copy of its source.
     """
-    runs, space = runs_of(tuning.id), {}
-    if runs:
-        first = runs[0]
-        schema = fetch_schema(first.folder.code / first.spec.attack.file, digest=first.spec.attack.sha256)
-        space = space_of(schema.schema, tuning.settings, tuning.vary)
+    runs = runs_of(tuning.id)
+    space = searched_space(tuning, runs)
     tried = settings_tried(space, runs)
     best = best_of(tried)
     if json:

@@ -23,16 +23,16 @@ def find_record(name: str, *, also_damaged: bool = False) -> RunFolder | Tuning 
     `latest` is the newest run, or the tuning or the sweep that it belongs to. also_damaged: a directory of a run counts
     even if it has no spec. Raises HarnessError if there is none, or more than one.
     """
-    others = {id_: records for records in _PARENTS.values() for id_ in records.ids()}
+    parents = {id_: records for records in _PARENTS.values() for id_ in records.ids()}
     if name == "latest":
         newest = run_folder(name)
         parent = newest.spec().parent
-        return others[parent].named(parent) if parent in others else newest
+        return parents[parent].named(parent) if parent in parents else newest
     folders = {folder.id: folder for folder in all_run_folders()}
     if also_damaged:
         folders |= {path.name: RunFolder(path) for path in runs_home().glob("*/")}
-    id_ = matching_id("run", name, [*folders, *others], see="harness list runs")
-    return folders[id_] if id_ in folders else others[id_].named(id_)
+    id_ = matching_id("run", name, [*folders, *parents], see="harness list runs")
+    return folders[id_] if id_ in folders else parents[id_].named(id_)
 
 
 def deletion_named(name: str) -> list[Deleted]:

@@ -1,10 +1,10 @@
 """`harness bundle rerun`: run the code of a bundle. Its run.sh calls this command."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
 from pydantic import PositiveInt, TypeAdapter, ValidationError
+from typer import Argument, Option
 
 from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file, recorded_values
 from harness.cli.output import say
@@ -24,36 +24,30 @@ from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_re
 
 
 def rerun(
-    code: Annotated[Path, typer.Argument(metavar="CODE", help="Directory code/ of a bundle.", show_default=False)],
-    prefixes: Annotated[
-        Path, typer.Argument(metavar="PREFIXES", help="Prefixes: a .npy or .npz file.", show_default=False)
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="CSV", help="The submission to write.", show_default=True)
-    ] = Path("submission.csv"),
-    target: Annotated[
-        str | None, typer.Option(envvar="HARNESS_TARGET", help="Directory of the target's weights.", show_envvar=True)
-    ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(envvar="HARNESS_REFERENCE", help="Directory of the reference model's weights.", show_envvar=True),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True)
-    ] = None,
-    batch_sizes: Annotated[
-        str,
-        typer.Option(
-            metavar="JSON",
-            envvar="HARNESS_BATCH_SIZES",
-            help="Sizes of batches: run.batch_sizes of manifest.json.",
-            show_envvar=True,
-        ),
-    ] = "{}",
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Budget in the bundle's unit, such as 24h.  [default: the bundle's]"),
-    ] = None,
+    code: Path = Argument(..., metavar="CODE", help="Directory code/ of a bundle."),
+    prefixes: Path = Argument(..., metavar="PREFIXES", help="Prefixes: a .npy or .npz file."),
+    out: Path = Option(
+        Path("submission.csv"), "--out", "-o", metavar="CSV", help="The submission to write.", show_default=True
+    ),
+    target: str | None = Option(
+        None, envvar="HARNESS_TARGET", help="Directory of the target's weights.", show_envvar=True
+    ),
+    reference: str | None = Option(
+        None, envvar="HARNESS_REFERENCE", help="Directory of the reference model's weights.", show_envvar=True
+    ),
+    device: str | None = Option(
+        None, envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True
+    ),
+    batch_sizes: str = Option(
+        "{}",
+        metavar="JSON",
+        envvar="HARNESS_BATCH_SIZES",
+        help="Sizes of batches: run.batch_sizes of manifest.json.",
+        show_envvar=True,
+    ),
+    budget: str | None = Option(
+        None, metavar="DURATION", help="Budget in the bundle's unit, such as 24h.  [default: the bundle's]"
+    ),
     json: Json = False,
 ) -> None:
     """Run the code of a bundle on given prefixes.
@@ -96,8 +90,8 @@ def rerun(
     finally:
         # The outcome is written however the run ended; the exit code says how.
         if run_status(folder).is_over:
-            beside = write_rerun_results(folder, out)
-            say(f"{out} · {beside}")
+            scores_file = write_rerun_results(folder, out)
+            say(f"{out} · {scores_file}")
     if not json:
         print(out)
 

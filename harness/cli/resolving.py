@@ -113,9 +113,9 @@ def resolve_run(
         record, reference = _split(record, shards), reference and _split(reference, shards)
     else:
         defaults = {**asdict(RunOptions()), **asdict(DeviceOptions())}
-        given = {**asdict(options), **asdict(compute)}
+        chosen = {**asdict(options), **asdict(compute)}
         for name in TARGET_OPTIONS:
-            if given[name] != defaults[name]:
+            if chosen[name] != defaults[name]:
                 option = f"--{name}"
                 raise typer.BadParameter(f"{attack.name} does not use a target. Remove {option}.", param_hint=option)
     spec = plan_attack(
@@ -211,9 +211,9 @@ def usable_device(device: str, *, option: str = "--device") -> str:
     is_unlisted = not gpus and any(any(folder.glob(name)) for folder, name in GPU_NODES)
     if is_unlisted or device in gpus or (gpus and device == "cuda"):
         return device
-    found = ", ".join(gpus) or "no GPU"
+    local = ", ".join(gpus) or "no GPU"
     raise typer.BadParameter(
-        f"{device} is not available: the NVIDIA driver shows {found}. Use another device, or cpu.",
+        f"{device} is not available: the NVIDIA driver shows {local}. Use another device, or cpu.",
         param_hint=option,
     )
 
@@ -278,10 +278,10 @@ def settings_in(settings: list[str]) -> dict[str, str]:
 def target_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:
     """Return the record of the target `id_` as it is on this machine. Raises HarnessError if it does not fit."""
     device = require_device(compute)
-    found = _find_target(id_, revision)
-    require_capacity(found, round_)
-    require_round_vocabulary(found, round_)
-    return _record_of(found, device, compute)
+    local = _find_target(id_, revision)
+    require_capacity(local, round_)
+    require_round_vocabulary(local, round_)
+    return _record_of(local, device, compute)
 
 
 def reference_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:
@@ -306,21 +306,21 @@ def model_records(
     records = []
     for number, id_ in enumerate(names):
         if is_first_served and number == 0:
-            found = resolve_target(id_, revision, needs_weights=False)
-            records.append(_record_of(found, device, compute).model_copy(update={"is_tokenizer_only": True}))
+            local = resolve_target(id_, revision, needs_weights=False)
+            records.append(_record_of(local, device, compute).model_copy(update={"is_tokenizer_only": True}))
         else:
             records.append(_record_of(_find_target(id_, revision), device, compute))
     return tuple(records)
 
 
-def _record_of(found: ResolvedTarget, device: str, compute: DeviceOptions) -> TargetRecord:
+def _record_of(local: ResolvedTarget, device: str, compute: DeviceOptions) -> TargetRecord:
     return TargetRecord(
-        id=found.id,
-        revision=found.revision,
-        commit=found.commit,
-        path=found.path,
-        weights_sha256=found.weights_sha256,
-        bytes=found.bytes,
+        id=local.id,
+        revision=local.revision,
+        commit=local.commit,
+        path=local.path,
+        weights_sha256=local.weights_sha256,
+        bytes=local.bytes,
         device=device,
         dtype=compute.dtype,
         threads=compute.threads or usable_cores(),

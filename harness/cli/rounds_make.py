@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Argument, Option
 
 import harness
 from harness.cli.options import (
@@ -35,41 +36,43 @@ if TYPE_CHECKING:
     from harness.engine.resolving import ResolvedTarget
 
 _SECONDS_BETWEEN_LINES = 5.0
-_examples = partial(typer.Option, rich_help_panel="Examples")
-_corpus = partial(typer.Option, rich_help_panel="Corpus")
 
 
 def make_round(
-    corpus: Annotated[
-        Path, typer.Argument(metavar="CORPUS", help="File or directory: texts, records, Parquet, Arrow, token ids.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the round.")],
-    target: Annotated[str, typer.Option("--target", metavar="MODEL", help="Model to attack: hub id or directory.")],
     reading: TextOptions,
-    tokenizer: Annotated[
-        Path | None,
-        _corpus("--tokenizer", metavar="FILE", help="The target's tokenizer.json.  [default: in its directory]"),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the round.  [default: that of the directory]")] = None,
-    split: Annotated[str | None, _corpus(help="Split of an Arrow data set.")] = None,
-    end_of_text: Annotated[
-        str, _corpus("--end-of-text", metavar="TOKEN", help="Token that ends a document.")
-    ] = "<|endoftext|>",
-    prefix_tokens: Annotated[int, _examples(min=1, max=4096, help="Tokens of a prefix.")] = 50,
-    suffix_tokens: Annotated[int, _examples(min=1, max=4096, help="Tokens of a suffix.")] = 50,
-    train: Annotated[int, _examples(min=0, help="Training examples.")] = 15_000,
-    val: Annotated[int, _examples(min=0, help="Validation examples.")] = 1_000,
-    test: Annotated[int, _examples(min=0, help="Test examples.")] = 1_000,
-    copies: Annotated[str, _examples(metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.")] = "1",
-    extractable: Annotated[
-        bool, _examples("--extractable", help="Only examples that the target completes from up to 450 tokens.")
-    ] = False,
+    corpus: Path = Argument(..., metavar="CORPUS", help="File or directory: texts, records, Parquet, Arrow or tokens."),
+    out: Path = Option(..., "--out", "-o", metavar="DIR", help="Directory for the round."),
+    target: str = Option(..., "--target", metavar="MODEL", help="Model to attack: hub id or directory."),
+    tokenizer: Path | None = Option(
+        None,
+        "--tokenizer",
+        metavar="FILE",
+        help="The target's tokenizer.json.  [default: in its directory]",
+        rich_help_panel="Corpus",
+    ),
+    name: str | None = Option(None, help="Name of the round.  [default: that of the directory]"),
+    split: str | None = Option(None, help="Split of an Arrow data set.", rich_help_panel="Corpus"),
+    end_of_text: str = Option(
+        "<|endoftext|>", "--end-of-text", metavar="TOKEN", help="Token that ends a document.", rich_help_panel="Corpus"
+    ),
+    prefix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a prefix.", rich_help_panel="Examples"),
+    suffix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a suffix.", rich_help_panel="Examples"),
+    train: int = Option(15_000, min=0, help="Training examples.", rich_help_panel="Examples"),
+    val: int = Option(1_000, min=0, help="Validation examples.", rich_help_panel="Examples"),
+    test: int = Option(1_000, min=0, help="Test examples.", rich_help_panel="Examples"),
+    copies: str = Option(
+        "1", metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.", rich_help_panel="Examples"
+    ),
+    extractable: bool = Option(
+        False,
+        "--extractable",
+        help="Only examples that the target completes from up to 450 tokens.",
+        rich_help_panel="Examples",
+    ),
     device: Device = "auto",
     threads: Threads = None,
-    answers_out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory for the test answers.  [default: --out]")
-    ] = None,
-    budget: Annotated[str, typer.Option(metavar="DURATION", help="Wall clock of a run, such as 24h or 90m.")] = "24h",
+    answers_out: Path | None = Option(None, metavar="DIR", help="Directory for the test answers.  [default: --out]"),
+    budget: str = Option("24h", metavar="DURATION", help="Wall clock of a run, such as 24h or 90m."),
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
@@ -133,12 +136,12 @@ def _require_free(corpus: Path, out: Path, answers: Path | None, name: str, *, f
     for option, folder in (("--out", out), ("--answers-out", answers)):
         if folder is not None and corpus.is_dir() and folder.resolve().is_relative_to(corpus.resolve()):
             raise HarnessError(f"{option} {folder} is inside the corpus. Choose another directory.")
-    found = existing_files(out, name, answers)
-    if is_interrupted(out) and out / CARD not in found:
+    checked = existing_files(out, name, answers)
+    if is_interrupted(out) and out / CARD not in checked:
         # An earlier command wrote those in the directory, and did not end.
-        found = [path for path in found if path.parent != out]
-    if found and not force:
-        raise HarnessError(f"{found[0]} exists already. Use --force to replace it, or another directory.")
+        checked = [path for path in checked if path.parent != out]
+    if checked and not force:
+        raise HarnessError(f"{checked[0]} exists already. Use --force to replace it, or another directory.")
 
 
 def _make(
@@ -254,13 +257,13 @@ def _print_card(card: dict[str, Any], out: Path) -> None:
     print(f"{sanitize(card['name'])}: {card['corpus_documents']:,} documents, {card['corpus_tokens']:,} tokens")
     print(align_columns([(f"  {name}", f"{count:,}") for name, count in card["counts"].items()]))
     rows = []
-    for split, found in card["splits"].items():
-        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in found["copies"].items())
-        rows.append((f"  {split}", f"{found['examples']:,} examples", f"{found['clusters']:,} clusters", copies))
+    for split, checked in card["splits"].items():
+        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in checked["copies"].items())
+        rows.append((f"  {split}", f"{checked['examples']:,} examples", f"{checked['clusters']:,} clusters", copies))
     print(align_columns(rows))
-    for split, found in card["splits"].items():
-        if found["examples"] < found["wanted"]:
-            say(f"{split}: found {found['examples']:,} of {found['wanted']:,} requested examples.")
+    for split, checked in card["splits"].items():
+        if checked["examples"] < checked["wanted"]:
+            say(f"{split}: found {checked['examples']:,} of {checked['wanted']:,} requested examples.")
     for note in card["notes"]:
         say(sanitize(note))
     rules = next(name for name in card["files"] if name.endswith(".toml"))
@@ -280,13 +283,13 @@ def _strata(copies: str) -> tuple[int, ...]:
 
 def _round_name(name: str | None, out: Path) -> str:
     """Return the name of the round. Raises UsageError if the rules of a round do not allow it."""
-    found = out.resolve().name if name is None else name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", found):
+    checked = out.resolve().name if name is None else name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", checked):
         raise UsageError(
-            f"--name {sanitize(found)}: expected a letter or digit, then at most 49 letters, digits, dots, dashes or "
+            f"--name {sanitize(checked)}: expected a letter or digit, then at most 49 letters, digits, dots, dashes or "
             "underscores."
         )
-    return found
+    return checked
 
 
 def _tokenizer_of(target: "ResolvedTarget | None") -> Path:

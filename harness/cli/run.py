@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import typer
+from typer import Option
 
 from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
@@ -51,26 +52,19 @@ def run(
     compute: DeviceOptions,
     devices: Devices = None,
     shard_target: ShardTarget = False,
-    shards: Annotated[
-        int | None,
-        typer.Option(min=1, max=1000, help="Number of workers on the Ray cluster of --ray.", rich_help_panel="Cluster"),
-    ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Ray cluster for --shards: HOST:PORT, or `auto`.", rich_help_panel="Cluster"
-        ),
-    ] = None,
+    shards: int | None = Option(
+        None, min=1, max=1000, help="Number of workers on the Ray cluster of --ray.", rich_help_panel="Cluster"
+    ),
+    ray: str | None = Option(
+        None, metavar="ADDRESS", help="Ray cluster for --shards: HOST:PORT, or `auto`.", rich_help_panel="Cluster"
+    ),
     share_device: ShareDevice = False,
     group: Group = None,
-    like: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Use this run's settings as defaults.", autocompletion=run_names),
-    ] = None,
-    preset: Annotated[
-        bool, typer.Option("--preset", help="Use the round's preset for the attack; --set takes precedence.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and start nothing.")] = False,
+    like: str | None = Option(
+        None, metavar="RUN", help="Use this run's settings as defaults.", autocompletion=run_names
+    ),
+    preset: bool = Option(False, "--preset", help="Use the round's preset for the attack; --set takes precedence."),
+    dry_run: bool = Option(False, "--dry-run", help="Check everything and start nothing."),
     detach: Detach = False,
     json: Json = False,
 ) -> None:
@@ -137,7 +131,7 @@ class RunRequest:
     limit: int | None
 
 
-def request_like(folder: RunFolder, given: RunRequest, is_given: Callable[[str], bool]) -> RunRequest:
+def request_like(folder: RunFolder, typed: RunRequest, is_given: Callable[[str], bool]) -> RunRequest:
     """Return the request of a recorded run, with what was given on the command line instead.
 
     `is_given` says that for the name of an option. Another attack has other parameters, so with one, those of the run
@@ -145,38 +139,38 @@ def request_like(folder: RunFolder, given: RunRequest, is_given: Callable[[str],
     """
     spec = folder.attack_spec()
     recorded = recorded_options(spec)
-    name = given.attack or recorded.attack
-    attacks = given.options.attacks if is_given("attacks") else recorded.attacks
-    found = next((attack for attack in find_attacks(attacks) if attack.name == name), None)
-    uses_no_target = found is not None and not found.uses_target
+    name = typed.attack or recorded.attack
+    attacks = typed.options.attacks if is_given("attacks") else recorded.attacks
+    declared = next((attack for attack in find_attacks(attacks) if attack.name == name), None)
+    uses_no_target = declared is not None and not declared.uses_target
     kept = set(TARGET_OPTIONS) if uses_no_target else set()
 
     def merged(options: OptionsType) -> OptionsType:
         names = {field.name for field in fields(options)} - {"settings", "attacks"} - kept
         return replace(options, **{name: getattr(recorded, name) for name in names if not is_given(name)})
 
-    settings = given.options.settings
+    settings = typed.options.settings
     if name == recorded.attack:
         with usage_errors("--set"):
             params = recorded.params | settings_in(settings or [])
         settings = [f"{name}={text}" for name, text in params.items()]
-        if found is None:
+        if declared is None:
             say(f"attack {name} was not found, so the source that {folder.id} ran is used.")
             attacks = folder.code
-        elif found.sha256 != spec.attack.sha256:
-            path = sanitize(str(found.path))
+        elif declared.sha256 != spec.attack.sha256:
+            path = sanitize(str(declared.path))
             say(f"{path} differs from the source that {folder.id} ran, which --attacks {folder.code} uses.")
     return RunRequest(
         attack=name,
-        round=given.round if is_given("round_") else recorded.round,
-        options=replace(merged(given.options), settings=settings, attacks=attacks),
-        compute=merged(given.compute),
+        round=typed.round if is_given("round_") else recorded.round,
+        options=replace(merged(typed.options), settings=settings, attacks=attacks),
+        compute=merged(typed.compute),
         # One device replaces several.
-        devices=given.devices if any(map(is_given, ("devices", "device", "shards"))) else recorded.devices,
-        shard_target=given.shard_target
+        devices=typed.devices if any(map(is_given, ("devices", "device", "shards"))) else recorded.devices,
+        shard_target=typed.shard_target
         if is_given("shard_target") or is_given("device") or uses_no_target
         else recorded.shard_target,
-        limit=given.limit if is_given("limit") else recorded.limit,
+        limit=typed.limit if is_given("limit") else recorded.limit,
     )
 
 

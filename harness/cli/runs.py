@@ -1,9 +1,9 @@
 """`harness list runs`: annotate, queue, delete and restore runs, tunings and sweeps."""
 
 import time
-from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from harness.cli.completion import deleted_names, queued_run_names, record_names
 from harness.cli.lists import list_queue
@@ -30,9 +30,7 @@ app = CommandLine(
 @app.command()
 def note(
     run: Run,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The note. Without it the note is printed.")
-    ] = None,
+    text: str | None = Argument(None, metavar="TEXT", help="The note. Without it the note is printed."),
     json: Json = False,
 ) -> None:
     """Attach a note to a run, or print its note."""
@@ -54,10 +52,8 @@ def note(
 @app.command()
 def tag(
     run: Run,
-    tags: Annotated[
-        list[str] | None, typer.Argument(metavar="TAG", help="Tags. Without one the run's tags are printed.")
-    ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the tags instead of adding them.")] = False,
+    tags: list[str] | None = Argument(None, metavar="TAG", help="Tags. Without one the run's tags are printed."),
+    remove: bool = Option(False, "--remove", help="Remove the tags instead of adding them."),
     json: Json = False,
 ) -> None:
     """Add tags to a run, remove them, or print them."""
@@ -76,16 +72,13 @@ def tag(
 
 @app.command()
 def queue(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="A run that waits for a device.", autocompletion=queued_run_names, show_default=False
-        ),
-    ],
-    first: Annotated[bool, typer.Option("--first", help="Move the run to the front.")] = False,
-    up: Annotated[bool, typer.Option("--up", help="Move the run one place forward.")] = False,
-    down: Annotated[bool, typer.Option("--down", help="Move the run one place back.")] = False,
-    last: Annotated[bool, typer.Option("--last", help="Move the run to the end.")] = False,
+    run: str = Argument(
+        ..., metavar="RUN", help="A run that waits for a device.", autocompletion=queued_run_names, show_default=False
+    ),
+    first: bool = Option(False, "--first", help="Move the run to the front."),
+    up: bool = Option(False, "--up", help="Move the run one place forward."),
+    down: bool = Option(False, "--down", help="Move the run one place back."),
+    last: bool = Option(False, "--last", help="Move the run to the end."),
     json: Json = False,
 ) -> None:
     """Move a run that waits for a device.
@@ -101,19 +94,15 @@ def queue(
 
 @app.command()
 def rm(
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="RUN",
-            help=f"{RUN_HELP} Or the id of a tuning or a sweep, which is deleted with its runs.",
-            autocompletion=record_names,
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Stop a run that is still running, then delete it.")] = False,
-    now: Annotated[
-        bool, typer.Option("--now", help="Free the disk at once; without RUN, of all deleted runs.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    runs: list[str] | None = Argument(
+        None,
+        metavar="RUN",
+        help=f"{RUN_HELP} Or the id of a tuning or a sweep, which is deleted with its runs.",
+        autocompletion=record_names,
+    ),
+    force: bool = Option(False, "--force", help="Stop a run that is still running, then delete it."),
+    now: bool = Option(False, "--now", help="Free the disk at once; without RUN, of all deleted runs."),
+    yes: bool = Option(False, "--yes", "-y", help="Do not ask."),
     json: Json = False,
 ) -> None:
     """Delete runs and everything they recorded.
@@ -122,12 +111,12 @@ def rm(
     """
     if not runs and not now:
         raise typer.BadParameter("name a run, or use --now.", param_hint="RUN")
-    found = [find_record(name, also_damaged=True) for name in runs or ()]
-    parents = {one.id: one for one in found if not isinstance(one, RunFolder)}
-    folders = {one: None for one in found if isinstance(one, RunFolder)}
+    chosen_records = [find_record(name, also_damaged=True) for name in runs or ()]
+    parents = {record.id: record for record in chosen_records if not isinstance(record, RunFolder)}
+    folders = {record: None for record in chosen_records if isinstance(record, RunFolder)}
     folders |= {folder: None for parent in parents.values() for folder in runs_under(parent)}
     before = [] if runs else trash.deleted_records()
-    ids = [*(folder.id for folder in folders), *parents, *dict.fromkeys(one.id for one in before)]
+    ids = [*(folder.id for folder in folders), *parents, *dict.fromkeys(record.id for record in before)]
     if is_terminal() and not yes and ids:
         typer.confirm(_question(ids, is_final=now), abort=True, err=True)
     if not force:
@@ -143,8 +132,8 @@ def rm(
         _end([delete_run(folder, deleted_at)], is_final=now, json=json)
     for parent in parents.values():
         _end(delete_parent(parent, deleted_at), is_final=now, json=json)
-    for one in before:
-        _end([one], is_final=True, json=json)
+    for record in before:
+        _end([record], is_final=True, json=json)
     if json:
         print_json({"removed": ids})
 
@@ -167,23 +156,21 @@ def _is_working(folder: RunFolder) -> bool:
 def _end(deleted: list[Deleted], *, is_final: bool, json: bool) -> None:
     """Free the disk if `is_final`, and print the id."""
     if is_final:
-        for one in deleted:
-            trash.free(one)
+        for record in deleted:
+            trash.free(record)
     if deleted and not json:
         print(sanitize(deleted[0].id), flush=True)
 
 
 @app.command()
 def restore(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN",
-            help="Id of a deleted run, tuning or sweep, or the beginning of one.",
-            autocompletion=deleted_names,
-            show_default=False,
-        ),
-    ],
+    runs: list[str] = Argument(
+        ...,
+        metavar="RUN",
+        help="Id of a deleted run, tuning or sweep, or the beginning of one.",
+        autocompletion=deleted_names,
+        show_default=False,
+    ),
     json: Json = False,
 ) -> None:
     """Restore runs that were deleted within a day.

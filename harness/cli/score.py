@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from harness.analysis.submissions import find_submission
 from harness.cli.options import Json, round_option
@@ -17,26 +18,19 @@ from harness.core.text import format_interval, format_score
 
 
 def score(
-    submission: Annotated[
-        str, typer.Argument(metavar="CSV|RUN", help="A submission, or a run by its id.", show_default=False)
-    ],
-    answers: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="NPY",
-            help="Answers, [examples, suffix length]; if all ids are below 1,000, the last 1,000.",
-            show_default=False,
-        ),
-    ] = None,
-    last: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="With --answers: use only the last N rows.")
-    ] = None,
-    cap: Annotated[
-        int | None,
-        typer.Option(min=1, help="Stop scoring after this many wrong rows.  [default: the round's, else 100]"),
-    ] = None,
+    submission: str = Argument(..., metavar="CSV|RUN", help="A submission, or a run by its id."),
+    answers: Path | None = Option(
+        None,
+        metavar="NPY",
+        help="Answers, [examples, suffix length]; if all ids are below 1,000, the last 1,000.",
+        show_default=False,
+    ),
+    last: int | None = Option(None, metavar="N", min=1, help="With --answers: use only the last N rows."),
+    cap: int | None = Option(
+        None, min=1, help="Stop scoring after this many wrong rows.  [default: the round's, else 100]"
+    ),
     round_: Annotated[str | None, round_option("Round whose answers and rules are used.")] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curve to an .svg or .png file.")] = None,
+    plot: Path | None = Option(None, metavar="FILE", help="Draw the curve to an .svg or .png file."),
     json: Json = False,
 ) -> None:
     """Check a submission, and score it against the answers.

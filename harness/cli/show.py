@@ -1,8 +1,9 @@
 """`harness show`: print what a name stands for, whatever it is."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Argument, Option
 
 from harness.analysis.candidates import load_example
 from harness.cli.attacks import print_attack
@@ -25,27 +26,22 @@ from harness.sweeps.tuning import Tuning
 
 
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help=f"{RUN_HELP} Or a tuning, a sweep, an attack, a round, or the TOML file of a round.",
-            autocompletion=names_to_show,
-            show_default=False,
-        ),
-    ],
-    log: Annotated[bool, typer.Option("--log", help="Run or audit: print the worker's log.")] = False,
-    example: Annotated[
-        int | None, typer.Option(metavar="ID", help="Run: show one example, its answer and candidates.")
-    ] = None,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="With --example: score each token with the target, on the CPU.")
-    ] = False,
-    redact: Annotated[bool, typer.Option("--redact", help="Audit: replace text with its length and hash.")] = False,
-    baseline: Annotated[
-        str | None,
-        typer.Option(metavar="SETTING", help="Sweep: compare with this setting.  [default: that of the sweep]"),
-    ] = None,
+    name: str = Argument(
+        ...,
+        metavar="NAME",
+        help=f"{RUN_HELP} Or a tuning, a sweep, an attack, a round, or the TOML file of a round.",
+        autocompletion=names_to_show,
+        show_default=False,
+    ),
+    log: bool = Option(False, "--log", help="Run or audit: print the worker's log."),
+    example: int | None = Option(None, metavar="ID", help="Run: show one example, its answer and candidates."),
+    probabilities: bool = Option(
+        False, "--probabilities", help="With --example: score each token with the target, on the CPU."
+    ),
+    redact: bool = Option(False, "--redact", help="Audit: replace text with its length and hash."),
+    baseline: str | None = Option(
+        None, metavar="SETTING", help="Sweep: compare with this setting.  [default: that of the sweep]"
+    ),
     attacks: Attacks = None,
     json: Json = False,
 ) -> None:

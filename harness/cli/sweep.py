@@ -3,9 +3,10 @@
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Argument, Option
 
 from harness.cli.many_runs import (
     RayAddress,
@@ -45,11 +46,11 @@ _SHOWN_ACTIVE = 4
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Sweep file (TOML).", show_default=False)],
+    file: Path = Argument(..., metavar="FILE", help="Sweep file (TOML)."),
     ray: RayAddress = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every run and start nothing.")] = False,
+    dry_run: bool = Option(False, "--dry-run", help="Check every run and start nothing."),
     attacks: Attacks = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of hub targets.")] = None,
+    revision: str | None = Option(None, help="Revision of hub targets."),
     *,
     compute: DeviceOptions,
     json: Json = False,
@@ -95,8 +96,8 @@ def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
     """Return the sweep of a file, without ids."""
     content = read_sweep_file(file)
     directory = None if attacks is None else attacks.absolute()
-    found = {name: attack_named(name, directory) for name in content.attacks}
-    uses_target = {name: attack.uses_target for name, attack in found.items()}
+    planned = {name: attack_named(name, directory) for name in content.attacks}
+    uses_target = {name: attack.uses_target for name, attack in planned.items()}
     runs = tuple(combinations(content, uses_target=uses_target))
     if len(runs) > MAX_RUNS:
         raise HarnessError(f"{file}: {len(runs):,} runs, more than {MAX_RUNS:,}. Divide it into several sweeps.")
@@ -109,47 +110,47 @@ def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
         budget=content.budget,
         limit=content.limit,
         attacks=directory,
-        sha256={name: attack.sha256 for name, attack in found.items()},
+        sha256={name: attack.sha256 for name, attack in planned.items()},
         options=options,
         runs=runs,
     )
 
 
-def _resolve(sweep: Sweep, one: SweptRun, *, on_cluster: bool = False) -> ResolvedRun:
+def _resolve(sweep: Sweep, swept: SweptRun, *, on_cluster: bool = False) -> ResolvedRun:
     """Resolve one run. Raises HarnessError, which names the run. On a cluster the nodes choose the device."""
     compute = _device_options(sweep)
     options = RunOptions(
-        target=one.target,
+        target=swept.target,
         revision=sweep.options["revision"],  # type: ignore[arg-type]
         budget=sweep.budget,
-        settings=[f"{name}={text}" for name, text in one.params.items()],
-        seed=one.seed,
+        settings=[f"{name}={text}" for name, text in swept.params.items()],
+        seed=swept.seed,
         attacks=sweep.attacks,
     )
-    attack = attack_named(one.attack, sweep.attacks)
-    if attack.sha256 != sweep.sha256.get(one.attack):
+    attack = attack_named(swept.attack, sweep.attacks)
+    if attack.sha256 != sweep.sha256.get(swept.attack):
         raise HarnessError(f"{attack.path} is not the source with which {sweep.id} began. Start a new sweep.")
     if not attack.uses_target:
         compute, options = (
             DeviceOptions(),
-            RunOptions(budget=sweep.budget, settings=options.settings, seed=one.seed, attacks=sweep.attacks),
+            RunOptions(budget=sweep.budget, settings=options.settings, seed=swept.seed, attacks=sweep.attacks),
         )
     elif on_cluster:
         compute = on_node(compute)
     try:
         return resolve_run(
-            one.attack,
-            one.round,
+            swept.attack,
+            swept.round,
             options,
             compute,
             limit=sweep.limit,
             parent=sweep.id,
-            run_id=one.run or None,
+            run_id=swept.run or None,
             runs_here=not on_cluster,
         )
     except (HarnessError, typer.BadParameter) as error:
         reason = error.message if isinstance(error, typer.BadParameter) else str(error)
-        raise UsageError(f"{one.setting} on {one.round}, seed {one.seed}: {reason}") from None
+        raise UsageError(f"{swept.setting} on {swept.round}, seed {swept.seed}: {reason}") from None
 
 
 def _device_options(sweep: Sweep) -> DeviceOptions:
@@ -158,21 +159,21 @@ def _device_options(sweep: Sweep) -> DeviceOptions:
 
 def _follow(sweep: Sweep, ray: str | None) -> SweepState:
     """Compute the runs that are not finished, on the cluster at the address `ray` or without one on this machine."""
-    by_id = {one.run: one for one in sweep.runs}
+    by_id = {swept.run: swept for swept in sweep.runs}
     compute = _device_options(sweep)
     progress = progress_of(sweep)
-    left = [one.run for one in (*progress.running, *progress.unfinished, *progress.missing)]
+    left = [swept.run for swept in (*progress.running, *progress.unfinished, *progress.missing)]
     if progress.finished:
         say(f"{len(progress.finished):,} of {len(sweep.runs):,} are finished already")
     with StatusLine(seconds=_SECONDS_BETWEEN_LINES) as line:
 
         def plan(id_: str) -> PlannedRun:
-            found = _resolve(sweep, by_id[id_], on_cluster=ray is not None)
-            return PlannedRun(found.spec, found.attack)
+            planned = _resolve(sweep, by_id[id_], on_cluster=ray is not None)
+            return PlannedRun(planned.spec, planned.attack)
 
         def on_change(state: SweepState, ended: Sequence[Ended]) -> None:
-            for number, one in enumerate(ended, start=state.done - len(ended) + 1):
-                say(_ended_line(f"{number:,} of {state.total:,}", by_id[one.run], one))
+            for number, swept in enumerate(ended, start=state.done - len(ended) + 1):
+                say(_ended_line(f"{number:,} of {state.total:,}", by_id[swept.run], swept))
             line.update(_state_line(sweep, state))
 
         try:
@@ -193,20 +194,20 @@ def _state_line(sweep: Sweep, state: SweepState) -> str:
     if state.eta_s is not None:
         parts.append(f"ETA {format_duration(state.eta_s)}")
     shown = [
-        f"{one.run} {one.words}" + ("" if one.share is None else f" {one.share:.0%}")
-        for one in state.active[:_SHOWN_ACTIVE]
+        f"{swept.run} {swept.words}" + ("" if swept.share is None else f" {swept.share:.0%}")
+        for swept in state.active[:_SHOWN_ACTIVE]
     ]
     more = len(state.active) - len(shown)
     return " · ".join([*parts, *map(sanitize, shown), *([f"{more} more in progress"] if more > 0 else [])])
 
 
-def _ended_line(place: str, one: SweptRun, ended: Ended) -> str:
-    name = f"{place}: {one.run} · {one.setting} · seed {one.seed}"
+def _ended_line(place: str, swept: SweptRun, ended: Ended) -> str:
+    name = f"{place}: {swept.run} · {swept.setting} · seed {swept.seed}"
     if ended.failure:
         return sanitize(f"{name} · failed: {ended.failure}")
-    if failure := failure_of(one.run):
+    if failure := failure_of(swept.run):
         return sanitize(f"{name} · {failure}")
-    summary = run_summary(RunFolder.of(one.run))
+    summary = run_summary(RunFolder.of(swept.run))
     status = "" if summary.status is Status.FINISHED else f" · {summary.status.words}"
     return sanitize(f"{name} · {score_text(summary)}{status}")
 
@@ -223,20 +224,20 @@ def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, slots: int, js
     if json:
         runs = [
             {
-                **one.model_dump(exclude={"run"}),
-                "setting": one.setting,
+                **swept.model_dump(exclude={"run"}),
+                "setting": swept.setting,
                 "budget_s": plan.spec.budget,
                 "estimate_s": seconds,
             }
-            for one, plan, seconds in zip(sweep.runs, resolved, estimates, strict=True)
+            for swept, plan, seconds in zip(sweep.runs, resolved, estimates, strict=True)
         ]
         print_json({"runs": runs, "estimated_s": sum(known), "unestimated_budget_s": sum(budgets), "slots": slots})
         return
     rows = [("setting", "round", "target", "runs", "estimate of each", "budget of each")]
     groups: dict[tuple[str, str, str], list[int]] = {}
-    for place, one in enumerate(sweep.runs):
+    for place, swept in enumerate(sweep.runs):
         target = resolved[place].spec.target_name or "–"
-        groups.setdefault((one.setting, resolved[place].spec.round.name, target), []).append(place)
+        groups.setdefault((swept.setting, resolved[place].spec.round.name, target), []).append(place)
     for (setting, round_, target), places in groups.items():
         seconds = estimates[places[0]]
         shown = "unknown" if seconds is None else f"about {format_duration(seconds)}"
@@ -262,8 +263,8 @@ def _print_result(sweep: Sweep, state: SweepState, *, json: bool) -> None:
             {
                 "id": sweep.id,
                 "runs": len(sweep.runs),
-                "finished": [one.run for one in progress.finished],
-                "unfinished": [one.run for one in (*progress.running, *progress.unfinished, *progress.missing)],
+                "finished": [swept.run for swept in progress.finished],
+                "unfinished": [swept.run for swept in (*progress.running, *progress.unfinished, *progress.missing)],
                 "failed": state.failed,
             }
         )

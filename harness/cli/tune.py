@@ -5,9 +5,10 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Option
 
 from harness.cli.many_runs import (
     RayOfTuning,
@@ -51,15 +52,13 @@ _FOLDS = ("fold0of5", "fold1of5")
 def tune(
     attack: AttackName,
     round_: Round = None,
-    runs: Annotated[int, typer.Option(min=1, help="Number of runs in total; the first use the defaults.")] = 20,
-    fold: Annotated[
-        list[str] | None,
-        typer.Option(help="Fold of the training examples; repeatable.  [default: fold0of5 and fold1of5]"),
-    ] = None,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUES", help="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."),
-    ] = None,
+    runs: int = Option(20, min=1, help="Number of runs in total; the first use the defaults."),
+    fold: list[str] | None = Option(
+        None, help="Fold of the training examples; repeatable.  [default: fold0of5 and fold1of5]"
+    ),
+    vary: list[str] | None = Option(
+        None, metavar="NAME=VALUES", help="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."
+    ),
     *,
     options: RunOptions,
     limit: Limit = None,
@@ -211,17 +210,17 @@ def _run_until(
                     say(f"every setting was tried after {len(tried)} runs.")
                 return
             for ended in executor.wait():
-                one = pending.pop(ended.run)
+                trial = pending.pop(ended.run)
                 done = len(tried) - len(pending)
                 if ended.failure:
                     # It counts as tried, because there is no record of it.
-                    failed.append(one)
+                    failed.append(trial)
                     say(f"{done} of {runs}: {ended.run} failed: {sanitize(ended.failure)}")
                     continue
                 left = format_duration((time.monotonic() - began_at) / (done - first) * (runs - done))
-                settings = sanitize(" ".join(settings_of(space, one.spec.params)))
+                settings = sanitize(" ".join(settings_of(space, trial.spec.params)))
                 recall = format_score(next(run.recall for run in runs_of(tuning.id) if run.folder.id == ended.run))
-                line = f"{done} of {runs}: {settings} · {one.fold} · recall {recall} · {ended.run}"
+                line = f"{done} of {runs}: {settings} · {trial.fold} · recall {recall} · {ended.run}"
                 say(line + (f" · about {left} left" if done < runs else ""))
                 if failure := failure_of(ended.run):
                     say(failure)

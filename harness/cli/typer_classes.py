@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -41,20 +42,15 @@ def _set_debug(is_debug: bool) -> None:
 
 
 def _common(
-    home: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Directory of runs, instead of HARNESS_HOME.", callback=_set_home, expose_value=False
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", help="Print results and errors only.", callback=_set_quiet, expose_value=False),
-    ] = False,
-    debug: Annotated[
-        bool,
-        typer.Option("--debug", help="Print the traceback of an error.", callback=_set_debug, expose_value=False),
-    ] = False,
+    home: Path | None = Option(
+        None, metavar="DIR", help="Directory of runs, instead of HARNESS_HOME.", callback=_set_home, expose_value=False
+    ),
+    quiet: bool = Option(
+        False, "--quiet", help="Print results and errors only.", callback=_set_quiet, expose_value=False
+    ),
+    debug: bool = Option(
+        False, "--debug", help="Print the traceback of an error.", callback=_set_debug, expose_value=False
+    ),
 ) -> None:
     """Declare the options that every command accepts."""
 
@@ -83,13 +79,13 @@ class _WithCommonOptions:
     params: list[Any]
 
     def get_params(self, ctx: Any) -> list[Any]:
-        own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        return [*self.params, *_COMMON_OPTIONS, *own[len(self.params) :]]
+        inherited: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        return [*self.params, *_COMMON_OPTIONS, *inherited[len(self.params) :]]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         arguments = [parameter for parameter in self.params if parameter.param_type_name == "argument"]
-        names = [one.metavar + ("..." if one.nargs == -1 else "") for one in arguments]
-        pieces = [name if one.required else f"[{name}]" for name, one in zip(names, arguments, strict=True)]
+        names = [argument.metavar + ("..." if argument.nargs == -1 else "") for argument in arguments]
+        pieces = [name if argument.required else f"[{name}]" for name, argument in zip(names, arguments, strict=True)]
         return ["[OPTIONS]", *pieces, *(["COMMAND", "[ARGS]..."] if hasattr(self, "commands") else [])]
 
     def help_sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:

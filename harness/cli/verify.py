@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from harness.cli.options import Json, VerifyOptions, budget_seconds, make_directory, round_option, write_output
 from harness.cli.output import StatusLine, print_json, sanitize, say
@@ -32,30 +33,22 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def verify(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The zip of a team.", show_default=False)],
-    prefixes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Prefixes: a .npy or .npz file.", show_default=False),
-    ] = None,
-    answers: Annotated[
-        Path | None, typer.Option(metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False)
-    ] = None,
+    bundle: Path = Argument(..., metavar="BUNDLE", help="The zip of a team."),
+    prefixes: Path | None = Option(None, metavar="FILE", help="Prefixes: a .npy or .npz file.", show_default=False),
+    answers: Path | None = Option(
+        None, metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False
+    ),
     round_: Annotated[str | None, round_option("Round whose prefixes, answers and rules are used.")] = None,
     *,
     options: VerifyOptions,
-    frozen: Annotated[
-        Path | None, typer.Option(metavar="CODE.zip", help="Compare the code with this earlier bundle.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="Device: auto, cpu, cuda or cuda:N.  [default: the bundle's]")
-    ] = None,
-    work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Directory of the verdict.  [default: that of BUNDLE]"),
-    ] = None,
+    frozen: Path | None = Option(None, metavar="CODE.zip", help="Compare the code with this earlier bundle."),
+    device: str | None = Option(None, help="Device: auto, cpu, cuda or cuda:N.  [default: the bundle's]"),
+    work: Path | None = Option(
+        None, metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False
+    ),
+    out: Path | None = Option(
+        None, "--out", "-o", metavar="DIR", help="Directory of the verdict.  [default: that of BUNDLE]"
+    ),
     json: Json = False,
 ) -> None:
     """Run a bundle's code again and compare the results.
@@ -83,9 +76,9 @@ def verify(
     if is_static:
         with _work_folder(work) as place:
             verdict = Verification(bundle, work=place, frozen=frozen).compare_code()
-        beside = bundle if out is None else out / bundle.name
+        base = bundle if out is None else out / bundle.name
         # A verdict of running the code may exist; it is not replaced, because nothing ran.
-        _write(verdict, beside.with_name(f"{bundle.stem}.frozen.json"))
+        _write(verdict, base.with_name(f"{bundle.stem}.frozen.json"))
     else:
         prepare(options)
         verdict = verified(
@@ -117,7 +110,7 @@ def verified(
     out: Path | None = None,
 ) -> Verdict:
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
-    given = OrganizerInputs(
+    inputs = OrganizerInputs(
         find_model={
             "target": lambda named: _found_target(named, options.target, round_),
             "reference": lambda named: _found_model("reference", named, options.reference),
@@ -128,7 +121,7 @@ def verified(
         budget=None if options.budget is None else budget_seconds(options.budget),
     )
     install = InstallOptions(options.own_environment, options.wheels, options.allow_network_install)
-    beside = bundle if out is None else out / bundle.name
+    base = bundle if out is None else out / bundle.name
     began = time.monotonic()
     with _work_folder(work) as place, StatusLine(seconds=10) as line:
 
@@ -136,11 +129,11 @@ def verified(
             line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
 
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.run(given, RunSettings(install, device, options.unsafe, on_step))
+        verdict = verification.run(inputs, RunSettings(install, device, options.unsafe, on_step))
         if verification.produced is not None:
             # A bundle of code alone has no submission: this one was read under the rules, and is ranked.
-            write_output(produced_path(beside), verification.produced.read_bytes())
-    _write(verdict, verdict_path(beside))
+            write_output(produced_path(base), verification.produced.read_bytes())
+    _write(verdict, verdict_path(base))
     return verdict
 
 
@@ -159,21 +152,21 @@ def _found_target(named: CodeTarget, asked: str | None, round_: Round | None) ->
     A bundle cannot choose a path on this machine or make it download: its target is built-in or in the hub cache.
     """
     if asked is None and round_ is not None:
-        found = resolve_target(round_.target, round_.revision)
-        return LocalTarget(found.path, found.weights_sha256)
+        model = resolve_target(round_.target, round_.revision)
+        return LocalTarget(model.path, model.weights_sha256)
     return _found_model("target", named, asked)
 
 
 def _found_model(role: str, named: CodeTarget, asked: str | None) -> LocalTarget:
     """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
-        found = resolve_target(asked)
+        model = resolve_target(asked)
     elif named.is_folder or not (named.id in BUILT_IN_TARGETS or _HUB_ID.fullmatch(named.id)):
-        what = MODEL_NAMES[role]
-        raise HarnessError(f"the bundle's {what} is the directory {sanitize(named.id)}. Name it with --{role}.")
+        noun = MODEL_NAMES[role]
+        raise HarnessError(f"the bundle's {noun} is the directory {sanitize(named.id)}. Name it with --{role}.")
     else:
-        found = resolve_target(named.id, named.commit or named.revision, offline=True)
-    return LocalTarget(found.path, found.weights_sha256)
+        model = resolve_target(named.id, named.commit or named.revision, offline=True)
+    return LocalTarget(model.path, model.weights_sha256)
 
 
 def _write(verdict: Verdict, path: Path) -> None:

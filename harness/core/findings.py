@@ -164,6 +164,8 @@ class KeyFigure(NamedTuple):
     name: str
     value: str
     details: str = ""
+    number: float | None = None
+    """The value as MLflow logs it, if it is measured."""
 
 
 @dataclass(frozen=True)

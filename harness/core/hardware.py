@@ -24,7 +24,7 @@ class MemoryLimit(NamedTuple):
 
 def own_groups(process: Path = _PROCESS) -> dict[str, list[Path]]:
     """Return this process's group and its ancestors up to the mount, by hierarchy. process: its directory in /proc."""
-    found: dict[str, list[Path]] = {}
+    processor: dict[str, list[Path]] = {}
     with contextlib.suppress(OSError, ValueError):
         groups: dict[str, str] = {}
         for line in (process / "cgroup").read_text().splitlines():
@@ -38,8 +38,8 @@ def own_groups(process: Path = _PROCESS) -> dict[str, list[Path]]:
                 if name in groups and Path(groups[name]).is_relative_to(root):
                     group = Path(mount) / Path(groups[name]).relative_to(root)
                     above = [path for path in (group, *group.parents) if path.is_relative_to(mount)]
-                    found.setdefault(name, above)
-    return found
+                    processor.setdefault(name, above)
+    return processor
 
 
 def memory_limits(process: Path = _PROCESS) -> Iterator[MemoryLimit]:

@@ -133,16 +133,16 @@ def wilson(proportion: float, observations: int, *, z: float = _NORMAL_975) -> t
     return max(0.0, float(centre - half)), min(1.0, float(centre + half))
 
 
-def newcombe(one: float, other: float, observations: int, *, z: float = _NORMAL_975) -> tuple[float, float]:
+def newcombe(left: float, right: float, observations: int, *, z: float = _NORMAL_975) -> tuple[float, float]:
     """Return the interval of one - other for two uncorrelated proportions (Newcombe 1998, method 10).
 
     z: as in `wilson`.
     """
-    (low_one, high_one), (low_other, high_other) = (wilson(share, observations, z=z) for share in (one, other))
-    difference = one - other
+    (low_one, high_one), (low_other, high_other) = (wilson(share, observations, z=z) for share in (left, right))
+    difference = left - right
     return (
-        difference - float(np.hypot(one - low_one, high_other - other)),
-        difference + float(np.hypot(high_one - one, other - low_other)),
+        difference - float(np.hypot(left - low_one, high_other - right)),
+        difference + float(np.hypot(high_one - left, right - low_other)),
     )
 
 

@@ -121,20 +121,20 @@ def paired_difference(
     """
     rows = (first, second)
     recalls, unit, units = shared_replicates(rows, cap=cap, examples=examples, clusters=clusters, replicates=REPLICATES)
-    one, other = (recall_at_errors(*each, cap=cap, examples=examples) for each in rows)
-    bootstrap = PairedBootstrap.of(one - other, recalls[:1], recalls[1:], unit=unit, units=units)
+    left, right = (recall_at_errors(*both, cap=cap, examples=examples) for both in rows)
+    bootstrap = PairedBootstrap.of(left - right, recalls[:1], recalls[1:], unit=unit, units=units)
     interval = bootstrap.interval()
     assert interval is not None, "REPLICATES suffice for one interval"
     return Difference(bootstrap.difference, Interval(*interval, unit), bootstrap.p_value)
 
 
-def _newcombe_p_value(one: float, other: float, observations: int) -> float:
-    """Return the smallest error rate at which Newcombe's interval of one - other excludes 0."""
+def _newcombe_p_value(left: float, right: float, observations: int) -> float:
+    """Return the smallest error rate at which Newcombe's interval of left - right excludes 0."""
     excludes, includes = 0.0, 40.0
-    if one == other:
+    if left == right:
         return 1.0
     for _ in range(60):
         z = (excludes + includes) / 2
-        low, high = newcombe(one, other, observations, z=z)
+        low, high = newcombe(left, right, observations, z=z)
         excludes, includes = (excludes, z) if low <= 0 <= high else (z, includes)
     return 2 * NormalDist().cdf(-excludes)

@@ -99,7 +99,7 @@ class AuditRequest(JobRequest):
 
 def write_rows(folder: Path, rows: Mapping[str, Rows]) -> None:
     """Write the rows of earlier executions, by table, into the existing directory `folder`."""
-    columns = {f"{table}/{name}": column for table, found in rows.items() for name, column in found.items()}
+    columns = {f"{table}/{name}": column for table, loaded in rows.items() for name, column in loaded.items()}
     texts = {name: column for name, column in columns.items() if isinstance(column, list)}
     AuditInputs(texts, {name: column for name, column in columns.items() if name not in texts}).write(folder)
 

@@ -44,8 +44,8 @@ def _presets(value: Any) -> dict[str, dict[str, PresetValue]]:
     for attack, preset in value.items():
         if preset != "" and not isinstance(preset, dict):
             raise ValueError(f"{attack}: must be a table of parameter names and values")
-        for name, given in preset.items() if preset else ():
-            if not isinstance(given, PresetValue) or (isinstance(given, float) and not math.isfinite(given)):
+        for name, stated in preset.items() if preset else ():
+            if not isinstance(stated, PresetValue) or (isinstance(stated, float) and not math.isfinite(stated)):
                 raise ValueError(f"{attack}.{name}: must be text, a finite number, true or false")
         for name in (attack, *preset):
             if not name.isidentifier():
@@ -232,8 +232,8 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
 
 def _located(value: str, folder: Path) -> Path:
     """Return a path next to the round file if it exists there, else in the data directory."""
-    beside = folder / paths.expand_home(value)
+    neighbour = folder / paths.expand_home(value)
     try:
-        return beside.resolve() if beside.exists() or Path(value).is_absolute() else paths.data_home() / value
+        return neighbour.resolve() if neighbour.exists() or Path(value).is_absolute() else paths.data_home() / value
     except (OSError, ValueError):
         raise HarnessError(f"{shorten(value)}: not a valid path.") from None

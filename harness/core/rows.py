@@ -134,11 +134,11 @@ def concatenate_rows(table: Table, parts: list[Mapping[str, Any]]) -> dict[str, 
     joined: dict[str, Any] = {}
     for column in table.columns:
         # Vectors without rows do not know their width.
-        found = [part[column.name] for part in parts if len(part[column.name])]
+        filled = [part[column.name] for part in parts if len(part[column.name])]
         if column.kind is Kind.TEXT:
-            joined[column.name] = [text for part in found for text in part]
-        elif found:
-            joined[column.name] = np.concatenate(found)
+            joined[column.name] = [text for part in filled for text in part]
+        elif filled:
+            joined[column.name] = np.concatenate(filled)
         else:
             shape = (0, 0) if _DIMENSIONS[column.kind] == 2 else (0,)
             joined[column.name] = np.empty(shape, _DTYPES.get(column.kind, np.uint16))
@@ -180,7 +180,7 @@ def _end_of_frame(
 
     In a frame every text takes as much space as the longest one.
     """
-    vectors = [columns[one.name] for one in table.columns if one.kind in (Kind.REALS, Kind.TOKENS)]
+    vectors = [columns[entry.name] for entry in table.columns if entry.kind in (Kind.REALS, Kind.TOKENS)]
     fixed = 8 * len(table.columns) + sum(int(array.shape[1]) * int(array.itemsize) for array in vectors)
     if not encoded:
         return min(rows, first + max(1, min(_ROWS_PER_FRAME, _BYTES_PER_FRAME // fixed)))

@@ -48,10 +48,10 @@ def header_fault(line: bytes) -> str | None:
         return f"expected CSV text, found binary data: {quoted_start(line)}"
     if line.startswith(b"\xef\xbb\xbf"):
         return "starts with a byte order mark: save the file as plain UTF-8"
-    found = line.strip()
-    if found.replace(b" ", b"") == HEADER.strip().replace(b" ", b""):
+    match = line.strip()
+    if match.replace(b" ", b"") == HEADER.strip().replace(b" ", b""):
         expected += ", without spaces around the comma"
-    return f"{expected}, found {quoted_start(found) if found else 'an empty line'}"
+    return f"{expected}, found {quoted_start(match) if match else 'an empty line'}"
 
 
 def line_end_fault(line: bytes, line_end: bytes) -> str | None:
@@ -113,8 +113,8 @@ def _parse_list(column: bytes) -> list[bytes] | str:
         return f'the suffix {quoted_start(column)} is not a quoted list such as "[1,2,3]"'
     if not inner[1:-1].strip():
         return []
-    first, *others = inner[1:-1].split(b",")
-    return [first, *(cell.lstrip(b" ") for cell in others)]
+    first, *further = inner[1:-1].split(b",")
+    return [first, *(cell.lstrip(b" ") for cell in further)]
 
 
 Codes = NDArray[np.uint8]
@@ -302,7 +302,7 @@ def _parts_of_block(
         yield SubmissionRows(rows.ids, rows.suffixes.astype(token_dtype(rules.vocabulary)))
         return
     longest = longest_line(rules.suffix_length)
-    found: list[list[int]] = []
+    match: list[list[int]] = []
     for number, text in enumerate(block[:-1].split(b"\n"), first_line):
         if number - first_line >= room:
             yield SubmissionFault(name, number, f"a row beyond the {rules.row_cap:,} that a submission may have")
@@ -322,8 +322,8 @@ def _parts_of_block(
         if isinstance(row, str):
             yield SubmissionFault(name, number, row)
         else:
-            found.append(row)
-    table = np.array(found, np.int64).reshape(len(found), 1 + rules.suffix_length)
+            match.append(row)
+    table = np.array(match, np.int64).reshape(len(match), 1 + rules.suffix_length)
     yield SubmissionRows(table[:, 0], table[:, 1:].astype(token_dtype(rules.vocabulary)))
 
 

@@ -1,5 +1,6 @@
 """Load a tokenizer.json, in one way for all readers of text."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,3 +52,18 @@ def added_tokens(tokenizer: "Tokenizer") -> list[int]:
     mask = encoding.special_tokens_mask
     added: list[int] = encoding.ids[: mask.index(0) if 0 in mask else 0]
     return added
+
+
+def decode_pieces(tokenizer: "Tokenizer", ids: Sequence[int]) -> list[str]:
+    """Return the text of each token, whose ids the tokenizer knows. The joined pieces are the text of all tokens.
+
+    A character made of several tokens belongs to the last of them.
+    """
+    pieces, done = [], 0
+    for end in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[:end], skip_special_tokens=False)
+        # An incomplete character decodes to U+FFFD until its last token follows.
+        whole = len(text) if end == len(ids) else len(text.rstrip("\ufffd"))
+        pieces.append(text[done:whole])
+        done = max(done, whole)
+    return pieces

@@ -51,7 +51,7 @@ def draw_charts(charts: Sequence[Chart]) -> list[Drawing]:
 def _styled_names(chart: Chart) -> Iterator[str]:
     match chart:
         case LineChart():
-            yield from (one.key or one.name for one in chart.series if not one.is_dashed)
+            yield from (line.key or line.name for line in chart.series if not line.is_dashed)
         case BarChart():
             yield from (group for group in chart.groups if group not in chart.controls)
 
@@ -67,27 +67,22 @@ def _draw_chart(chart: Chart, styles: Mapping[str, int]) -> Drawing:
 
 
 def _draw_lines(chart: LineChart, styles: Mapping[str, int]) -> Drawing:
-    names = [one.name for one in chart.series]
+    names = [line.name for line in chart.series]
     reserved = _legend_height(names, NARROW)
-    height = _HEIGHT + reserved
-    with sheet(NARROW, height, reserved=reserved) as (axes, svg):
-        drawn_series = [_plottable_series(one, chart) for one in chart.series]
-        if not any(np.isfinite(one.y).any() for one in drawn_series):
+    with sheet(NARROW, _HEIGHT + reserved, reserved=reserved) as (axes, svg):
+        lines = [_plottable_series(line, chart) for line in chart.series]
+        if not any(np.isfinite(line.y).any() for line in lines):
             draw_placeholder(axes)
         else:
             axes.grid(True)
-            for one, style in zip(drawn_series, _styles_of_series(chart, styles), strict=True):
-                axes.plot(one.x, one.y, **style)
-                if one.low is not None and one.high is not None:
-                    axes.fill_between(one.x, one.low, one.high, color=style["color"], alpha=0.16, linewidth=0)
-            _scale(
-                axes.xaxis,
-                [one.x for one in drawn_series],
-                is_logarithmic=chart.is_x_logarithmic,
-                may_be_positions=True,
-            )
+            for line, style in zip(lines, _styles_of_series(chart, styles), strict=True):
+                axes.plot(line.x, line.y, **style)
+                if line.low is not None and line.high is not None:
+                    axes.fill_between(line.x, line.low, line.high, color=style["color"], alpha=0.16, linewidth=0)
+            x = [line.x for line in lines]
+            _scale(axes.xaxis, x, is_logarithmic=chart.is_x_logarithmic, may_be_positions=True)
             # Lines show changes, so the axis need not start at zero.
-            heights = [bound for one in drawn_series for bound in (one.y, one.low, one.high) if bound is not None]
+            heights = [bound for line in lines for bound in (line.y, line.low, line.high) if bound is not None]
             _scale(axes.yaxis, heights, is_logarithmic=chart.is_y_logarithmic)
             if not chart.is_y_logarithmic:
                 _fit_height(axes, heights, is_from_zero=False)
@@ -111,13 +106,13 @@ def _draw_bars(chart: BarChart, styles: Mapping[str, int]) -> Drawing:
         else:
             axes.grid(True, axis="y")
             _draw_groups(axes, chart, values, styles)
+            heights = [values, *(np.asarray(bound) for bound in (chart.low, chart.high) if bound is not None)]
             if chart.reference is not None and math.isfinite(chart.reference):
                 axes.axhline(chart.reference, color=REFERENCE, linewidth=0.9, linestyle=_REFERENCES[0])
+                heights.append(np.array([chart.reference]))
             label_axis(axes.xaxis, chart.labels, inches=inches, most=longest)
             axes.set_xlim(-0.6, len(chart.labels) - 0.4)
-            bounds = [values, *(np.asarray(bound) for bound in (chart.low, chart.high) if bound is not None)]
-            reference = [] if chart.reference is None else [np.array([chart.reference])]
-            _fit_height(axes, [*bounds, *reference], is_from_zero=True)
+            _fit_height(axes, heights, is_from_zero=True)
             axes.set_ylabel(drawable_text(chart.y_label, _AXIS_LABEL))
             _draw_legend(axes, chart.groups, width)
     return Drawing(svg.getvalue(), is_wide)
@@ -126,14 +121,14 @@ def _draw_bars(chart: BarChart, styles: Mapping[str, int]) -> Drawing:
 def _draw_groups(axes: Axes, chart: BarChart, values: Floats, styles: Mapping[str, int]) -> None:
     """Draw the bars of each label side by side, with their intervals. values: [groups, labels]."""
     groups, labels = values.shape
-    each = 0.78 / groups
+    width = 0.78 / groups
     for number, group in enumerate(chart.groups):
-        places = np.arange(labels) + (number - (groups - 1) / 2) * each
+        places = np.arange(labels) + (number - (groups - 1) / 2) * width
         heights = values[number]
         axes.bar(
             places,
             np.nan_to_num(heights),
-            each * 0.94,
+            width * 0.94,
             color=REFERENCE if group in chart.controls else line_style(styles[group])["color"],
             alpha=0.82,
             label=drawable_text(group, _NAME),
@@ -142,32 +137,28 @@ def _draw_groups(axes: Axes, chart: BarChart, values: Floats, styles: Mapping[st
             continue
         bounds = np.stack([heights - np.asarray(chart.low)[number], np.asarray(chart.high)[number] - heights])
         known = np.isfinite(bounds).all(axis=0) & np.isfinite(heights)
-        whiskers = np.maximum(bounds[:, known], 0.0)
-        cap = min(2.5, 60 * each / labels)
         axes.errorbar(
             places[known],
             heights[known],
-            yerr=whiskers,
+            yerr=np.maximum(bounds[:, known], 0.0),
             fmt="none",
             ecolor=INK,
             elinewidth=0.8,
-            capsize=cap,
+            capsize=min(2.5, 60 * width / labels),
             capthick=0.8,
         )
 
 
-def _plottable_series(one: Series, chart: LineChart) -> Series:
+def _plottable_series(line: Series, chart: LineChart) -> Series:
     """Return a series with no more points than can be distinguished. Values that an axis cannot show become gaps."""
-    x, y = _plottable(one.x, chart.is_x_logarithmic), _plottable(one.y, chart.is_y_logarithmic)
-    low = None if one.low is None else _plottable(one.low, False)
-    high = None if one.high is None else _plottable(one.high, False)
+    x, y = _plottable(line.x, chart.is_x_logarithmic), _plottable(line.y, chart.is_y_logarithmic)
+    low, high = (None if bound is None else _plottable(bound, False) for bound in (line.low, line.high))
     if chart.is_y_logarithmic and low is not None:
         # A bound at zero has no place on a logarithmic axis, so it is drawn below the smallest value.
         low = np.where(low > 0, low, np.nanmin(y) / 10 if np.isfinite(y).any() else np.nan)
-    kept = _sampled_points(len(x), is_logarithmic=chart.is_x_logarithmic)
-    return one._replace(
-        x=x[kept], y=y[kept], low=None if low is None else low[kept], high=None if high is None else high[kept]
-    )
+    kept = _sampled_points(len(y), is_logarithmic=chart.is_x_logarithmic)
+    low, high = (None if bound is None else bound[kept] for bound in (low, high))
+    return line._replace(x=x[kept], y=y[kept], low=low, high=high)
 
 
 def _plottable(values: NDArray[Any], is_logarithmic: bool) -> Floats:
@@ -186,20 +177,20 @@ def _sampled_points(points: int, *, is_logarithmic: bool) -> NDArray[np.int64]:
 def _styles_of_series(chart: LineChart, styles: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the style of each series: a colour, dashes once all colours are used, and grey dashes for references."""
     references = cycle(_REFERENCES)
-    found = []
-    for one in chart.series:
-        label = drawable_text(one.name, _NAME)
-        if one.is_dashed:
-            found.append({"color": REFERENCE, "linestyle": next(references), "linewidth": 1.1, "label": label})
+    of_series = []
+    for series in chart.series:
+        label = drawable_text(series.name, _NAME)
+        if series.is_dashed:
+            of_series.append({"color": REFERENCE, "linestyle": next(references), "linewidth": 1.1, "label": label})
             continue
-        number = styles[one.key or one.name]
+        number = styles[series.key or series.name]
         style = line_style(number)
         line = {"color": style["color"], "label": label, "solid_capstyle": "round"}
         line["linestyle"] = "solid" if number < len(COLOURS) else style["linestyle"]
         if chart.has_markers:
             line |= {"marker": style["marker"], "markersize": 3.5, "markeredgewidth": 0}
-        found.append(line)
-    return found
+        of_series.append(line)
+    return of_series
 
 
 def _scale(axis: Axis, values: Sequence[Floats], *, is_logarithmic: bool, may_be_positions: bool = False) -> None:

@@ -7,7 +7,6 @@
 """
 
 from collections.abc import Iterable
-from itertools import cycle, islice
 from typing import Any
 
 # The first five are distinguishable with colour blindness (Okabe and Ito 2008). 11 colours, 8 markers and 5 dashes
@@ -25,23 +24,14 @@ _DASHES = ("solid", "dashed", "dashdot", "dotted", (0, (7, 2, 1, 2, 1, 2)))
 
 def line_style(number: int) -> dict[str, Any]:
     """Return the style of line `number`, from 0: its colour, marker and dashes."""
-    return line_styles(number + 1)[number]
-
-
-def line_styles(count: int) -> list[dict[str, Any]]:
-    """Return `count` line styles that differ in colour, marker and dashes."""
-    styles = zip(cycle(COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
-    return [
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": _MARKERS[number % len(_MARKERS)],
+        "linestyle": _DASHES[number % len(_DASHES)],
+        "markersize": 4,
         # Markers are evenly spaced, and the first one differs from line to line.
-        {
-            "color": colour,
-            "marker": marker,
-            "linestyle": dashes,
-            "markersize": 4,
-            "markevery": (0.03 * (place % 5), 0.15),
-        }
-        for place, (colour, marker, dashes) in enumerate(islice(styles, count))
-    ]
+        "markevery": (0.03 * (number % 5), 0.15),
+    }
 
 
 def numbered(names: Iterable[str]) -> dict[str, int]:

@@ -6,10 +6,9 @@ import inspect
 import re
 import threading
 import warnings
-from collections.abc import Iterator
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
@@ -34,32 +33,45 @@ def syntax_tree(source: bytes | str) -> ast.Module:
 
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_Distribution = Annotated[str, Field(pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$")]
-_List = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
-class Declaration(BaseModel):
-    """The class attributes of an attack. The description of an attribute says what its value must be."""
+@dataclass(frozen=True)
+class Declaration:
+    """The class attributes of an attack, and the first line of the docstring of its module or else of its class."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    name: str = Field(pattern=f"^{NAME.pattern}$", description="lower-case letters, digits and underscores")
+    name: str
     summary: str = ""
-    """The first line of the docstring of the module or else of the class."""
-    reference: Annotated[str, AfterValidator(inspect.cleandoc)] = Field("", description="text")
-    control: bool = Field(False, description="True or False")
-    uses_target: bool = Field(True, description="True or False")
-    reference_model: str = Field("", description="text")
-    guesses_per_example: int = Field(1, ge=0, description="a whole number (0: no limit)")
-    requires: Annotated[tuple[_Distribution, ...], _List] = Field(
-        (), description="a tuple of distribution names, such as ('scikit-learn',)"
-    )
-    models: Annotated[tuple[Annotated[str, Field(pattern=r"\S")], ...], _List] = Field(
-        (), description="a tuple of model names"
-    )
+    reference: str = ""
+    control: bool = False
+    uses_target: bool = True
+    reference_model: str = ""
+    guesses_per_example: int = 1
+    requires: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
 
 
-_ATTRIBUTES = Declaration.model_fields.keys() - {"summary"}
+def _is_tuple_of_text(value: object) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(item, str) for item in value)
+
+
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (
+        lambda value: isinstance(value, str) and NAME.fullmatch(value) is not None,
+        "lower-case letters, digits and underscores",
+    ),
+    "reference": (lambda value: isinstance(value, str), "text"),
+    "control": (lambda value: isinstance(value, bool), "True or False"),
+    "uses_target": (lambda value: isinstance(value, bool), "True or False"),
+    "reference_model": (lambda value: isinstance(value, str), "text"),
+    "guesses_per_example": (lambda value: type(value) is int and value >= 0, "a whole number (0: no limit)"),
+    "requires": (
+        lambda value: _is_tuple_of_text(value) and all(map(_DISTRIBUTION.fullmatch, value)),
+        "a tuple of distribution names, such as ('scikit-learn',)",
+    ),
+    "models": (lambda value: _is_tuple_of_text(value) and all(map(str.strip, value)), "a tuple of model names"),
+}
+"""Checks of the attributes' values, and what each expects."""
 
 
 def declaration_in(source: bytes) -> Declaration:
@@ -81,15 +93,7 @@ def declaration_in(source: bytes) -> Declaration:
         assigned |= _assigned(node)
     values = {name: _literal(name, value) for name, value in assigned.items()}
     docstring = ast.get_docstring(tree) or ast.get_docstring(named[0]) or ""
-    try:
-        declaration = Declaration(**values, summary=docstring.strip().partition("\n")[0].strip())
-    except ValidationError as error:
-        attribute = str(error.errors()[0]["loc"][0])
-        expected, shown = Declaration.model_fields[attribute].description, shorten(repr(values[attribute]))
-        raise HarnessError(f"`{attribute}` must be {expected}, not {shown}.") from None
-    if declaration.reference_model and not declaration.uses_target:
-        raise HarnessError("`reference_model` needs a target, but `uses_target` is False. Remove one of them.")
-    return declaration
+    return _declaration(values, summary=docstring.strip().partition("\n")[0].strip())
 
 
 def _parse(source: bytes) -> ast.Module:
@@ -149,7 +153,7 @@ def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
             values |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
             values[statement.target.id] = statement.value
-    return {name: value for name, value in values.items() if name in _ATTRIBUTES}
+    return {name: value for name, value in values.items() if name in _CHECKS}
 
 
 def _literal(name: str, value: ast.expr) -> Any:
@@ -159,6 +163,22 @@ def _literal(name: str, value: ast.expr) -> Any:
         raise HarnessError(
             f"line {value.lineno}: `{name}` is not a literal. Write its value out: the file is read, not run."
         ) from None
+
+
+def _declaration(values: dict[str, Any], *, summary: str) -> Declaration:
+    for attribute, value in values.items():
+        is_valid, expected = _CHECKS[attribute]
+        if not is_valid(value):
+            raise HarnessError(f"`{attribute}` must be {expected}, not {shorten(repr(value))}.")
+    declared = Declaration(**values, summary=summary)
+    if declared.reference_model and not declared.uses_target:
+        raise HarnessError("`reference_model` needs a target, but `uses_target` is False. Remove one of them.")
+    return replace(
+        declared,
+        reference=inspect.cleandoc(declared.reference),
+        requires=tuple(declared.requires),
+        models=tuple(declared.models),
+    )
 
 
 def missing_distribution(requires: tuple[str, ...]) -> str | None:

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.metadata
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ BUILT_IN = "built-in"
 MAX_SOURCE_BYTES = 1 << 20
 
 
+@dataclass(frozen=True, kw_only=True)
 class AttackFile(Declaration):
     """An attack as its source declares it. If `error` is set, only name, path and origin are known.
 
@@ -37,7 +39,7 @@ class AttackFile(Declaration):
     @property
     def declared(self) -> dict[str, Any]:
         """What the class declares."""
-        return {name: getattr(self, name) for name in Declaration.model_fields}
+        return {field.name: getattr(self, field.name) for field in fields(Declaration)}
 
     @property
     def shown_name(self) -> str:
@@ -150,7 +152,7 @@ def _attack_in(file: Path, origin: str) -> AttackFile:
     problem = (
         None if missing is None else f"{file}: requires {missing}, which is not installed. Install it, or remove it."
     )
-    return AttackFile(path=file, origin=origin, sha256=digest, error=problem, **dict(declared))
+    return AttackFile(path=file, origin=origin, sha256=digest, error=problem, **vars(declared))
 
 
 def _broken(file: Path, origin: str, error: str, *, name: str | None = None, digest: str = "") -> AttackFile:

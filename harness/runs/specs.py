@@ -14,8 +14,7 @@ from harness.core.inputs import first_fault
 from harness.core.rounds import Round
 from harness.core.rows import Table
 from harness.core.scoring import scaled_cap
-from harness.core.spec import JobSpec, TargetRecord
-from harness.plugins.declarations import Declaration
+from harness.core.spec import JobSpec, Record, TargetRecord
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,18 @@ class Labels:
     """The parameters that are not the attack's defaults, with their values, and the seed if it is not 0."""
 
 
-class AttackRecord(Declaration):
+class AttackRecord(Record):
     """The attack: what its class declares, where it was found, and its file in the run's code/ directory."""
 
     name: str
-    """As recorded: a record may come from somebody else, so it is checked where it is used."""
+    summary: str
+    reference: str
+    control: bool
+    uses_target: bool
+    reference_model: str
+    guesses_per_example: int
+    requires: tuple[str, ...]
+    models: tuple[str, ...]
     origin: str
     file: str
     sha256: str

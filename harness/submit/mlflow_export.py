@@ -9,7 +9,6 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
-from harness.core.measures import MeasureTable
 from harness.core.text import plain_value, sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -84,16 +83,6 @@ def log_to_mlflow(
         reason = shorten(sanitize(_LOGIN.sub("", str(error).replace(uri, where))), 160)
         raise HarnessError(f"{where}: no MLflow server answers, or it refused the export ({reason}).") from None
     return run
-
-
-def measured_figures(measures: MeasureTable) -> dict[str, dict[str, float]]:
-    """Return each measured value of an audit with its interval, by its path, such as `auc.loss.target.demo`."""
-    figures = {}
-    for row in measures:
-        at = "" if row.at is None else f"{row.at:g}"
-        name = ".".join(filter(None, (row.measure.name, at, row.case, row.side, row.model)))
-        figures[name] = {part: value for part, value in row.estimate._asdict().items() if part != "of" or value}
-    return figures
 
 
 def _params(folder: RunFolder) -> dict[str, str]:

@@ -233,11 +233,15 @@ def sweep_page(results: SweepResults) -> str:
 
 
 def _sweep_headline(results: SweepResults) -> str:
-    best = max((row for row in results.rows if row.recall is not None), key=lambda row: row.recall or 0.0, default=None)
+    best = max(
+        (row for row in results.rows if row.recall_at_cap is not None),
+        key=lambda row: row.recall_at_cap or 0.0,
+        default=None,
+    )
     counts = f"{results.finished:,} of {pluralize(len(results.sweep.runs), 'run')} finished"
     if best is None:
         return f"{results.sweep.id}: {counts}, no recall yet"
-    return f"{best.setting} has the highest mean recall, {format_score(best.recall)} on {place_name(best)}"
+    return f"{best.setting} has the highest mean recall, {format_score(best.recall_at_cap)} on {place_name(best)}"
 
 
 def _sweep_key_figures(results: SweepResults) -> list[KeyFigure]:
@@ -269,7 +273,7 @@ def _differences(results: SweepResults) -> _Section:
     many = len(sweep_tables.places(results)) > 1
     rows = []
     for compared in results.differences:
-        name = f"{compared.setting}, {sweep_tables.place_of(results, compared)}" if many else compared.setting
+        name = f"{compared.setting}, {place_name(compared)}" if many else compared.setting
         rows.append(ForestRow(name, compared.difference, compared.interval, compared.is_different))
     first = f" The first {MOST_ROWS} of {len(rows):,} are drawn." if len(rows) > MOST_ROWS else ""
     caption = f"Difference from {results.baseline}. Blue: different from 0 after Holm's correction.{first}"

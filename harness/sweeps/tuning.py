@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
-from harness.plugins.parameters import Span, every_setting, settings_of
+from harness.plugins.parameters import Span, every_setting, settings_of, space_of
+from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RecordFiles, RunFolder, attack_runs
 from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_summary
@@ -192,6 +193,18 @@ def runs_of(id_: str) -> list[Tried]:
             summary = run_summary(folder)
             tried.append(Tried(folder, spec, summary.recall_at_cap if summary.status.is_complete else None))
     return sorted(tried, key=lambda run: run.spec.created_at)
+
+
+def searched_space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:
+    """Return the searched parameters, as the attack of the first run declares them; empty without runs.
+
+    Raises HarnessError if the declaration cannot be read.
+    """
+    if not runs:
+        return {}
+    first = runs[0]
+    schema = fetch_schema(first.folder.code / first.spec.attack.file, digest=first.spec.attack.sha256)
+    return dict(space_of(schema.schema, tuning.settings, tuning.vary))
 
 
 def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str], *, seed: int) -> "optuna.Study":

@@ -32,11 +32,10 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
-from harness.tui.screens.by_job import screen_for
+from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.main import MainScreen
-from harness.tui.snapshot import load_round_choice, save_round_choice
 from harness.tui.widgets.bars import TopBar
-from harness.tui.widgets.run_actions import RunActions
+from harness.tui.widgets.run_actions import RunActions, screen_for
 
 
 def save_svg(svg: str) -> Path:
@@ -114,10 +113,10 @@ class HarnessApp(OrderedKeysApp):
     VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark,f1", "show_keys", "Help", tooltip="Show the keys of this screen"),
+        Binding("question_mark,f1", "keys(False)", "Help", tooltip="Show the keys of this screen"),
         # Without a tooltip it is not listed: `q` quits too.
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
-        Binding("ctrl+p", "palette", "Palette", show=False, tooltip="Search the actions of this screen"),
+        Binding("ctrl+p", "keys(True)", "Palette", show=False, tooltip="Search the actions of this screen"),
         Binding("b", "choose_round", "Round", show=False, tooltip="Choose the round of the lists and of new runs"),
         Binding("ctrl+o", "open_ended", "Open ended run", show=False, tooltip="Open the run that ended last"),
         Binding("f2", "screenshot", "Screenshot", show=False, tooltip="Save the screen as an SVG"),
@@ -245,13 +244,7 @@ class HarnessApp(OrderedKeysApp):
 
     # Keys.
 
-    def action_show_keys(self) -> None:
-        self._open_keys(is_palette=False)
-
-    def action_palette(self) -> None:
-        self._open_keys(is_palette=True)
-
-    def _open_keys(self, *, is_palette: bool) -> None:
+    def action_keys(self, is_palette: bool) -> None:
         from harness.tui.screens.keys import KeysScreen
 
         self.push_screen(KeysScreen(self.screen, is_palette=is_palette), self._run_chosen)
@@ -263,7 +256,7 @@ class HarnessApp(OrderedKeysApp):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the keys of the application above a dialog."""
-        if action in ("show_keys", "palette", "choose_round", "open_ended"):
+        if action in ("keys", "choose_round", "open_ended"):
             return not isinstance(self.screen, ModalScreen)
         return super().check_action(action, parameters)
 
@@ -320,8 +313,6 @@ class HarnessApp(OrderedKeysApp):
         recall = run.known_recall
         score = "" if recall is None else f"Recall@{run.error_cap} {format_score(recall)}{run.interval_text}. "
         hint = "" if getattr(self.screen, "folder", None) == RunFolder(runs_home() / run.id) else "ctrl+o opens it."
-        if self.screen is self.main and self.main.offers(run.id):
-            hint = "Enter opens it."
         self.notify(
             f"{score}{hint}",
             title=sanitize(f"{run.id} {run.status.words}"),

@@ -9,7 +9,6 @@ from harness.core.text import format_interval, format_score, sanitize
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.run_list import interval_bar, scale_title
 
-_SUBJECT, _CONTROL = "active", "dim"
 _MOST_PASSAGES = 20
 _STYLES = {
     "different": "$text-error underline",
@@ -26,9 +25,9 @@ class Bars(NamedTuple):
     rows: list[Row]
 
 
-def verdict(found: Mapping[str, Any]) -> Content:
+def verdict(findings: Mapping[str, Any]) -> Content:
     """Return the question with its answer, the evidence and what cannot be concluded; empty without a conclusion."""
-    conclusion = found.get("conclusion") or {}
+    conclusion = findings.get("conclusion") or {}
     if not conclusion:
         return Content("")
     parts: list[tuple[str, str]] = [
@@ -41,9 +40,9 @@ def verdict(found: Mapping[str, Any]) -> Content:
     return Content.assemble(*parts)
 
 
-def bar_table(found: Mapping[str, Any]) -> Bars | None:
+def bar_table(findings: Mapping[str, Any]) -> Bars | None:
     """Return the first chart with its intervals as bars on a common scale; None without a chart."""
-    charts: Sequence[Mapping[str, Any]] = found.get("bar_charts", ())
+    charts: Sequence[Mapping[str, Any]] = findings.get("bar_charts", ())
     if not charts:
         return None
     bars = charts[0]["bars"]
@@ -56,31 +55,25 @@ def bar_table(found: Mapping[str, Any]) -> Bars | None:
         Column("95 % interval"),
         Column(scale_title(low, high), fills=True, least=8),
     ]
-    rows, before = [], ""
-    for number, bar in enumerate(bars):
-        value, interval = bar["value"], (bar["low"], bar["high"])
-        meaning = _CONTROL if bar["is_control"] else _SUBJECT
-        drawn: Cell = ""
-        if value is not None:
-            start, end = (value if bound is None else bound for bound in interval)
-            drawn = interval_bar(value, start, end, scale=(low, high), colour=meaning)
-        known = None not in interval
+    rows = []
+    for number, (bar, before) in enumerate(zip(bars, [None, *bars], strict=False)):
+        value, interval, meaning = bar["value"], (bar["low"], bar["high"]), "dim" if bar["is_control"] else "active"
+        start, end = (value if bound is None else bound for bound in interval)
         cells: list[Cell] = [
-            [("" if bar["label"] == before else bar["label"], "bold")],
+            [("" if before is not None and bar["label"] == before["label"] else bar["label"], "bold")],
             [(bar["group"], meaning)],
             format_score(value),
-            format_interval(*interval) if known else "",
-            drawn,
+            "" if None in interval else format_interval(*interval),
+            "" if value is None else interval_bar(value, start, end, scale=(low, high), colour=meaning),
         ]
         rows.append(Row(str(number), cells))
-        before = bar["label"]
     return Bars(str(charts[0]["title"]), columns, rows)
 
 
-def passages(found: Mapping[str, Any]) -> Content:
+def passages(findings: Mapping[str, Any]) -> Content:
     """Return the passages with their marked parts coloured and underlined."""
     lines: list[Content] = []
-    for passage in found.get("passages", ())[:_MOST_PASSAGES]:
+    for passage in findings.get("passages", ())[:_MOST_PASSAGES]:
         lines.append(Content.styled(sanitize(passage["title"]), "bold"))
         style = _STYLES.get(passage["marked"], "underline")
         for text in passage["texts"]:

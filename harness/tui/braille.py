@@ -81,21 +81,20 @@ class BrailleGrid:
         for row in range(self.rows):
             for start in starts:
                 if not has_dots[row, start : start + len(text)].any():
-                    self._text |= {(row, start + offset): (one, curve) for offset, one in enumerate(text)}
+                    self._text |= {(row, column): (cell, curve) for column, cell in enumerate(text, start)}
                     return
 
     def cells(self) -> list[list[Cell]]:
         """Return the cells, row by row from the top."""
         shape = (self.rows, DOT_ROWS, self.columns, DOT_COLUMNS)
         codes = np.einsum("rdce,de->rc", self._dots.reshape(shape).astype(np.int64), _BITS)
-        found = [
+        cells = [
             [Cell(chr(_BLANK + code) if code else " ", curve, band) for code, curve, band in zip(*row, strict=True)]
             for row in zip(codes.tolist(), self._curve.tolist(), self._band.tolist(), strict=True)
         ]
         for (row, column), (character, curve) in self._text.items():
-            if 0 <= row < self.rows and 0 <= column < self.columns:
-                found[row][column] = Cell(character, curve, found[row][column].band)
-        return found
+            cells[row][column] = Cell(character, curve, cells[row][column].band)
+        return cells
 
     def row_of(self, y: float) -> int:
         """Return the row of cells at a height."""

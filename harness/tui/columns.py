@@ -1,4 +1,4 @@
-"""The cells of a table and the widths of its columns. They know nothing of Textual."""
+"""The cells of a table, the glyph of each status, and the widths of columns. They know nothing of Textual."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from harness.core.text import sanitize
+from harness.runs.status import Status
 
 GAP = 2
 _MOST = 60
@@ -195,3 +196,29 @@ def _spans(cell: str | Sequence[Span]) -> tuple[Span, ...]:
 
 def _width(cell: Sequence[Span]) -> int:
     return sum(cell_len(text) for text, _ in cell)
+
+
+GLYPHS = {
+    Status.QUEUED: ("◌", "dim"),
+    Status.STARTING: ("◐", "active"),
+    Status.RUNNING: ("▶", "active"),
+    Status.FINISHING: ("◑", "active"),
+    Status.FINISHED: ("✓", "good"),
+    Status.OUT_OF_TIME: ("⧗", "warning"),
+    Status.STOPPED: ("■", "warning"),
+    Status.CRASHED: ("✗", "bad"),
+    Status.LOST: ("?", "bad"),
+}
+"""The glyph of each status, and the meaning that colours it."""
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def bar(share: float, cells: int) -> tuple[str, str]:
+    """Return the filled and the empty part of a bar; `share` is in [0, 1], or is cut to it."""
+    filled = round(min(1.0, max(0.0, share)) * cells)
+    return "━" * filled, "─" * (cells - filled)
+
+
+def spark(values: tuple[float, ...], highest: float = 100.0) -> str:
+    """Return a line of block characters, one per value."""
+    return "".join(_BLOCKS[min(7, max(0, int(value / highest * 8)))] for value in values)

@@ -3,41 +3,33 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
-from harness.analysis.comparison import ComparedRun, Comparison
+from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
 from harness.analysis.decoded_text import text_of_run
 from harness.analysis.parts import Contrast, Part, contrast
 from harness.core.arrays import Bools, Ints
 from harness.core.examples import load_answers
-from harness.core.scoring import Score
 from harness.core.text import NO_VALUE, format_interval, format_p_value, format_score, shorten, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
-from harness.tui.columns import Cell, Column, Row, Span
-from harness.tui.glyphs import GLYPHS
+from harness.tui.columns import GLYPHS, Cell, Column, Row, Span
 from harness.tui.plot import curve_colour, marker
 from harness.tui.run_list import interval_bar, scale_title
 
 SOURCE = "source"
 """The key of the row that says that the sources differ."""
 _MAX_VALUE = 28
-_HASHES = (
-    "sha256.",
-    "attack.sha256",
-    "target.weights_sha256",
-    "target.commit",
-    "reference.weights_sha256",
-    "reference.commit",
-)
 _HASH_LABELS = {
     "attack.sha256": SOURCE,
     "target.weights_sha256": "weights",
     "reference.weights_sha256": "reference weights",
 }
-Pairs = Mapping[tuple[int, int], Contrast]
+_HASHES = ("sha256.", "target.commit", "reference.commit", *_HASH_LABELS)
+Table = tuple[list[Column], list[Row]]
 
 
 @dataclass(frozen=True)
@@ -47,19 +39,23 @@ class Compared:
     comparison: Comparison
     part: Part
     is_not_in_train: bool
-    pairs: Pairs
+    pairs: Mapping[tuple[int, int], Contrast]
 
     @property
-    def scores(self) -> list[Score]:
-        """The score of each run on the part."""
-        if not self.is_not_in_train:
-            return [run.whole.score for run in self.comparison.runs]
-        return [run.not_in_train.score for run in self.comparison.runs if run.not_in_train is not None]
+    def trajectories(self) -> list[Trajectory]:
+        """The score of each run on the part, and its recall over time."""
+        trajectories = [run.not_in_train if self.is_not_in_train else run.whole for run in self.comparison.runs]
+        return [trajectory for trajectory in trajectories if trajectory is not None]
 
     @property
     def solved(self) -> Bools:
         """The examples of the part that each run solves within the cap, [runs, examples]."""
         return np.array([self.part.solved(run.submission) for run in self.comparison.runs])
+
+    @property
+    def names(self) -> list[str]:
+        """The marker and the short id of each run."""
+        return [f"{marker(number)} {_short(run)}" for number, run in enumerate(self.comparison.runs)]
 
 
 def is_tested(run: ComparedRun) -> bool:
@@ -73,22 +69,20 @@ def compared_on(comparison: Comparison, *, not_in_train: bool) -> Compared:
     The paired differences leave out runs that are not over or have no guesses.
     """
     part = comparison.not_in_train if not_in_train else None
-    on = comparison.whole if part is None else part
-    over = [number for number, run in enumerate(comparison.runs) if is_tested(run)]
+    examples = comparison.whole if part is None else part
+    tested = [number for number, run in enumerate(comparison.runs) if is_tested(run)]
     pairs = {
-        (one, other): contrast(comparison.runs[one].submission, comparison.runs[other].submission, on)
-        for one in over
-        for other in over
-        if one < other
+        (row, column): contrast(comparison.runs[row].submission, comparison.runs[column].submission, examples)
+        for row, column in combinations(tested, 2)
     }
-    return Compared(comparison, on, part is not None, pairs)
+    return Compared(comparison, examples, part is not None, pairs)
 
 
-def forest_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], list[Row]]:
+def forest_table(compared: Compared, *, is_dark: bool) -> Table:
     """Return one row per run: its marker, name, recall, and the interval as a line on a common scale."""
-    scores = compared.scores
+    scores = [trajectory.score for trajectory in compared.trajectories]
     low = min(score.interval.low for score in scores)
-    high = max(max(score.interval.high for score in scores), low + 0.01)
+    high = max(*(score.interval.high for score in scores), low + 0.01)
     columns = [
         Column("run", least=12),
         Column("attack", least=8),
@@ -99,39 +93,26 @@ def forest_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], li
     ]
     rows = []
     for number, (run, score) in enumerate(zip(compared.comparison.runs, scores, strict=True)):
-        cells: list[Cell] = [
-            _name(number, run, is_dark=is_dark),
-            run.shown_attack,
-            [(format_score(score.recall_at_cap), "bold") if run.guesses else (NO_VALUE, "dim")],
-            ""
-            if not run.guesses
-            else interval_bar(
-                score.recall_at_cap,
-                score.interval.low,
-                score.interval.high,
-                scale=(low, high),
-                colour=curve_colour(number, is_dark=is_dark),
-            ),
-            format_duration(run.elapsed_s),
-            format_score(score.precision_at_cap) if run.guesses else NO_VALUE,
-        ]
+        recall, colour = score.recall_at_cap, curve_colour(number, is_dark=is_dark)
+        bar = interval_bar(recall, score.interval.low, score.interval.high, scale=(low, high), colour=colour)
+        measured: tuple[Cell, Cell, str] = ([(format_score(recall), "bold")], bar, format_score(score.precision_at_cap))
+        recall_cell, bar_cell, precision = measured if run.guesses else ([(NO_VALUE, "dim")], "", NO_VALUE)
+        name = _name(number, run, is_dark=is_dark)
+        cells = [name, run.shown_attack, recall_cell, bar_cell, format_duration(run.elapsed_s), precision]
         rows.append(Row(run.id, cells))
     return columns, rows
 
 
-def difference_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], list[Row]]:
+def difference_table(compared: Compared, *, is_dark: bool) -> Table:
     """Return the paired difference of two runs with its test, or for more runs the matrix of all differences."""
-    runs = compared.comparison.runs
+    runs, pairs = compared.comparison.runs, compared.pairs
     if len(runs) == 2:
-        return [Column("", least=8), Column("", fills=True, least=10)], _pair_rows(compared)
-    columns = [Column("row − column", least=10)]
-    columns += [Column(f"{marker(number)} {_short(run)}", least=7) for number, run in enumerate(runs)]
+        return [Column("", least=8), Column("", fills=True, least=10)], _pair_rows(pairs.get((0, 1)))
+    columns = [Column("row − column", least=10), *(Column(name, least=7) for name in compared.names)]
     rows = []
-    for one, run in enumerate(runs):
-        cells: list[Cell] = [_name(one, run, is_dark=is_dark)]
-        for other in range(len(runs)):
-            cells.append(_matrix_cell(compared.pairs, one, other))
-        rows.append(Row(run.id, cells))
+    for row, run in enumerate(runs):
+        cells = [_matrix_cell(pairs, row, column) for column in range(len(runs))]
+        rows.append(Row(run.id, [_name(row, run, is_dark=is_dark), *cells]))
     return columns, rows
 
 
@@ -142,7 +123,7 @@ def answer_texts(folder: RunFolder) -> list[str]:
     return [] if answers is None else text_of_run(folder, spec).texts(answers)
 
 
-def example_table(compared: Compared, answers: Sequence[str], *, is_dark: bool) -> tuple[list[Column], list[Row]]:
+def example_table(compared: Compared, answers: Sequence[str]) -> Table:
     """Return the examples that some runs solve and others do not, with the text of their answers if it is known.
 
     Those that split the runs most evenly come first, and of these the ones that the first run does not solve.
@@ -151,78 +132,71 @@ def example_table(compared: Compared, answers: Sequence[str], *, is_dark: bool) 
     counts = solved.sum(axis=0)
     differ: Ints = np.flatnonzero((counts > 0) & (counts < len(solved)))
     order = differ[np.lexsort((solved[0, differ], np.abs(counts[differ] - len(solved) / 2)))]
-    not_in_train = compared.comparison.not_in_train
+    not_in_train = None if compared.is_not_in_train else compared.comparison.not_in_train
     not_in_train_ids = set() if not_in_train is None else set(not_in_train.ids.tolist())
-    columns = [Column("example", is_right=True)]
-    columns += [Column(f"{marker(number)} {_short(run)}") for number, run in enumerate(compared.comparison.runs)]
+    columns = [Column("example", is_right=True), *map(Column, compared.names)]
     columns += [Column("answer" if answers else "", fills=True)]
     rows = []
     for position in order.tolist():
         id_ = int(compared.part.ids[position])
         marks: list[Cell] = [[("✓", "good") if is_solved else ("✗", "bad")] for is_solved in solved[:, position]]
-        note = "not in training set  " if id_ in not_in_train_ids and not compared.is_not_in_train else ""
+        note = "not in training set  " if id_ in not_in_train_ids else ""
         answer = answers[id_] if id_ < len(answers) else ""
         rows.append(Row(str(id_), [[(str(id_), "bold")], *marks, [(note, "dim"), (answer, "")]]))
     return columns, rows
 
 
-def setting_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], list[Row]]:
+def setting_table(compared: Compared) -> Table:
     """Return the settings that are not the same for all runs; hashes only say that something differs."""
-    comparison = compared.comparison
-    columns = [Column("setting", least=10)]
-    columns += [Column(f"{marker(number)} {_short(run)}", least=8) for number, run in enumerate(comparison.runs)]
+    columns = [Column("setting", least=10), *(Column(name, least=8) for name in compared.names)]
     rows: list[Row] = []
-    for name, values in comparison.differing.items():
+    for name, values in compared.comparison.differing.items():
         if name.startswith(_HASHES):
-            what = _HASH_LABELS.get(name, name.removeprefix("sha256."))
-            hint = "differs, Enter shows the difference" if what == SOURCE else "differs"
-            rows.append(Row(what, [[(f"{what:<12} ", "bold"), (hint, "warning")]], spans=True, opens=what == SOURCE))
+            label = _HASH_LABELS.get(name, name.removeprefix("sha256."))
+            hint = "differs, Enter shows the difference" if label == SOURCE else "differs"
+            cell = [(f"{label:<12} ", "bold"), (hint, "warning")]
+            rows.append(Row(label, [cell], spans=True, opens=label == SOURCE))
         else:
             rows.append(Row(name, [[(name.removeprefix("params."), "bold")], *map(_value, values)], opens=False))
     return columns, rows
 
 
-def _pair_rows(compared: Compared) -> list[Row]:
-    pair = compared.pairs.get((0, 1))
+def _pair_rows(pair: Contrast | None) -> list[Row]:
     if pair is None:
         return [Row("running", [[("no test: a run is not over or has no guesses", "warning")]], spans=True)]
-    value, interval, _ = pair.difference
-    meaning = "dim" if interval.low <= 0 <= interval.high else "good" if value > 0 else "bad"
+    interval = pair.difference.interval
+    bounds = f"  {format_interval(interval.low, interval.high, is_signed=True)} by {interval.unit}"
     facts: list[tuple[str, list[Span]]] = [
-        (
-            f"{marker(0)} − {marker(1)}",
-            [(format_score(value, is_signed=True), f"bold {meaning}"), (f"  {_bounds(pair)}", "")],
-        ),
+        (f"{marker(0)} − {marker(1)}", [_difference(pair, 1), (bounds, "")]),
         ("McNemar", [(format_p_value(pair.mcnemar_p), ""), ("  exact, ignores overlap between examples", "dim")]),
         ("solved only by", [(f"{marker(0)} {len(pair.only_first):,}   {marker(1)} {len(pair.only_second):,}", "")]),
     ]
     return [Row(label, [[(label, "dim")], cell]) for label, cell in facts]
 
 
-def _matrix_cell(pairs: Pairs, one: int, other: int) -> Cell:
-    if one == other:
+def _matrix_cell(pairs: Mapping[tuple[int, int], Contrast], row: int, column: int) -> Cell:
+    if row == column:
         return [("·", "dim")]
-    found = pairs.get((min(one, other), max(one, other)))
-    if found is None:
+    pair = pairs.get((min(row, column), max(row, column)))
+    if pair is None:
         return [("no test", "warning")]
-    value, interval, _ = found.difference
-    sign = 1 if one < other else -1
-    if interval.low <= 0 <= interval.high:
-        return [(format_score(sign * value, is_signed=True), "dim"), (" ≈", "dim")]
-    return [(format_score(sign * value, is_signed=True), "bold good" if sign * value > 0 else "bold bad")]
+    difference = _difference(pair, 1 if row < column else -1)
+    return [difference, (" ≈", "dim")] if "dim" in difference[1] else [difference]
 
 
-def _bounds(pair: Contrast) -> str:
-    interval = pair.difference.interval
-    return f"{format_interval(interval.low, interval.high, is_signed=True)} by {interval.unit}"
+def _difference(pair: Contrast, sign: int) -> Span:
+    """Return the difference of a pair, in colour if its interval does not contain zero."""
+    value, interval, _ = pair.difference
+    meaning = "dim" if interval.low <= 0 <= interval.high else "bold good" if sign * value > 0 else "bold bad"
+    return format_score(sign * value, is_signed=True), meaning
 
 
 def _name(number: int, run: ComparedRun, *, is_dark: bool) -> list[Span]:
     glyph, meaning = GLYPHS[run.status]
     is_whole = run.status in (Status.FINISHED, Status.OUT_OF_TIME)
-    over = [] if is_whole else [(f" {glyph} {run.status.words}", meaning)]
+    status = [] if is_whole else [(f" {glyph} {run.status.words}", meaning)]
     colour = curve_colour(number, is_dark=is_dark)
-    return [(f"{marker(number)} ", f"bold {colour}"), (_short(run), "bold"), *over]
+    return [(f"{marker(number)} ", f"bold {colour}"), (_short(run), "bold"), *status]
 
 
 def _short(run: ComparedRun) -> str:

@@ -1,8 +1,9 @@
-"""The form of a new run: its fields, made from the schema of the attack's parameters, and its command line.
+"""The form of a command: its fields, made from the JSON schemas of its options, and its command line.
 
-The schema comes from a plugin, so nothing about its shape is assumed.
+The schema of an attack comes from a plugin, so nothing about its shape is assumed.
 """
 
+import contextlib
 import json
 import math
 import re
@@ -13,51 +14,67 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import SchemaError, SchemaValidator, ValidationError
 
 from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
+from harness.core.paths import expand_home
+from harness.core.rounds import Round, load_round
 from harness.core.text import shorten
+from harness.core.times import format_duration
 from harness.plugins.discovery import AttackFile
-from harness.plugins.parameters import Parameter, as_mapping, members_of, parameters_in
+from harness.plugins.parameters import Parameter, as_mapping, members_of, parameters_in, setting_text
 from harness.plugins.schema import AttackSchema
+from harness.worker.schema import fault_message
 
 MAX_PARAMETERS = 100
 MAX_RUNS = 100
 """The most runs that one form starts."""
 FROM_ROUND = "from the round"
+NEW_PATH = "new-path"
+"""The format of a path that need not exist."""
 _MAX_CHOICES = 200
 _MAX_DEPTH = 8
-_DTYPES = ("auto", "float32", "float16", "bfloat16")
+_Schema = Mapping[str, Any]
 
 
 class FieldKind(StrEnum):
-    """The type of a field's value, which decides its control and its validation."""
+    """The type of a field's value, which decides its control and how its text is read."""
 
-    INTEGER = "integer"
     NUMBER = "number"
     CHOICE = "choice"
     SWITCH = "switch"
     TEXT = "text"
     PATH = "path"
-    FILE = "file"
-    DESTINATION = "destination"
     JSON = "json"
     ROUND = "round"
-    DURATION = "duration"
-    DEVICE = "device"
 
 
 _KINDS = {
-    "integer": FieldKind.INTEGER,
+    "integer": FieldKind.NUMBER,
     "number": FieldKind.NUMBER,
     "boolean": FieldKind.SWITCH,
     "string": FieldKind.TEXT,
 }
-
-
+_TYPES = {"integer": "int", "number": "float", "boolean": "bool", "string": "str", "array": "list", "object": "dict"}
+"""pydantic's name of each type of a JSON schema."""
+_RULES = {
+    "minimum": "ge",
+    "exclusiveMinimum": "gt",
+    "maximum": "le",
+    "exclusiveMaximum": "lt",
+    "multipleOf": "multiple_of",
+    "minLength": "min_length",
+    "maxLength": "max_length",
+    "pattern": "pattern",
+    "minItems": "min_length",
+    "maxItems": "max_length",
+}
+"""pydantic's name of each rule of a JSON schema."""
 _THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")
 """Digits that a comma may group. With a space after the comma they are two numbers."""
+_REFUSAL = re.compile(r"(?:Invalid value for '?)?(?P<option>--[\w-]+)[^:]*: (?P<reason>.+)")
+"""The error of a command about one of its options."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +82,12 @@ class Field:
     """One value of a form.
 
     default: as one would type it; None if a value is required, '' if an empty field means what `empty_means` says.
-    type, bounds: text. rules: the JSON schema of the value. is_optional: `none` is a valid value.
-    is_option: an option of the command (`--seed`), not a parameter of the attack (`--set seed=…`). is_argument: an
-    argument of the command, which has no name there.
+    type, bounds: text.
+    rules: the JSON schema of the value.
+    is_optional: `none` is a valid value.
+    is_option: an option of the command (`--seed`), not a parameter of the attack (`--set seed=…`).
+    is_argument: an argument of the command, which has no name there.
+    is_repeatable: several values with commas between them.
     """
 
     name: str
@@ -78,7 +98,7 @@ class Field:
     description: str = ""
     empty_means: str = ""
     choices: tuple[str, ...] = ()
-    rules: Mapping[str, Any] = field(default_factory=dict)
+    rules: _Schema = field(default_factory=dict)
     is_optional: bool = False
     is_option: bool = False
     is_argument: bool = False
@@ -107,23 +127,87 @@ class Field:
 
         `1,000` is one text, and no valid number, because it may mean a thousand. `1, 0` is two.
         """
-        if self.kind in (FieldKind.INTEGER, FieldKind.NUMBER) and "," in text and not _THOUSANDS.search(text):
+        if self.kind is FieldKind.NUMBER and "," in text and not _THOUSANDS.search(text):
             return list(dict.fromkeys(part.strip() for part in text.split(",")))
         return [text]
 
     def value_of(self, text: str) -> str | None:
-        """Return the value that `text` stands for; None for the default, which an empty field has unless it is text."""
-        value = text if self.kind is FieldKind.TEXT else text.strip()
-        if value == self.default or (not value and (self.kind is not FieldKind.TEXT or self.default is None)):
+        """Return the value that `text` stands for, None for the default. An empty parameter that is text is empty."""
+        is_literal = self.kind is FieldKind.TEXT and not self.is_option
+        value = text if is_literal else text.strip()
+        if value == self.default or (not value and (not is_literal or self.default is None)):
             return None
         return value
+
+    def error(self, text: str) -> str | None:
+        """Return why `text` is not valid, as a clause; None if it is, or if only the command can tell.
+
+        The check of a path or a round reads the disk, which may take a while.
+        """
+        if len(parts := self.alternatives(text)) > 1:
+            return next((error for part in parts if (error := self.error(part or "?"))), None)
+        value = self.value_of(text)
+        if value is None:
+            return "required" if self.default is None else None
+        if self.is_optional and value.strip().lower() in ("none", "null"):
+            return None
+        if self.choices:
+            return None if value in self.choices else f"expected one of {shorten(', '.join(self.choices))}"
+        if self.kind is FieldKind.NUMBER and "," in value:
+            return "expected digits without commas; for several values write a space after each comma"
+        try:
+            if self.kind is FieldKind.PATH and not expand_home(value).exists():
+                return None if self.rules.get("format") == NEW_PATH else "no such file or directory"
+            if self.kind is FieldKind.ROUND and not (prefixes := load_round(value).prefix_file).exists():
+                return f"{prefixes.name} is missing: see harness data status"
+        except (HarnessError, OSError, ValueError) as error:
+            return str(error).rstrip(".") if isinstance(error, HarnessError) else "not a valid path"
+        return broken_rule(value, self.rules)
+
+    def words(self, value: str) -> list[str]:
+        """Return the words of the command line that set `value`."""
+        if not self.is_option:
+            return ["--set", f"{self.name}={value}"]
+        if self.kind is FieldKind.SWITCH:
+            return [self.key] if value == "true" else []
+        if self.kind is FieldKind.PATH:
+            with contextlib.suppress(HarnessError):
+                # A shell would do it only for a word without quotes.
+                value = str(expand_home(value)) if value.startswith("~") else value
+        values = [part.strip() for part in value.split(",")] if self.is_repeatable else [value]
+        return [word for part in values if part for word in ([part] if self.is_argument else [self.key, part])]
+
+
+def broken_rule(text: str, rules: _Schema) -> str | None:
+    """Return the rule of a JSON schema that `text` breaks, in the words of the command; None if only it can tell.
+
+    pydantic checks the attack's parameters too. Unlike `re`, it needs a bounded time for every pattern.
+    """
+    type_ = _TYPES.get(str(rules.get("type")), "any")
+    schema: Any = {"type": type_} | {_RULES[name]: rules[name] for name in _RULES if name in rules}
+    if type_ == "float":
+        schema["allow_inf_nan"] = False
+    value: Any = text
+    if is_json := type_ in ("list", "dict"):
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(text)
+    try:
+        validator = SchemaValidator(schema)
+        validator.validate_python(value) if is_json else validator.validate_strings(value)
+    except ValidationError as error:
+        return fault_message(error.errors(include_url=False)[0])
+    except SchemaError:  # the rules come from untrusted code
+        pass
+    return None
 
 
 @dataclass(frozen=True)
 class Form:
     """The fields of a command that starts something, in the order of the screen.
 
-    command: such as `run baseline`. name: under which the values are remembered. omitted: parameters without a field.
+    command: such as `run baseline`.
+    name: under which the values are remembered.
+    omitted: parameters without a field.
     """
 
     command: tuple[str, ...]
@@ -132,30 +216,38 @@ class Form:
     attacks_folder: Path | None = None
     omitted: int = 0
 
+    @property
+    def defaults(self) -> dict[str, str]:
+        """The default text of each field, by field key."""
+        return {field.key: field.default or "" for field in self.fields}
+
     def command_line(self, texts: Mapping[str, str]) -> list[str]:
         """Return the arguments of `harness` that start the same; defaults are left out."""
         values = changed_values(self.fields, texts)
-        given = [(one, values[one.key]) for one in self.fields if one.key in values]
-        command = [*self.command, *(value for one, value in given if one.is_argument)]
-        for one, value in given:
-            if one.is_option and one.kind is FieldKind.SWITCH:
-                command += [one.key] if value == "true" else []
-            elif one.is_repeatable and not one.is_argument:
-                command += [word for part in value.split(",") if part.strip() for word in (one.key, part.strip())]
-            elif one.is_option and not one.is_argument:
-                command += [one.key, value]
-            elif not one.is_argument:
-                command += ["--set", f"{one.name}={value}"]
-        return command if self.attacks_folder is None else [*command, "--attacks", str(self.attacks_folder)]
+        arguments_first = sorted(self.fields, key=lambda field: not field.is_argument)
+        words = [word for field in arguments_first if field.key in values for word in field.words(values[field.key])]
+        folder = [] if self.attacks_folder is None else ["--attacks", str(self.attacks_folder)]
+        return [*self.command, *words, *folder]
 
     def command_lines(self, texts: Mapping[str, str], *, group: str) -> list[list[str]]:
         """Return the arguments for each combination of the alternatives; several runs are in the group `group`."""
-        choices = [one.alternatives(texts.get(one.key, one.default or "")) for one in self.fields]
-        keys = [one.key for one in self.fields]
-        if math.prod(map(len, choices)) > MAX_RUNS:
+        texts = {**self.defaults, **texts}
+        choices = {field.key: field.alternatives(texts[field.key]) for field in self.fields}
+        if math.prod(map(len, choices.values())) > MAX_RUNS:
             raise HarnessError(f"more than {MAX_RUNS} runs. Give fewer values.")
-        lines = [self.command_line(dict(zip(keys, chosen, strict=True))) for chosen in product(*choices)]
+        lines = [self.command_line(dict(zip(choices, chosen, strict=True))) for chosen in product(*choices.values())]
         return lines if len(lines) == 1 else [[*line, "--group", group] for line in lines]
+
+    def refused(self, error: str) -> dict[str, str]:
+        """Return the fields that an error of the command is about, by field key, with the reason for each."""
+        match = _REFUSAL.fullmatch(error)
+        if match is None:
+            return {}
+        reasons = {match["option"]: match["reason"]}
+        if match["option"] == "--set":
+            reasons = dict(part.partition(": ")[::2] for part in re.split(r"; (?=\w+: )", match["reason"]))
+        keys = {field.key for field in self.fields}
+        return {key: reason.rstrip(".") for key, reason in reasons.items() if key in keys and reason}
 
 
 def changed_values(fields: Iterable[Field], texts: Mapping[str, str]) -> dict[str, str]:
@@ -164,97 +256,102 @@ def changed_values(fields: Iterable[Field], texts: Mapping[str, str]) -> dict[st
     return {key: value for key, value in values.items() if value is not None}
 
 
+def round_description(round_: Round) -> str:
+    """Return the title and the budget of a round as a clause."""
+    parts = [round_.title, f"budget {format_duration(round_.budget)}", "blind" if round_.is_blind else ""]
+    return ", ".join(filter(None, parts))
+
+
 def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path | None) -> Form:
     """Return the form of a run of `attack`: the round, the attack's parameters, then the options of the run."""
     parameters = tuple(_parameter_fields(schema))
     shown = parameters[:MAX_PARAMETERS]
-    first, *others = _options(attack)
-    fields = (first, *shown, *others)
-    omitted = len(parameters) - len(shown)
-    return Form(("run", attack.name), attack.name, fields, attacks_folder, omitted)
+    options = {
+        "target": text_option("Model to attack: a hub id or a directory.", empty_means=FROM_ROUND),
+        "reference": text_option(
+            "Reference model: a hub id or a directory.", empty_means=attack.reference_model or "none"
+        ),
+        "budget": text_option("Budget in the round's unit, such as 24h or 90m.", empty_means=FROM_ROUND),
+        "seed": _OPTIONS["seed"],
+        "limit": _count("Attack only the first N examples.", 1, empty_means="all examples"),
+        "device": _OPTIONS["device"],
+        "dtype": _OPTIONS["dtype"],
+    }
+    if not attack.uses_target:
+        options = {name: options[name] for name in ("budget", "seed", "limit")}
+    round_ = Field("round", FieldKind.ROUND, None, "name or TOML file", description="Round to attack.", is_option=True)
+    fields = (round_, *shown, *option_fields({"properties": options}))
+    return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(shown))
 
 
 def audit_form(audit: str) -> Form:
     """Return the form of an audit: what it measures, its parameters, then the options of the run."""
     entry = AUDITS[audit]
     classes = (entry.subject_type(), entry.audit_type().params_type())
-    fields = tuple(field for options in classes for field in _class_fields(options))
-    return Form(("audit", audit), f"audit {audit}", (*fields, *_AUDIT_OPTIONS))
+    schemas = [*(options.model_json_schema() for options in classes), {"properties": _AUDIT_OPTIONS}]
+    fields = tuple(field for schema in schemas for field in option_fields(schema))
+    return Form(("audit", audit), f"audit {audit}", fields)
 
 
-def _class_fields(options: type[BaseModel]) -> Iterator[Field]:
-    """Yield a field for each option of a class."""
-    schema = options.model_json_schema()
+def option_fields(schema: _Schema) -> Iterator[Field]:
+    """Yield the field of each option of a command; the schema is that of `harness.audits.options`.
+
+    `empty_means` says what the command does without the option.
+    """
     definitions = as_mapping(schema.get("$defs"))
     for parameter in parameters_in(schema):
-        declared = as_mapping(as_mapping(schema["properties"])[parameter.name])
+        declared = schema["properties"][parameter.name]
         if declared.get("is_hidden"):
             continue
-        rules, _ = _resolved(declared, definitions, _MAX_DEPTH)
         default, separator = declared.get("default"), declared.get("separator")
+        rules, _ = _resolved(declared, definitions, _MAX_DEPTH)
         if rules.get("type") == "array":
             text = str(separator or "").join(map(str, default or ()))
-            field = Field(parameter.name, FieldKind.TEXT, text, is_repeatable=not separator)
+            option = Field(parameter.name, FieldKind.TEXT, text, is_repeatable=not separator)
         else:
-            text = "" if default is None else _as_typed(default)
-            field = _parameter_field(parameter, text, rules, is_optional=False)
-        is_switch = field.kind is FieldKind.SWITCH
+            text = "" if default is None else setting_text(default)
+            option = _field(parameter, text, rules, is_optional=False)
+        is_switch = option.kind is FieldKind.SWITCH
         yield replace(
-            field,
+            option,
             name=(declared.get("name") or parameter.name).replace("_", "-"),
-            kind=FieldKind.ROUND if parameter.name.endswith("round") else field.kind,
-            description=parameter.description + (" Several with commas between them." if field.is_repeatable else ""),
-            empty_means="" if text or is_switch else "not used",
-            type=field.type if field.kind in (FieldKind.INTEGER, FieldKind.NUMBER) else "",
+            kind=FieldKind.ROUND if parameter.name.endswith("round") else option.kind,
+            description=parameter.description + (" Several with commas between them." if option.is_repeatable else ""),
+            empty_means=declared.get("empty_means") or ("" if text or is_switch else "not used"),
+            type=option.type if option.kind is FieldKind.NUMBER else "",
             is_option=True,
             is_argument=bool(declared.get("is_argument")),
         )
 
 
-def _options(attack: AttackFile) -> Iterator[Field]:
-    yield option_field("round", FieldKind.ROUND, None, "Round to attack.", type="name or TOML file")
-    if attack.uses_target:
-        yield option_field(
-            "target", FieldKind.TEXT, "", "Model to attack: a hub id or a directory.", empty_means=FROM_ROUND
-        )
-        yield option_field(
-            "reference",
-            FieldKind.TEXT,
-            "",
-            "Reference model: a hub id or a directory.",
-            empty_means=attack.reference_model or "none",
-        )
-    yield option_field(
-        "budget", FieldKind.DURATION, "", "Budget in the round's unit, such as 24h or 90m.", empty_means=FROM_ROUND
-    )
-    yield _count_option("seed", "0", 0, "Seed of all random draws.")
-    yield _count_option("limit", "", 1, "Attack only the first N examples.", empty_means="all examples")
-    if attack.uses_target:
-        yield option_field("device", FieldKind.DEVICE, "auto", "auto, cpu, cuda or cuda:N.")
-        yield option_field("dtype", FieldKind.CHOICE, "auto", "Precision.", choices=_DTYPES)
+def text_option(description: str, default: str = "", *, empty_means: str = "", format: str = "") -> dict[str, Any]:
+    """Return the schema of an option that is text."""
+    option = {"type": "string", "default": default, "description": description}
+    return option | {"empty_means": empty_means, "format": format}
 
 
-def option_field(name: str, kind: FieldKind, default: str | None, description: str, **more: Any) -> Field:
-    """Return the field of an option of a command."""
-    return Field(name, kind, default, description=description, is_option=True, **more)
+def switch_option(description: str) -> dict[str, Any]:
+    """Return the schema of a flag."""
+    return {"type": "boolean", "default": False, "description": description}
 
 
-def _count_option(name: str, default: str, least: int, description: str, **more: Any) -> Field:
-    bounds, rules = (f"at least {least}",), {"minimum": least}
-    return option_field(
-        name, FieldKind.INTEGER, default, description, type="whole number", bounds=bounds, rules=rules, **more
-    )
+def _count(description: str, least: int, **more: Any) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "description": description, **more}
 
 
-_AUDIT_OPTIONS = (
-    option_field("revision", FieldKind.TEXT, "main", "Revision of hub models."),
-    option_field("budget", FieldKind.DURATION, "24h", "Wall-clock limit such as 24h or 90m."),
-    _count_option("seed", "0", 0, "Seed of all random draws."),
-    option_field("device", FieldKind.DEVICE, "auto", "auto, cpu, cuda or cuda:N."),
-    option_field("dtype", FieldKind.CHOICE, "auto", "Precision.", choices=_DTYPES),
-    _count_option("threads", "", 1, "CPU threads.", empty_means="all usable cores"),
-    option_field("share-device", FieldKind.SWITCH, "false", "Start without waiting for a free device."),
-)
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "seed": _count("Seed of all random draws.", 0, default=0),
+    "device": text_option("auto, cpu, cuda or cuda:N.", "auto"),
+    "dtype": {"enum": ["auto", "float32", "float16", "bfloat16"], "default": "auto", "description": "Precision."},
+}
+"""The options that runs and audits share."""
+_AUDIT_OPTIONS = {
+    "revision": text_option("Revision of hub models.", "main"),
+    "budget": text_option("Wall-clock limit such as 24h or 90m.", "24h"),
+    **_OPTIONS,
+    "threads": _count("CPU threads.", 1, empty_means="all usable cores"),
+    "share-device": switch_option("Start without waiting for a free device."),
+}
 """The options that all audits share."""
 
 
@@ -266,14 +363,12 @@ def _parameter_fields(schema: AttackSchema) -> Iterator[Field]:
         if parameter.name.isidentifier():
             default = _default(parameter.name, schema)
             rules, is_optional = _resolved(as_mapping(properties[parameter.name]), definitions, _MAX_DEPTH)
-            yield _parameter_field(parameter, default, rules, is_optional=is_optional)
+            yield _field(parameter, default, rules, is_optional=is_optional)
 
 
-def _parameter_field(
-    parameter: Parameter, default: str | None, rules: Mapping[str, Any], *, is_optional: bool
-) -> Field:
+def _field(parameter: Parameter, default: str | None, rules: _Schema, *, is_optional: bool) -> Field:
     values = [rules["const"]] if "const" in rules else rules.get("enum")
-    choices = tuple(dict.fromkeys(map(_as_typed, values))) if isinstance(values, list) else ()
+    choices = tuple(dict.fromkeys(map(setting_text, values))) if isinstance(values, list) else ()
     kind = _KINDS.get(str(rules.get("type")), FieldKind.JSON)
     if kind is FieldKind.TEXT and str(rules.get("format", "")).endswith("path"):
         kind = FieldKind.PATH
@@ -281,9 +376,8 @@ def _parameter_field(
     if kind is FieldKind.SWITCH and (is_optional or default not in ("true", "false")):
         choices = ("true", "false")
     if choices:
-        choices = tuple(dict.fromkeys((*choices, *(("none",) if is_optional else ()))))
-        if default and default not in choices:
-            choices = (default, *choices)
+        known = [*choices, *(["none"] if is_optional else [])]
+        choices = tuple(dict.fromkeys(known if not default or default in known else [default, *known]))
         kind = FieldKind.CHOICE if len(choices) <= _MAX_CHOICES else FieldKind.JSON
     shows_values = kind in (FieldKind.CHOICE, FieldKind.SWITCH)
     return Field(
@@ -303,28 +397,24 @@ def _parameter_field(
 def _default(name: str, schema: AttackSchema) -> str | None:
     described = as_mapping(as_mapping(schema.schema.get("properties")).get(name))
     if "default" in described:
-        return _as_typed(described["default"])
+        return setting_text(described["default"])
     required = schema.schema.get("required")
     if isinstance(required, list) and name in required:
         return None
     # The default of a default_factory is not in the schema, but in the parameters that the plugin's process created.
-    return _as_typed(schema.params[name]) if schema.params is not None and name in schema.params else ""
+    return setting_text(schema.params[name]) if schema.params is not None and name in schema.params else ""
 
 
-def _resolved(rules: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> tuple[Mapping[str, Any], bool]:
+def _resolved(rules: _Schema, definitions: _Schema, depth: int) -> tuple[_Schema, bool]:
     """Follow references and `X | None`; return the rules of the value, and whether `none` is valid."""
     if depth == 0:
         return {}, False
     members = members_of(rules, definitions)
     if not members:
         return rules, False
-    others = [member for member in members if member.get("type") != "null"]
-    has_none = len(others) < len(members)
-    if len(others) != 1:
+    values = [member for member in members if member.get("type") != "null"]
+    has_none = len(values) < len(members)
+    if len(values) != 1:
         return {}, has_none
-    inner, is_optional = _resolved(others[0], definitions, depth - 1)
+    inner, is_optional = _resolved(values[0], definitions, depth - 1)
     return inner, is_optional or has_none
-
-
-def _as_typed(value: Any) -> str:
-    return "none" if value is None else value if isinstance(value, str) else json.dumps(value)

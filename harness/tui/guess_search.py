@@ -17,8 +17,8 @@ from harness.tui.snapshot import GuessLine
 def compared_pieces(text: TokenText, ids: Sequence[int], answer: Sequence[int] | None) -> Iterator[tuple[str, bool]]:
     """Yield the text of each token of `ids`, and whether it differs from `answer` (never if that is unknown)."""
     expected = ids if answer is None else answer
-    for piece, token, other in zip(text.pieces(ids), ids, expected, strict=True):
-        yield piece, token != other
+    for piece, token, right in zip(text.pieces(ids), ids, expected, strict=True):
+        yield piece, token != right
 
 
 def suffix_spans(text: TokenText, suffix: Tokens, answer: Tokens | None, *, query: str = "") -> list[Span]:

@@ -62,9 +62,8 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._points: list[Point] = []
         self._last_point = 0
         self._lines = {verdict: deque[GuessLine](maxlen=MAX_LINES) for verdict in Verdict}
-        self._band: CurveBand | None = None
-        self._band_recall: Floats | None = None
-        """The curve of the band, at its errors."""
+        self._band: tuple[Ints, Floats, Floats] | None = None
+        """The last band: its errors, and how far it reaches below and above the curve of its time."""
         self._band_seq = -1
         self._pace: list[tuple[float, float]] = []
         self._loads: list[tuple[float, float]] = []
@@ -101,10 +100,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
     def _read_guesses(self, reader: GuessReader) -> None:
         """Read new guesses for at most `_READING_SECONDS`, so that a large store does not delay the first snapshot."""
         deadline = time.monotonic() + _READING_SECONDS
-        while True:
-            arrivals = reader.arrivals(after=self._seq, limit=_BATCH_ROWS)
-            if not len(arrivals.seq):
-                return
+        while len((arrivals := reader.arrivals(after=self._seq, limit=_BATCH_ROWS)).seq):
             self._add(arrivals)
             self._seq = int(arrivals.seq[-1])
             if time.monotonic() > deadline:
@@ -130,13 +126,10 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         for seq, at, weight in reader.work_done(self._last_work):
             self._last_work = seq
             self._work.append((at, weight))
-            self._trim_work()
+            while len(self._work) > 2 and at - self._work[1][0] > _RATE_SECONDS:
+                self._work.popleft()
             if (rate := self._suffixes_per_s()) is not None:
                 self._pace = thinned([*self._pace, (at, rate)], _MAX_POINTS)
-
-    def _trim_work(self) -> None:
-        while len(self._work) > 2 and self._work[-1][0] - self._work[1][0] > _RATE_SECONDS:
-            self._work.popleft()
 
     def _read_load(self, reader: GuessReader) -> None:
         samples = reader.telemetry(self._last_load)
@@ -166,22 +159,20 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         started = time.monotonic()
         if self._part is None:
             self._part = attacked_parts(self.spec).whole
-        self._band, self._band_seq = curve_band(self._score.walk(), self._part), self._seq
+        band, self._band_seq = curve_band(self._score.walk(), self._part), self._seq
         figures = self._score.figures()
         assert figures.errors is not None and figures.recall is not None
-        self._band_recall = np.interp(self._band.errors, figures.errors, figures.recall)
+        recall = np.interp(band.errors, figures.errors, figures.recall)
+        self._band = band.errors, np.maximum(0.0, recall - band.low), np.maximum(0.0, band.high - recall)
         ended = time.monotonic()
         self._next_band = ended + (ended - started) / _BAND_TIME_SHARE
 
     def _band_around(self, figures: Figures) -> CurveBand | None:
         """Return the last band, moved to the present curve, which it always contains."""
-        band = self._band
-        if band is None or self._band_recall is None or figures.errors is None or figures.recall is None:
+        if self._band is None or figures.errors is None or figures.recall is None:
             return None
-        below, above = (
-            np.interp(figures.errors, band.errors, np.maximum(0.0, distance))
-            for distance in (self._band_recall - band.low, band.high - self._band_recall)
-        )
+        errors, *distances = self._band
+        below, above = (np.interp(figures.errors, errors, distance) for distance in distances)
         low, high = np.maximum(0.0, figures.recall - below), np.minimum(1.0, figures.recall + above)
         return CurveBand(figures.errors, low, high)
 
@@ -215,8 +206,9 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
     def _suffixes_per_s(self) -> float | None:
         if len(self._work) < 2:
             return None
-        seconds = self._work[-1][0] - self._work[0][0]
-        return sum(weight for _, weight in list(self._work)[1:]) / seconds if seconds > 0 else None
+        times, weights = zip(*self._work, strict=True)
+        seconds = times[-1] - times[0]
+        return sum(weights[1:]) / seconds if seconds > 0 else None
 
 
 def guess_lines(arrivals: Arrivals, rows: Ints, answers: Tokens | None) -> tuple[GuessLine, ...]:

@@ -16,8 +16,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
-from harness.tui.columns import Cell, Column, Drawn, Row, Span
-from harness.tui.glyphs import GLYPHS, spark
+from harness.tui.columns import GLYPHS, Cell, Column, Drawn, Row, Span, bar, spark
 
 HEADING = "group "
 """The beginning of the key of a heading."""
@@ -129,28 +128,23 @@ def scale_title(low: float, high: float) -> Callable[[int], str]:
 
 def best_other(run: RunSummary, runs: Iterable[RunSummary]) -> RunSummary | None:
     """Return the best run of the baseline on the same examples, or else of any attack; None without another run."""
-    others = [
-        other
-        for other in runs
-        if other.id != run.id
-        and (other.round, other.is_partial, other.is_blind) == (run.round, run.is_partial, False)
-        and other.known_recall is not None
+    scored = [
+        candidate
+        for candidate in runs
+        if candidate.id != run.id
+        and (candidate.round, candidate.is_partial, candidate.is_blind) == (run.round, run.is_partial, False)
+        and candidate.known_recall is not None
     ]
-    baseline = [other for other in others if other.attack == _BASELINE]
-    return max(baseline or others, key=lambda other: other.known_recall or 0.0, default=None)
+    baseline = [candidate for candidate in scored if candidate.attack == _BASELINE]
+    return max(baseline or scored, key=lambda candidate: candidate.known_recall or 0.0, default=None)
 
 
 def status_cell(run: RunSummary) -> list[Span]:
     """Return the progress and the ETA of a run at work, or how it ended."""
     meaning = GLYPHS[run.status][1]
     if run.status in (Status.RUNNING, Status.FINISHING) and run.progress is not None:
-        filled = round(run.progress * _WORK_CELLS)
-        bar = "━" * filled
-        return [
-            (bar, meaning),
-            ("─" * (_WORK_CELLS - filled), "dim"),
-            (f" {run.progress:.0%} {run.eta_text}".rstrip(), ""),
-        ]
+        done, left = bar(run.progress, _WORK_CELLS)
+        return [(done, meaning), (left, "dim"), (f" {run.progress:.0%} {run.eta_text}".rstrip(), "")]
     if run.queue_position is not None:
         wait = "" if run.wait_at_most_s is None else f" ≤ {format_duration(run.wait_at_most_s)}"
         return [(f"queued {run.queue_position}/{run.queue_length}{wait}", meaning)]
@@ -198,17 +192,16 @@ def _groups(runs: Sequence[RunSummary], state: ListState) -> list[_Group]:
 
     Tunings and groups are closed at first, rounds are open.
     """
-    found: dict[str, list[RunSummary]] = {}
+    runs_by_key: dict[str, list[RunSummary]] = {}
     for run in runs:
-        found.setdefault(f"{HEADING}{run.parent or run.round}", []).append(run)
-    if not state.is_grouped or len(found) < 2:
+        runs_by_key.setdefault(f"{HEADING}{run.parent or run.round}", []).append(run)
+    if not state.is_grouped or len(runs_by_key) < 2:
         return [_Group("", "", True, list(runs))]
     groups = []
-    for key, some in found.items():
-        parent = some[0].parent
-        title = some[0].round if parent is None else f"{parent} on {some[0].round.partition(':')[0]}"
-        is_open = (key in state.toggled) is (parent is not None)
-        groups.append(_Group(key, title, is_open, some))
+    for key, members in runs_by_key.items():
+        parent, round_name = members[0].parent, members[0].round
+        title = round_name if parent is None else f"{parent} on {round_name.partition(':')[0]}"
+        groups.append(_Group(key, title, (key in state.toggled) is (parent is not None), members))
     return groups
 
 

@@ -1,43 +1,15 @@
 """Snapshots: frozen descriptions of one run at one moment, which know nothing of stores and widgets."""
 
-import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 from harness.analysis.parts import CurveBand
-from harness.core import paths
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.files import write_atomically
 from harness.core.live_score import Figures
 from harness.runs.audit_reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
-
-_MAX_BYTES = 1 << 16
-
-
-def load_round_choice() -> str | None:
-    """Return the round that was chosen last, None for all rounds."""
-    try:
-        with _file().open("rb") as file:
-            choice = json.loads(file.read(_MAX_BYTES))["round"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return choice if isinstance(choice, str) else None
-
-
-def save_round_choice(choice: str | None) -> None:
-    """Save the choice; do nothing if the file cannot be written."""
-    with contextlib.suppress(OSError):
-        _file().parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_file(), json.dumps({"round": choice}) + "\n")
-
-
-def _file() -> Path:
-    return paths.state_home() / "screen.json"
 
 
 @dataclass(frozen=True)

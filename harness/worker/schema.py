@@ -138,7 +138,7 @@ def _faults(details: list[ErrorDetails]) -> Iterator[Fault]:
     """Yield one fault per place; a value that fits no member of a union has an error for each of them."""
     for (field, place), group in groupby(details, key=lambda detail: _place(detail["loc"])):
         group_of_place = list(group)
-        messages = dict.fromkeys(_message(detail) for detail in group_of_place)
+        messages = dict.fromkeys(fault_message(detail) for detail in group_of_place)
         shown = "" if not field or _is_missing(group_of_place[0]) else _shown_input(group_of_place[0]["input"])
         yield {"field": field, "message": f"{place}{' or '.join(messages)}{shown}"}
 
@@ -150,7 +150,8 @@ def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
     return str(field), f"item {positions} " if positions else ""
 
 
-def _message(detail: ErrorDetails) -> str:
+def fault_message(detail: ErrorDetails) -> str:
+    """Return the rule that a value breaks, as a clause such as `must be at least 1`."""
     if _is_missing(detail):
         return "is required"
     kind = detail["type"].removesuffix("_type").removesuffix("_parsing")

@@ -20,7 +20,7 @@ def measure() -> dict[str, Any]:
         wins = sum(score_pairs(inside, outside).wins for inside, outside in confidences)
         by_ranks.append(time.perf_counter() - start)
         start = time.perf_counter()
-        counters = count_votes(((inside, outside) for inside, outside in confidences), NAMES, NAMES)
+        counters = count_votes(confidences[:, 0], confidences[:, 1])
         majority_vote(counters, PROMPTS)
         by_votes.append(time.perf_counter() - start)
         assert int(counters.sum(dtype=np.int64)) == wins

@@ -314,13 +314,17 @@ def test_the_score_of_a_run_equals_that_of_its_submission(machine: Machine) -> N
 
 @pytest.mark.slow
 def test_runs_with_a_target_wait_for_the_device_unless_they_share_it(machine: Machine) -> None:
-    options = ("greedy", "--round", "demo", "--target", "demo-tiny", "--limit", "16", "--budget", "5m", "--detach")
+    gate = machine.folder / "gate"
+    gate.mkdir()
+    holding = ("holding", "--attacks", str(PLUGINS), "--set", f"gate={gate}")
+    options = (*holding, "--round", "demo", "--target", "demo-tiny", "--limit", "16", "--budget", "5m", "--detach")
     first, second, third = (RunFolder(Path(machine.json("run", *options)["directory"])) for _ in range(3))
     wait_until(lambda: str(run_status(second)) == str(run_status(third)) == "queued")
     assert machine.summary(second)["elapsed_s"] == 0
     shared = RunFolder(Path(machine.json("run", *options, "--share-device")["directory"]))
     stopped = machine.json("stop", third.id)
     assert (stopped["status"], stopped["reason"]) == ("stopped", "it was stopped before it started.")
+    (gate / "open").touch()
     spans = []
     for folder in (first, second):
         assert machine.json("watch", folder.id)["status"] == "finished"

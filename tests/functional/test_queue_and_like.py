@@ -14,12 +14,16 @@ from harness.runs.summary import run_status, run_summary
 from harness.supervisor.devices import DeviceLock, matching_devices
 from tests.functional.machine import PLUGINS, Machine, wait_until
 
-TINY = ("greedy", "--round", "demo", "--target", "demo-tiny", "--limit", "16", "--budget", "5m", "--device", "cpu")
+TINY = ("--round", "demo", "--target", "demo-tiny", "--limit", "16", "--budget", "5m", "--device", "cpu")
 
 
 def queue_run(machine: Machine, *options: str) -> RunFolder:
-    """Start a run and wait until it is queued."""
-    folder = RunFolder.of(machine.json("run", *TINY, "--detach", *options)["id"])
+    """Start a run and wait until it is queued. Its attack does not wait any longer."""
+    gate = machine.folder / "gate"
+    gate.mkdir(exist_ok=True)
+    (gate / "open").touch()
+    holding = ("holding", "--attacks", str(PLUGINS), "--set", f"gate={gate}")
+    folder = RunFolder.of(machine.json("run", *holding, *TINY, "--detach", *options)["id"])
     wait_until(lambda: run_summary(folder).queue_position is not None)
     return folder
 

@@ -63,7 +63,7 @@ def text_of(pilot: Pilot[None], selector: str) -> str:
 
 
 def message_of(row: FieldRow) -> str:
-    return str(row.query_one(".beside", Static).content)
+    return str(row.query_one(".facts", Static).content)
 
 
 async def typed(pilot: Pilot[None], row: FieldRow, text: str) -> None:

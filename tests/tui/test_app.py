@@ -14,12 +14,12 @@ from textual.widgets import Input
 
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp, log_file, show
+from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.dialogs import RoundDialog
 from harness.tui.screens.keys import KeysScreen, entries_of
 from harness.tui.screens.main import TABS, MainScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.snapshot import load_round_choice, save_round_choice
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import Machine
 from tests.tiers import long_values
@@ -220,7 +220,7 @@ def test_typed_text_and_the_arrows_choose_from_one_list() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("b")
         await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
-        field, table = pilot.app.screen.query_one(Input), table_of(pilot, "known")
+        field, table = pilot.app.screen.query_one(Input), table_of(pilot, "choices")
         assert field.has_focus and table.key_under_cursor == ""
         await pilot.press(*"satml")
         await until(pilot, lambda: table.row_count and all("satml" in key for key in table.keys))
@@ -234,7 +234,7 @@ def test_typed_text_and_the_arrows_choose_from_one_list() -> None:
         assert load_round_choice() == chosen
         await pilot.press("b")
         await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
-        assert table_of(pilot, "known").key_under_cursor == chosen
+        assert table_of(pilot, "choices").key_under_cursor == chosen
         await pilot.press(*"all rounds", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
         assert load_round_choice() is None

@@ -8,10 +8,10 @@ import pytest
 from textual.pilot import Pilot
 
 from harness.runs.folder import remove_run
+from harness.tui.saved_state import save_round_choice
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.new_run import NewRunScreen
-from harness.tui.snapshot import save_round_choice
 from harness.tui.widgets.list_table import ListTable
 from tests.functional.machine import PLUGINS, Machine
 from tests.tui.piloting import (

@@ -132,8 +132,9 @@ def test_a_heat_map_gets_a_panel_of_its_own(
 ) -> None:
     row = [None, 0.0, 0.002, 0.02, 0.2, 0.7] * 60
     chart = {"title": f"Map {HOSTILE}", "rows": ["book", HOSTILE], "columns": [""] * 360, "values": [row, row]}
-    found = {"heat_maps": [{**chart, "bounds": []}, {**chart, "bounds": [0.001, 0.01, 0.1, 0.5]}]}
-    monkeypatch.setattr("harness.tui.screens.audit.run_command", lambda arguments, on_progress: found)
+    findings = {"heat_maps": [{**chart, "bounds": []}, {**chart, "bounds": [0.001, 0.01, 0.1, 0.5]}]}
+    shown_run = {"findings": findings}
+    monkeypatch.setattr("harness.tui.screens.audit.run_command", lambda arguments, on_progress: shown_run)
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: bool(pilot.app.screen.query("#heat-map")))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from harness.tui.form_history import save_values
+from harness.tui.saved_state import save_values
 from tests.functional.machine import Machine
 from tests.tui.piloting import SIZES, on_page, play_app, rows_of, screen_text, table_of, title_of, until
 from tests.tui.stub_command import StubCommand

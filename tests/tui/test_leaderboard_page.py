@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from harness.tui.snapshot import save_round_choice
+from harness.tui.saved_state import save_round_choice
 from tests.functional.machine import Machine
 from tests.tui.piloting import SIZES, on_page, play_app, rows_of, screen_text, table_of, title_of, until
 from tests.tui.stored import stored_run

@@ -53,8 +53,8 @@ def test_an_invalid_value_is_reported_while_it_is_typed(size: tuple[int, int]) -
         rows = await form(pilot)
         assert message_of(rows["trials"]) == "at least 1; default 100"
         await typed(pilot, rows["trials"], "0")
-        assert message_of(rows["trials"]) == "✗ at least 1"
-        await until(pilot, lambda: "✗ at least 1" in screen_text(pilot.app))
+        assert message_of(rows["trials"]) == "✗ must be at least 1"
+        await until(pilot, lambda: "✗ must be at least 1" in screen_text(pilot.app))
         await pilot.press("backspace", "7")
         assert message_of(rows["trials"]) == "at least 1; default 100"
         assert "--set trials=7" in text_of(pilot, "#command Static")

@@ -112,7 +112,7 @@ def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: 
         assert row(pilot, "team") == "✓ team the team is Ada"
         assert row(pilot, "description") == "✓ description the description has 5 words"
         assert checklist(pilot).highlighted_option.id == "round"
-        command = f"harness bundle create {finished.id} --team team.toml --description description.md"
+        command = f"harness bundle create {finished.id}"
         assert text(pilot, "#command Static") == command and text(pilot, "#message") == "ready."
         await pilot.press("ctrl+y")
         assert pilot.app.clipboard == command
@@ -274,8 +274,8 @@ def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path
 def test_a_deleted_run_is_a_message(copy: RunFolder, here: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         copy.spec_file.unlink()
-        await until(pilot, lambda: screen(pilot).query_one("#who").has_class("-error"))
-        assert "spec.json" in text(pilot, "#who") and not is_ready(pilot)
+        await until(pilot, lambda: screen(pilot).query_one("#state").has_class("-error"))
+        assert "spec.json" in text(pilot, "#state") and not is_ready(pilot)
         assert row(pilot, "ended") == "✓ ended the run is finished"
 
     packaging(copy, scenario)

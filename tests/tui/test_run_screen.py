@@ -11,6 +11,7 @@ from harness.analysis.replay import best_other_curve
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
+from harness.tui.plot import Plot
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.plot_view import PlotView, RunPlot
@@ -117,8 +118,8 @@ def test_the_cap_line_erases_no_part_of_the_curve(finished: RunFolder) -> None:
         await pilot.press("1")
         await until(pilot, lambda: any("cap 100" in line for line in plot_lines(pilot)))
         view = pilot.app.screen.query_one("#plot-view", PlotView)
-        plot = view._plot
-        assert plot is not None
+        plot = view._shown
+        assert isinstance(plot, Plot)
         # From the first guess on, each column has a dot of the curve.
         curve = plot.lines[-1]
         assert curve.label == "this run" and len(curve.x) > 1

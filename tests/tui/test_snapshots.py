@@ -7,20 +7,25 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from textual.pilot import Pilot
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
+from harness.runs.specs import AttackSpec
+from harness.sweeps.tuning import Setting, Tried, Tuning
 from harness.tui import overview
 from harness.tui.pages import leaderboard, tuning
-from harness.tui.pages.tuning import SettingView, TuningView
+from harness.tui.pages.tuning import TuningView
+from harness.tui.saved_state import save_round_choice
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import ConfirmDialog
@@ -28,7 +33,6 @@ from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.snapshot import save_round_choice
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
 from tests.tui.piloting import on_page, play_app, play_screen, rows_of, table_of, title_of, until
@@ -48,6 +52,8 @@ def place(tmp_path: Path) -> Iterator[None]:
         for name, value in (homes(tmp_path) | {"TZ": "UTC"}).items():
             patch.setenv(name, value)
         patch.chdir(tmp_path)
+        # The cursor of an input blinks, and a busy machine takes a picture of either state.
+        patch.setattr(Input, "_toggle_cursor", lambda self: None)
         time.tzset()
         yield
     time.tzset()
@@ -120,7 +126,7 @@ def screenshot(
 
 
 async def wait_until_stable(pilot: Pilot[None]) -> None:
-    """Wait until consecutive screenshots are equal for a while; the cursor of an input blinks twice a second."""
+    """Wait until consecutive screenshots are equal."""
     pictures = [""]
     while len(pictures) < 4:
         await pilot.pause(0.1)
@@ -185,7 +191,7 @@ def test_the_page_of_attacks(tmp_path: Path, matches_snapshot: Matcher) -> None:
 
 def _attack(path: Path) -> AttackFile:
     found = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
-    return found.model_copy(update={"path": path, "origin": "./attacks"})
+    return replace(found, path=path, origin="./attacks")
 
 
 def test_the_page_of_audits(matches_snapshot: Matcher) -> None:
@@ -194,22 +200,34 @@ def test_the_page_of_audits(matches_snapshot: Matcher) -> None:
 
 
 def test_the_page_of_tunings(matches_snapshot: Matcher) -> None:
+    folds = ("fold0of2", "fold1of2")
+    created = Tuning(
+        id="abcd-tuning",
+        created_at=START,
+        attack="baseline",
+        round="demo",
+        folds=folds,
+        settings=(),
+        vary=(),
+        options={},
+        seed=0,
+    )
+    specs = [SimpleNamespace(round=SimpleNamespace(name=f"demo:{fold}")) for fold in folds]
     settings = tuple(
-        SettingView(number, {"top_k": 5, "width": 600}, 0.5 / number, ("0.600", "0.400"), number == 2)
+        (
+            number,
+            Setting(
+                {"top_k": 5, "width": 600},
+                tuple(
+                    Tried(RunFolder(Path()), cast(AttackSpec, spec), recall / number)
+                    for spec, recall in zip(specs, (0.6, 0.4), strict=True)
+                ),
+            ),
+            number == 2,
+        )
         for number in (1, 2)
     )
-    view = TuningView(
-        "abcd-tuning",
-        "baseline",
-        "demo",
-        START,
-        3,
-        0.5,
-        ("top_k", "width"),
-        ("fold0of2", "fold1of2"),
-        settings,
-        {"top_k": 0.75, "width": 0.25},
-    )
+    view = TuningView(created, 3, ("top_k", "width"), settings, {"top_k": 0.75, "width": 0.25})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "read_tunings", lambda: [view])
         matches_snapshot("tuning-80", picture_of_page(4, has_rows("settings", 2), NARROW))

@@ -13,9 +13,9 @@ from harness.core.paths import runs_home
 from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.launch import stop_run
 from harness.runs.summary import run_summary
-from harness.tui.form_history import save_values
 from harness.tui.pages.runs import FIRST_RUN, FirstRun
 from harness.tui.run_list import HEADING
+from harness.tui.saved_state import save_values
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields

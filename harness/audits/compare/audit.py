@@ -34,19 +34,19 @@ class CompareAudit(Audit[CompareParams]):
     measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
-        given = Sequences.from_inputs(context.inputs)
-        number = len(given.pairs)
-        context.announce("stored audits", len(given.stored), weight=0.01)
+        sequences = Sequences.from_inputs(context.inputs)
+        number = len(sequences.pairs)
+        context.announce("stored audits", len(sequences.stored), weight=0.01)
         for model in range(len(context.models)):
             context.announce(_stage(model), number)
             context.announce(_completion_stage(model), number, weight=_COMPLETION_WEIGHT)
-        for batch in context.batches("stored audits", len(given.stored), size=1, weight=0.01):
+        for batch in context.batches("stored audits", len(sequences.stored), size=1, weight=0.01):
             (target,) = batch.items.tolist()
-            logprobs = given.stored[target].logprobs
+            logprobs = sequences.stored[target].logprobs
             _emit(context, target, np.arange(number), logprobs)
             self._report(context, target, np.exp(log_esp(logprobs[SCHEMES.index(self.params.main)])))
         for model in range(len(context.models)):
-            self._measure(context, given, model)
+            self._measure(context, sequences, model)
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         return compare_findings(self.params, Sequences.from_inputs(inputs), rows, models)
@@ -56,14 +56,14 @@ class CompareAudit(Audit[CompareParams]):
         mean = Estimate(float(np.mean(esp)), of=len(esp))
         report_live(context, MeasureRow(ESP, mean, f"target {target + 1}", case=self.params.label))
 
-    def _measure(self, context: AuditContext, given: Sequences, model: int) -> None:
+    def _measure(self, context: AuditContext, sequences: Sequences, model: int) -> None:
         from harness.audits.exact import exact_logprobs  # loads torch
 
-        pairs, target = given.pairs, len(given.stored) + model
+        pairs, target = sequences.pairs, len(sequences.stored) + model
         before = context.rows(TOKENS.name)
-        own = np.asarray(before["target"]) == target
+        is_target = np.asarray(before["target"]) == target
         main = SCHEMES.index(self.params.main)
-        live: list[float] = np.exp(log_esp(np.asarray(before[self.params.main.value])[own])).tolist()
+        live: list[float] = np.exp(log_esp(np.asarray(before[self.params.main.value])[is_target])).tolist()
         for batch in context.batches(_stage(model), len(pairs), size=_SEQUENCES):
             prefixes, suffixes = pairs.prefixes[batch.rows], pairs.suffixes[batch.rows]
             logprobs = exact_logprobs(context.target(model), prefixes, suffixes, self.params.policies)
@@ -83,7 +83,7 @@ class CompareAudit(Audit[CompareParams]):
 
 
 def _emit(context: AuditContext, target: int, sequences: Ints, logprobs: Floats) -> None:
-    columns: dict[str, Any] = {scheme.value: each for scheme, each in zip(SCHEMES, logprobs, strict=True)}
+    columns: dict[str, Any] = {scheme.value: values for scheme, values in zip(SCHEMES, logprobs, strict=True)}
     context.emit(TOKENS.name, target=np.full(len(sequences), target), sequence=sequences, **columns)
 
 

@@ -1,12 +1,12 @@
 """Findings of a comparison, from complete or partial rows."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from harness.audits.compare.inputs import CompareParams, Sequences, read_targets
 from harness.audits.compare.results import (
+    BY_COPIES,
     CHANGE,
     CONTROL,
     COPIES,
@@ -31,7 +31,7 @@ from harness.audits.report import bars_of, difference, lines_of, measure_table, 
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Conclusion, Findings, FoundTable, HeatMap, KeyFigure, Passage, Stretch
-from harness.core.measures import Measure, MeasureRow, MeasureTable, Unit
+from harness.core.measures import Estimate, Measure, MeasureRow
 from harness.core.paths import model_names
 from harness.core.text import format_percent, format_score, pluralize
 
@@ -43,18 +43,17 @@ _SHOWN_PASSAGES, _CONTEXT = 20, 20
 _BINS = 10
 
 
-def compare_findings(params: CompareParams, given: Sequences, rows: RowsOf, models: Sequence[str]) -> Findings:
+def compare_findings(params: CompareParams, sequences: Sequences, rows: RowsOf, models: Sequence[str]) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
     figures: `targets`, `sequences`, `control_sequences`, `clusters`, `is_complete`.
     """
-    names = model_names([*(stored.name for stored in given.stored), *models])
-    results = compare_results(params, given, read_targets(rows, len(names)), names)
+    names = model_names([*(stored.name for stored in sequences.stored), *models])
+    results = compare_results(params, sequences, read_targets(rows, len(names)), names)
     if results is None:
         conclusion = Conclusion(QUESTION, "Not known yet", "two targets have not been measured")
         figures = {"targets": list(names), "is_complete": False}
         return Findings(figures, ["Two targets have not been measured yet."], conclusion=conclusion)
-    measured = MeasureTable([*results.means, *results.changes, *results.by_copies])
     return Findings(
         figures={
             "targets": list(results.names),
@@ -64,56 +63,51 @@ def compare_findings(params: CompareParams, given: Sequences, rows: RowsOf, mode
             "is_complete": results.is_complete,
         },
         sentences=list(_sentences(results)),
-        tables=[*_tables(results), measure_table(measured), _sequence_table(results)],
+        tables=[*_tables(results), measure_table(results.measured), _sequence_table(results)],
         charts=_charts(results),
         passages=_passages(results),
         conclusion=_conclusion(results),
         definitions=DEFINITIONS,
-        measures=measured,
+        measures=results.measured,
     )
-
-
-def _changed(results: CompareResults, measure: Measure, side: str, model: str) -> MeasureRow:
-    """Return the change of a measure from the first target to `model`."""
-    (row,) = results.changes.select(CHANGE, model=model, side=side, case=label_of(measure, results.params))
-    return row
 
 
 def _conclusion(results: CompareResults) -> Conclusion:
     """Return the conclusion for the change from the first to the last target."""
-    first, last, params = results.names[0], results.names[-1], results.params
-    strength = _changed(results, STRENGTH, TEXT, last)
-    answer = "Less" if strength.estimate.high < 0 else "More" if strength.estimate.low > 0 else "No clear change"
+    first, last, params, text = results.names[0], results.names[-1], results.params, CHANGE.unit.format_estimate
+    change = results.change(STRENGTH, last)
+    answer = "Less" if change.high < 0 else "More" if change.low > 0 else "No clear change"
     if results.subject.clusters < FEW_CLUSTERS:
         answer = "Too few sequences"
     control = ""
     if results.has_control:
-        of_control = _changed(results, STRENGTH, CONTROL, last)
-        gap = difference(strength.estimate, of_control.estimate)
-        control = f"; that of the control by {of_control.text}, a difference of {Unit.CHANGE.format_estimate(gap)}"
+        of_control = results.change(STRENGTH, last, CONTROL)
+        gap = difference(change, of_control)
+        control = f"; that of the control by {text(of_control)}, a difference of {text(gap)}"
     so_far = "" if results.is_complete else "; not all sequences are measured yet"
-    before, after = (
-        {measure: results.means.get(measure, model=name, side=TEXT).value for measure in MEMORIZATION}
-        for name in (first, last)
-    )
+
+    def before_and_after(measure: Measure) -> list[str]:
+        return [measure.unit.format(results.mean(measure, name)) for name in (first, last)]
+
+    strengths = before_and_after(STRENGTH)
+    leaked = [format_percent(results.mean(LEAKED, name)) for name in (first, last)]
     return Conclusion(
         QUESTION,
         answer,
         f"from {first} to {last}, the extraction strength of "
-        f"{pluralize(len(results.subject.sequences), 'sequence')} changed by {strength.text}, from "
-        f"{format_score(before[STRENGTH])} to {format_score(after[STRENGTH])}{control}; "
-        f"{format_percent(before[LEAKED])} leaked in {params.queries:,} queries before and "
-        f"{format_percent(after[LEAKED])} after{so_far}",
+        f"{pluralize(len(results.subject.sequences), 'sequence')} changed by {text(change)}, from "
+        f"{strengths[0]} to {strengths[1]}{control}; {leaked[0]} leaked in {params.queries:,} queries before and "
+        f"{leaked[1]} after{so_far}",
         "A suffix that is no longer likely after its prefix can still be known: another prefix, further training or a "
         "change of precision can bring it back.",
-        tuple(
+        [
             KeyFigure(
                 label_of(measure, params),
-                f"{measure.unit.format(before[measure])} → {measure.unit.format(after[measure])}",
-                f"difference {_changed(results, measure, TEXT, last).text}",
+                " → ".join(before_and_after(measure)),
+                f"difference {text(results.change(measure, last))}",
             )
             for measure in (EXACT, STRENGTH, GREEDY, ESP)
-        ),
+        ],
     )
 
 
@@ -125,80 +119,84 @@ def _sentences(results: CompareResults) -> Iterator[str]:
     )
     for name in results.names[1:]:
         lower, higher = (
-            results.changes.get(measure, model=name, side=TEXT, case=strength).value for measure in (LOWER, HIGHER)
+            format_percent(results.measured.get(measure, model=name, side=TEXT, case=strength).value)
+            for measure in (LOWER, HIGHER)
         )
         yield (
-            f"{name}: the extraction strength of {format_percent(lower)} of the sequences is lower than under "
-            f"{results.names[0]}, and that of {format_percent(higher)} is higher."
+            f"{name}: the extraction strength of {lower} of the sequences is lower than under "
+            f"{results.names[0]}, and that of {higher} is higher."
         )
     if results.has_control:
         for name in results.names[1:]:
-            change = _changed(results, STRENGTH, CONTROL, name)
-            yield f"{name}, control: the extraction strength changed by {change.text}."
-    yield from results.given.pairs.notes
+            change = CHANGE.unit.format_estimate(results.change(STRENGTH, name, CONTROL))
+            yield f"{name}, control: the extraction strength changed by {change}."
+    yield from results.sequences.pairs.notes
 
 
 def _tables(results: CompareResults) -> list[FoundTable]:
-    params, rows = results.params, []
-    for change, lower, higher in zip(*map(results.changes.select, (CHANGE, LOWER, HIGHER)), strict=True):
-        measure = next(measure for measure in MEMORIZATION if label_of(measure, params) == change.case)
+    rows, measures = [], {label_of(measure, results.params): measure for measure in MEMORIZATION}
+    for change, lower, higher in zip(*map(results.measured.select, (CHANGE, LOWER, HIGHER)), strict=True):
         for column, name in ((_BEFORE, results.names[0]), (_AFTER, change.model)):
-            mean = results.means.get(measure, model=name, side=change.side)
+            mean = Estimate(results.mean(measures[change.case], name, change.side))
             rows.append(change._replace(measure=column, estimate=mean))
         rows += [change, lower, higher]
     by = {"sequences": "side", "target": "model", "measure": "case"}
     tables = [wide_table("changes", f"Change from {results.names[0]}", rows, by=by, intervals=(CHANGE,))]
-    if results.by_copies:
-        tables.append(
-            wide_table(
-                "copies",
-                "Extraction strength by number of copies in the training data",
-                results.by_copies.select(STRENGTH),
-                by={"copies": _copies, "target": "model"},
-                number="sequences",
-            )
-        )
+    if by_copies := _strength_by_copies(results):
+        title = "Extraction strength by number of copies in the training data"
+        tables += [
+            wide_table("copies", title, by_copies, by={"copies": _copies, "target": "model"}, number="sequences")
+        ]
     return tables
 
 
+def _strength_by_copies(results: CompareResults) -> list[MeasureRow]:
+    return [row for row in results.measured.select(STRENGTH) if row.side.startswith(BY_COPIES)]
+
+
 def _copies(row: MeasureRow) -> str:
-    return row.side.removeprefix("copies: ")
+    return row.side.removeprefix(BY_COPIES)
 
 
 def _sequence_table(results: CompareResults) -> FoundTable:
-    params, decoder = results.params, TokenDecoder(results.given.pairs.tokenizer)
+    sequences, decoder = results.sequences, TokenDecoder(results.sequences.pairs.tokenizer)
     rows = []
     for group in results.groups:
+        values = {label_of(measure, results.params): array for measure, array in group.values.items()}
+        columns = {
+            f"change of {label}, {name}": array[number] - array[0]
+            for number, name in enumerate(results.names[1:], 1)
+            for label, array in values.items()
+        } | {
+            f"{label}, {name}": array[number]
+            for number, name in enumerate(results.names)
+            for label, array in values.items()
+        }
         for place, sequence in enumerate(group.sequences.tolist()):
-            copies = int(results.given.copies[sequence])
-            row: dict[str, Any] = {
-                "sequence": sequence + 1,
-                "is control": group.side == CONTROL,
-                "row": int(results.given.rows[sequence]) + 1,
-                "copies": None if copies < 0 else copies,
-            }
-            for number, name in enumerate(results.names[1:], 1):
-                row |= {
-                    f"change of {label_of(measure, params)}, {name}": float(values[number, place] - values[0, place])
-                    for measure, values in group.values.items()
+            copies = int(sequences.copies[sequence])
+            completions = [target.completions.get(sequence) for target in results.targets]
+            rows.append(
+                {
+                    "sequence": sequence + 1,
+                    "is control": group.side == CONTROL,
+                    "row": int(sequences.rows[sequence]) + 1,
+                    "copies": None if copies < 0 else copies,
+                    **{column: array[place] for column, array in columns.items()},
+                    "suffix": decoder.text(sequences.pairs.suffixes[sequence]),
+                    **{
+                        f"completion, {name}": None if completion is None else decoder.text(completion)
+                        for name, completion in zip(results.names, completions, strict=True)
+                    },
                 }
-            for number, name in enumerate(results.names):
-                row |= {
-                    f"{label_of(measure, params)}, {name}": float(values[number, place])
-                    for measure, values in group.values.items()
-                }
-            row["suffix"] = decoder.text(results.given.pairs.suffixes[sequence])
-            for name, target in zip(results.names, results.targets, strict=True):
-                completion = target.completions.get(sequence)
-                row[f"completion, {name}"] = None if completion is None else decoder.text(completion)
-            rows.append(row)
+            )
     texts = ("suffix", *(f"completion, {name}" for name in results.names))
     return table_of("sequences", "Every sequence", rows, is_detail=True, text_columns=texts)
 
 
 def _charts(results: CompareResults) -> list[Chart]:
     params, part = results.params, model_and_side(results.names)
-    shares = results.means.select(*SHARES)
+    means = {group.side: results.measured.select(*SHARES, side=group.side) for group in results.groups}
+    place = {name: number for number, name in enumerate(results.names, 1)}
 
     def label(row: MeasureRow) -> str:
         return label_of(row.measure, params)
@@ -206,8 +204,7 @@ def _charts(results: CompareResults) -> list[Chart]:
     def group(row: MeasureRow) -> str:
         return row.model if row.side == TEXT else part(row)
 
-    controls = [group(row) for row in shares if row.side == CONTROL]
-    shares.sort(key=lambda row: (row.side == CONTROL, results.names.index(row.model)))
+    shares = [row for rows in means.values() for row in sorted(rows, key=lambda row: place[row.model])]
     charts: list[Chart] = [
         bars_of(
             "measures",
@@ -216,22 +213,15 @@ def _charts(results: CompareResults) -> list[Chart]:
             shares,
             label=label,
             group=group,
-            controls=controls,
+            controls=[group(row) for row in shares if row.side == CONTROL],
         ),
         _transition_chart(results),
     ]
-    if len(results.names) > 2:
-        numbered = ", ".join(f"{place} {name}" for place, name in enumerate(results.names, 1))
-        by_target = [
-            row._replace(at=1 + results.names.index(row.model))
-            for measure in SHARES
-            for row in results.means.select(measure, side=TEXT)
-        ]
-        title = f"Memorization by target: {numbered}"
-        charts.append(
-            lines_of("targets", title, "target", "mean over sequences", by_target, series=label, has_markers=True)
-        )
-    copies = [row._replace(at=max(0.5, COPIES[_copies(row)])) for row in results.by_copies.select(STRENGTH)]
+    if len(place) > 2:
+        title = f"Memorization by target: {', '.join(f'{number} {name}' for name, number in place.items())}"
+        rows = [row._replace(at=place[row.model]) for row in means[TEXT]]
+        charts.append(lines_of("targets", title, "target", "mean over sequences", rows, series=label, has_markers=True))
+    copies = [row._replace(at=max(0.5, COPIES[_copies(row)])) for row in _strength_by_copies(results)]
     if len({row.at for row in copies}) > 1:
         charts.append(
             lines_of(
@@ -268,8 +258,8 @@ def _transition_chart(results: CompareResults) -> HeatMap:
 
 def _passages(results: CompareResults) -> list[Passage]:
     """Return the sequences that changed most from the first to the last target, with what both return."""
-    decoder = TokenDecoder(results.given.pairs.tokenizer)
-    pairs, last = results.given.pairs, len(results.names) - 1
+    decoder = TokenDecoder(results.sequences.pairs.tokenizer)
+    pairs, last = results.sequences.pairs, len(results.names) - 1
     strength = results.subject.values[STRENGTH]
 
     def stretches(tokens: Ints, suffix: Ints) -> list[Stretch]:

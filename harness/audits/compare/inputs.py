@@ -21,7 +21,7 @@ from harness.core.attack import Field
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
 from harness.core.policy import Policy
-from harness.core.rows import Kind, table
+from harness.core.rows import Kind, Rows, table
 from harness.core.text import format_number, pluralize
 
 SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
@@ -52,35 +52,36 @@ class CompareParams(AuditParams):
 
 @dataclass(frozen=True)
 class Stored:
-    """One target of a stored audit. logprobs: [schemes, n, length], those of `SCHEMES`; top_k: of its random scheme."""
+    """One target of a stored audit."""
 
     name: str
     logprobs: Floats
+    """[schemes, n, length], those of `SCHEMES`."""
     top_k: int
+    """Of its random scheme."""
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """The n sequences of a comparison.
-
-    is_control: [n], those that should not have changed. copies: [n] int64, how often each is in the training data, -1
-    if unknown. rows: [n], the row of each in its source. stored: the targets of stored audits, which come before the
-    measured ones.
-    """
+    """The n sequences of a comparison."""
 
     pairs: Pairs
     is_control: Bools
+    """[n], those that should not have changed."""
     copies: Ints
+    """[n] int64, how often each is in the training data, -1 if unknown."""
     rows: Ints
+    """[n], the row of each in its source."""
     stored: Sequence[Stored] = ()
+    """The targets of stored audits, which come before the measured ones."""
 
     def to_inputs(self) -> AuditInputs:
         """Return the sequences in the form in which the run stores them."""
         inputs = self.pairs.to_inputs()
-        texts = {**inputs.texts, "stored": [one.name for one in self.stored]}
+        texts = {**inputs.texts, "stored": [target.name for target in self.stored]}
         arrays = {**inputs.arrays, "is_control": self.is_control, "copies": self.copies, "rows": self.rows}
-        arrays |= {f"stored_{number}": one.logprobs for number, one in enumerate(self.stored)}
-        return AuditInputs(texts, arrays | {"top_k": np.array([one.top_k for one in self.stored], np.int64)})
+        arrays |= {f"stored_{number}": target.logprobs for number, target in enumerate(self.stored)}
+        return AuditInputs(texts, arrays | {"top_k": np.array([target.top_k for target in self.stored], np.int64)})
 
     @classmethod
     def from_inputs(cls, inputs: AuditInputs) -> "Sequences":
@@ -102,14 +103,12 @@ def with_control(pairs: Pairs, control: Pairs | None) -> tuple[Pairs, Bools]:
     """
     if control is None:
         return pairs, np.zeros(len(pairs), bool)
-    for what, one, other in (
-        ("prefixes", pairs.prefixes, control.prefixes),
-        ("suffixes", pairs.suffixes, control.suffixes),
-    ):
-        if one.shape[1] != other.shape[1]:
+    for part in ("prefixes", "suffixes"):
+        length, of_control = (getattr(sequences, part).shape[1] for sequences in (pairs, control))
+        if length != of_control:
             raise HarnessError(
-                f"the {what} have {one.shape[1]} tokens, and those of the control {other.shape[1]}. Set "
-                "--prefix-tokens and --suffix-tokens."
+                f"the {part} have {length} tokens, and those of the control {of_control}. Set --prefix-tokens and "
+                "--suffix-tokens."
             )
     both = len(_row_keys(pairs).keys() & _row_keys(control).keys())
     if both:
@@ -150,49 +149,51 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[Stored]]]) -> S
     Raises HarnessError if two audits have different tokenizers, lengths or values of top-k, or no common sequence.
     """
     first, pairs, _ = audits[0]
-    keys = [_row_keys(each) for _, each, _ in audits]
-    for name, other, _ in audits[1:]:
-        _require_equal_shapes(first, pairs, name, other)
-    own = [row.tobytes() for row in _whole(pairs)]
-    chosen = [row for row, key in enumerate(own) if all(key in each for each in keys)]
+    for id_, of_audit, _ in audits[1:]:
+        _require_equal_shapes(first, pairs, id_, of_audit)
+    keys = [row.tobytes() for row in _whole(pairs)]
+    rows_by_key = [_row_keys(of_audit) for _, of_audit, _ in audits]
+    chosen = [row for row, key in enumerate(keys) if all(key in rows for rows in rows_by_key)]
     if not chosen:
         raise HarnessError(f"{first} and {audits[-1][0]} have no sequence in common. Audit the same pairs.")
-    names = Counter(one.name for _, _, results in audits for one in results)
+    names = Counter(target.name for _, _, targets in audits for target in targets)
     stored: list[Stored] = []
     notes = list(pairs.notes)
-    for (id_, other, results), rows_by_key in zip(audits, keys, strict=True):
-        places = [rows_by_key[own[row]] for row in chosen]
-        for one in results:
+    for (id_, of_audit, targets), rows in zip(audits, rows_by_key, strict=True):
+        places = [rows[keys[row]] for row in chosen]
+        for target in targets:
             # Two precisions of a model have one name.
-            name = one.name if names[one.name] == 1 else f"{one.name} ({id_})"
-            stored.append(replace(one, name=name, logprobs=one.logprobs[:, places]))
-        if len(chosen) < len(other):
-            notes.append(f"{len(chosen):,} of {pluralize(len(other), 'sequence')} of {id_} are in all audits.")
-    if len({one.top_k for one in stored}) > 1:
+            name = target.name if names[target.name] == 1 else f"{target.name} ({id_})"
+            stored.append(Stored(name, target.logprobs[:, places], target.top_k))
+        if len(chosen) < len(of_audit):
+            notes.append(f"{len(chosen):,} of {pluralize(len(of_audit), 'sequence')} of {id_} are in all audits.")
+    if len({target.top_k for target in stored}) > 1:
         raise HarnessError(
             f"{first} and {audits[-1][0]} used different values of --top-k. Run one of them again with the same value."
         )
     # An endpoint may not have measured all sequences.
-    known = ~np.isnan(np.concatenate([one.logprobs for one in stored])).any(axis=(0, 2))
+    known = ~np.isnan(np.concatenate([target.logprobs for target in stored])).any(axis=(0, 2))
     if not known.all():
         notes.append(f"Left out {pluralize(int((~known).sum()), 'sequence')} that some audit could not measure.")
-        stored = [replace(one, logprobs=one.logprobs[:, known]) for one in stored]
-    rows = np.array(chosen, np.int64)[known]
-    shared = replace(pairs, prefixes=pairs.prefixes[rows], suffixes=pairs.suffixes[rows], notes=notes)
-    return Sequences(shared, np.zeros(len(rows), bool), np.full(len(rows), -1, np.int64), rows, stored)
+        stored = [replace(target, logprobs=target.logprobs[:, known]) for target in stored]
+    places_known = np.array(chosen, np.int64)[known]
+    shared = replace(pairs, prefixes=pairs.prefixes[places_known], suffixes=pairs.suffixes[places_known], notes=notes)
+    number = len(places_known)
+    return Sequences(shared, np.zeros(number, bool), np.full(number, -1, np.int64), places_known, stored)
 
 
-def _require_equal_shapes(first: str, pairs: Pairs, name: str, other: Pairs) -> None:
-    one_key, other_key = (
-        None if each.tokenizer is None else tokenizer_key(each.tokenizer, Path(id_))
-        for id_, each in ((first, pairs), (name, other))
-    )
-    if one_key != other_key:
-        raise HarnessError(f"{first} and {name} have different tokenizers. Compare audits of one tokenizer.")
-    lengths = [(each.prefixes.shape[1], each.suffixes.shape[1]) for each in (pairs, other)]
+def _require_equal_shapes(first: str, pairs: Pairs, second: str, of_second: Pairs) -> None:
+    tokenizers = [
+        None if of_audit.tokenizer is None else tokenizer_key(of_audit.tokenizer, Path(id_))
+        for id_, of_audit in ((first, pairs), (second, of_second))
+    ]
+    if tokenizers[0] != tokenizers[1]:
+        raise HarnessError(f"{first} and {second} have different tokenizers. Compare audits of one tokenizer.")
+    lengths = [f"{of_audit.prefixes.shape[1]} + {of_audit.suffixes.shape[1]}" for of_audit in (pairs, of_second)]
     if lengths[0] != lengths[1]:
-        one, two = (f"{prefix} + {suffix}" for prefix, suffix in lengths)
-        raise HarnessError(f"{first} has sequences of {one} tokens, and {name} of {two}. Audit the same pairs.")
+        raise HarnessError(
+            f"{first} has sequences of {lengths[0]} tokens, and {second} of {lengths[1]}. Audit the same pairs."
+        )
 
 
 def _whole(pairs: Pairs) -> Ints:
@@ -214,49 +215,36 @@ TABLES = (TOKENS, COMPLETIONS)
 
 @dataclass(frozen=True)
 class TargetRows:
-    """The rows of one target. sequences: [n], ascending. logprobs: [schemes, n, length].
-
-    completions: the greedy completion by sequence.
-    """
+    """The rows of one target."""
 
     target: int
     sequences: Ints
+    """[n], ascending."""
     logprobs: Floats
+    """[schemes, n, length]."""
     completions: dict[int, Ints]
+    """The greedy completion by sequence."""
+
+
+def _by_sequence(tokens: Rows, places: Ints) -> tuple[Ints, Floats]:
+    """Return the sequences of some rows, [n] ascending, and the first row's log-probabilities, [schemes, n, length]."""
+    sequences, first = np.unique(np.asarray(tokens["sequence"], np.int64)[places], return_index=True)
+    return sequences, np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in SCHEMES])
 
 
 def read_targets(rows: RowsOf, targets: int) -> list[TargetRows]:
     """Return the rows of each target that has some."""
     tokens, completed = rows(TOKENS.name), rows(COMPLETIONS.name)
-    target, sequence = (np.asarray(tokens[name], np.int64) for name in ("target", "sequence"))
-    of_target, of_sequence = (np.asarray(completed[name], np.int64) for name in ("target", "sequence"))
     measured = []
     for number in range(targets):
-        places = np.flatnonzero(target == number)
-        if not len(places):
-            continue
-        sequences, first = np.unique(sequence[places], return_index=True)
-        logprobs = np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in SCHEMES])
-        completions = {
-            int(of_sequence[place]): completed["tokens"][place].astype(np.int64)
-            for place in np.flatnonzero(of_target == number).tolist()
-        }
-        measured.append(TargetRows(number, sequences, logprobs, completions))
+        places = np.flatnonzero(np.asarray(tokens["target"]) == number)
+        if len(places):
+            completions = {
+                int(completed["sequence"][place]): completed["tokens"][place].astype(np.int64)
+                for place in np.flatnonzero(np.asarray(completed["target"]) == number).tolist()
+            }
+            measured.append(TargetRows(number, *_by_sequence(tokens, places), completions))
     return measured
-
-
-_OF_PAIRS = (
-    "pairs",
-    "round",
-    "control",
-    "control_round",
-    "copies",
-    "target",
-    "prefix_tokens",
-    "suffix_tokens",
-    "keep_line_ends",
-)
-"""The options that have no effect on stored audits."""
 
 
 class CompareSubject(PairSubject):
@@ -279,7 +267,7 @@ class CompareSubject(PairSubject):
         return self._read_runs(params, preparation) if self.run else self._read_pairs(params, preparation)
 
     def _read_runs(self, params: CompareParams, preparation: Preparation) -> Reading:
-        if named := [name for name in _OF_PAIRS if getattr(self, name) not in (None, False, ())]:
+        if named := [name for name, value in self if name not in ("run", "limit") and value not in (None, False, ())]:
             options = ["the pairs" if name == "pairs" else f"--{name.replace('_', '-')}" for name in named]
             raise UsageError(f"--run compares stored audits. Remove {' and '.join(options)}.")
         audits = [preparation.open_audit(name) for name in self.run]
@@ -329,10 +317,8 @@ def _stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:
     for number, name in enumerate(names):
         places = np.flatnonzero(length & (np.asarray(tokens["model"], np.int64) == number))
         # If a sequence has several rows, the last one counts.
-        places = places[::-1]
-        sequences, first = np.unique(np.asarray(tokens["sequence"], np.int64)[places], return_index=True)
+        sequences, logprobs = _by_sequence(tokens, places[::-1])
         if len(sequences) < len(pairs):
             raise HarnessError(f"{audit.id} has not measured all sequences of {name}. Continue with harness resume.")
-        logprobs = np.array([np.asarray(tokens[scheme.value], np.float64)[places[first]] for scheme in SCHEMES])
         stored.append(Stored(name, logprobs, params.top_k))
     return audit.id, pairs, stored

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -57,6 +58,8 @@ FEW_CLUSTERS = 10
 COPIES = {"0": 0, "1": 1, "2–3": 2, "4–7": 4, "8–15": 8, "16–31": 16, "32–63": 32, "64–127": 64, "128 or more": 128}
 """The smallest number of copies of each group of sequences."""
 TEXT, CONTROL = "text", "control"
+BY_COPIES = "copies: "
+"""The beginning of the side of the sequences with a number of copies, which is a key of `COPIES`."""
 
 Values = Mapping[Measure, Floats]
 """The measures of sequences under all targets, [targets, n] each."""
@@ -79,18 +82,14 @@ class CompareResults:
     """All results."""
 
     params: CompareParams
-    given: Sequences
+    sequences: Sequences
     names: Sequence[str]
     """The targets that were measured, the first one being the reference."""
     targets: Sequence[TargetRows]
     groups: list[Group]
     """The sequences, and the control if there is one."""
-    means: MeasureTable
-    """The mean of each measure under each target, on each side."""
-    changes: MeasureTable
-    """The changes from the first target to the others."""
-    by_copies: MeasureTable
-    """The means by number of copies, which is a key of `COPIES`, in its side."""
+    measured: MeasureTable
+    """The mean of each measure under each target, the changes from the first target, and the means by copies."""
     is_complete: bool
 
     @property
@@ -103,10 +102,13 @@ class CompareResults:
         """True if there is a control."""
         return len(self.groups) > 1
 
+    def mean(self, measure: Measure, model: str, side: str = TEXT) -> float:
+        """Return the mean of a measure under a target."""
+        return self.measured.get(measure, model=model, side=side).value
 
-def case_of(measure: Measure, params: CompareParams) -> str:
-    """Return the decoding scheme of a measure, empty for those of greedy decoding and plain sampling."""
-    return params.label if measure in (ESP, LEAKED) else ""
+    def change(self, measure: Measure, model: str, side: str = TEXT) -> Estimate:
+        """Return the change of a measure from the first target to another one."""
+        return self.measured.get(CHANGE, model=model, side=side, case=label_of(measure, self.params))
 
 
 def label_of(measure: Measure, params: CompareParams) -> str:
@@ -116,15 +118,13 @@ def label_of(measure: Measure, params: CompareParams) -> str:
 
 
 def compare_results(
-    params: CompareParams, given: Sequences, targets: Sequence[TargetRows], names: Sequence[str]
+    params: CompareParams, sequences: Sequences, targets: Sequence[TargetRows], names: Sequence[str]
 ) -> CompareResults | None:
     """Return all results, or None before two targets have sequences in common. names: of all targets."""
     if len(targets) < 2:
         return None
-    common = targets[0].sequences
-    for target in targets[1:]:
-        common = np.intersect1d(common, target.sequences)
-    is_control = given.is_control[common]
+    common = reduce(np.intersect1d, [target.sequences for target in targets])
+    is_control = sequences.is_control[common]
     if is_control.all():
         return None
     of_targets = [_values(params, target, common) for target in targets]
@@ -133,34 +133,23 @@ def compare_results(
     groups: list[Group] = []
     means: list[MeasureRow] = []
     changes: list[MeasureRow] = []
-    for side, chosen in ((TEXT, ~is_control), (CONTROL, is_control)):
-        if not chosen.any():
-            continue
-        sequences = common[chosen]
-        clusters = _clusters(given, sequences)
-        of_side = {measure: each[:, chosen] for measure, each in values.items()}
-        groups.append(Group(side, sequences, of_side, len(np.unique(clusters))))
-        replicates = _replicates(of_side, clusters)
-        means += _means(params, of_side, replicates, measured, side)
-        changes += _changes(params, of_side, replicates, measured, side)
-    number = len(given.pairs)
-    computed = [target for target in targets if target.target >= len(given.stored)]
-    is_complete = (
-        len(targets) == len(names)
-        and all(len(target.sequences) == number for target in targets)
-        and all(len(target.completions) == number for target in computed)
+    for side, is_chosen in ((TEXT, ~is_control), (CONTROL, is_control)):
+        if is_chosen.any():
+            chosen = common[is_chosen]
+            clusters = _clusters(sequences, chosen)
+            group = Group(side, chosen, _chosen(values, is_chosen), len(np.unique(clusters)))
+            groups.append(group)
+            replicates = _replicates(group.values, clusters)
+            means += _means(params, group, replicates, measured)
+            changes += _changes(params, group, replicates, measured)
+    copies = _by_copies(params, sequences.copies[common], values, measured)
+    number = len(sequences.pairs)
+    is_complete = len(targets) == len(names) and all(
+        len(target.sequences) == number and (target.target < len(sequences.stored) or len(target.completions) == number)
+        for target in targets
     )
-    return CompareResults(
-        params,
-        given,
-        measured,
-        targets,
-        groups,
-        MeasureTable(means),
-        MeasureTable(changes),
-        MeasureTable(list(_by_copies(params, given.copies[common], values, measured))),
-        is_complete,
-    )
+    rows = MeasureTable([*means, *changes, *copies])
+    return CompareResults(params, sequences, measured, targets, groups, rows, is_complete)
 
 
 def bootstrap_means(values: Floats, clusters: Ints) -> Floats:
@@ -218,19 +207,22 @@ def _values(params: CompareParams, rows: TargetRows, sequences: Ints) -> dict[Me
     by_scheme = dict(zip(SCHEMES, rows.logprobs[:, places], strict=True))
     predicted = is_predicted(by_scheme[Scheme.GREEDY])
     logs = log_esp(by_scheme[params.main])
-    values = {
+    return {
         EXACT: exact_memorization(predicted),
         STRENGTH: extraction_strength(predicted),
-        GREEDY: predicted.all(axis=1),
+        GREEDY: predicted.all(axis=1).astype(np.float64),
         ESP: np.exp(logs),
         LEAKED: leaked_probability(logs, params.queries),
         LIKELIHOOD: by_scheme[Scheme.PLAIN].mean(axis=1),
     }
-    return {measure: np.asarray(each, np.float64) for measure, each in values.items()}
 
 
-def _clusters(given: Sequences, sequences: Ints) -> Ints:
-    whole = np.concatenate([given.pairs.prefixes[sequences], given.pairs.suffixes[sequences]], axis=1)
+def _chosen(values: Values, is_chosen: Bools) -> Values:
+    return {measure: of_measure[:, is_chosen] for measure, of_measure in values.items()}
+
+
+def _clusters(sequences: Sequences, chosen: Ints) -> Ints:
+    whole = np.concatenate([sequences.pairs.prefixes[chosen], sequences.pairs.suffixes[chosen]], axis=1)
     return cluster_ids([whole], window=min(WINDOW, whole.shape[1]))
 
 
@@ -242,50 +234,48 @@ def _replicates(values: Values, clusters: Ints) -> Values:
     return dict(zip(values, means, strict=True))
 
 
-def _estimate(values: Floats, replicates: Floats) -> Estimate:
+def _estimate(values: Floats, replicates: Floats | None = None) -> Estimate:
     """Return the mean of values [n] with the percentiles of its replicates [REPLICATES].
 
     The interval is NaN if all replicates are equal but for rounding, and the values are not.
     """
-    if np.ptp(replicates) < 1e-12 < np.ptp(values):
-        return Estimate(float(values.mean()), of=len(values))
+    mean, number = float(values.mean()), len(values)
+    if replicates is None or np.ptp(replicates) < 1e-12 < np.ptp(values):
+        return Estimate(mean, of=number)
     low, high = percentiles(replicates)
-    return Estimate(float(values.mean()), float(low), float(high), len(values))
+    return Estimate(mean, float(low), float(high), number)
 
 
-def _means(
-    params: CompareParams, values: Values, replicates: Values, names: Sequence[str], side: str
-) -> Iterator[MeasureRow]:
+def _mean_row(params: CompareParams, measure: Measure, mean: Estimate, model: str, side: str) -> MeasureRow:
+    # The others are of greedy decoding and plain sampling.
+    case = params.label if measure in (ESP, LEAKED) else ""
+    return MeasureRow(measure, mean, model, side, case, params.queries if measure is LEAKED else None)
+
+
+def _means(params: CompareParams, group: Group, replicates: Values, names: Sequence[str]) -> Iterator[MeasureRow]:
     for place, name in enumerate(names):
-        for measure in MEMORIZATION:
-            estimate = _estimate(values[measure][place], replicates[measure][place])
-            at = params.queries if measure is LEAKED else None
-            yield MeasureRow(measure, estimate, name, side, case_of(measure, params), at)
+        for measure, values in group.values.items():
+            yield _mean_row(params, measure, _estimate(values[place], replicates[measure][place]), name, group.side)
 
 
-def _changes(
-    params: CompareParams, values: Values, replicates: Values, names: Sequence[str], side: str
-) -> Iterator[MeasureRow]:
+def _changes(params: CompareParams, group: Group, replicates: Values, names: Sequence[str]) -> Iterator[MeasureRow]:
     """Yield the paired difference of each measure from the first target, and in how many sequences it fell and rose."""
     for place, name in enumerate(names[1:], 1):
-        for measure in MEMORIZATION:
-            before, after = values[measure][0], values[measure][place]
-            difference = _estimate(after - before, replicates[measure][place] - replicates[measure][0])
-            case = label_of(measure, params)
-            yield MeasureRow(CHANGE, difference, name, side, case)
-            yield MeasureRow(LOWER, Estimate(float((after < before).mean()), of=len(after)), name, side, case)
-            yield MeasureRow(HIGHER, Estimate(float((after > before).mean()), of=len(after)), name, side, case)
+        for measure, values in group.values.items():
+            change = values[place] - values[0]
+            for of_change, estimate in (
+                (CHANGE, _estimate(change, replicates[measure][place] - replicates[measure][0])),
+                (LOWER, _estimate(change < 0)),
+                (HIGHER, _estimate(change > 0)),
+            ):
+                yield MeasureRow(of_change, estimate, name, group.side, label_of(measure, params))
 
 
 def _by_copies(params: CompareParams, copies: Ints, values: Values, names: Sequence[str]) -> Iterator[MeasureRow]:
     """Yield the means by number of copies, if it is known. copies: [n], -1 if unknown."""
     group = np.searchsorted(list(COPIES.values()), copies, side="right") - 1
-    for number, label in enumerate(COPIES):
-        chosen = group == number
-        if not chosen.any():
-            continue
+    for number in np.unique(group[group >= 0]).tolist():
+        chosen = _chosen(values, group == number)
         for place, name in enumerate(names):
-            for measure in MEMORIZATION:
-                mean = Estimate(float(values[measure][place, chosen].mean()), of=int(chosen.sum()))
-                at = params.queries if measure is LEAKED else None
-                yield MeasureRow(measure, mean, name, f"copies: {label}", case_of(measure, params), at)
+            for measure, of_measure in chosen.items():
+                yield _mean_row(params, measure, _estimate(of_measure[place]), name, BY_COPIES + list(COPIES)[number])

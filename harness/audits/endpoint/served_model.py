@@ -74,7 +74,7 @@ class ServedModel:
     def statistics(
         self, stage: str, documents: Sequence[Ints], shots: Ints, *, size: int, done: Ints
     ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
-        """Yield numbers of documents with the statistics of each, alone and after `shots`, as `TokenLikelihoods` does.
+        """Yield numbers of documents with the statistics of each, alone and after `shots`, as `LocalModel` does.
 
         Each document is a batch, whatever `size` is. Raises Interruption as `exact_logprobs` does.
         """

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from harness.audits.entities.findings import entities_findings
-from harness.audits.entities.measurements import (
+from harness.audits.entities.inputs import MASK, Prompt
+from harness.audits.entities.measures import MEASURES
+from harness.audits.entities.results import (
     Chain,
     Measurements,
     all_names,
-    first_prompt,
     importances,
     measured_prompts,
     prompt_at,
 )
-from harness.audits.entities.prompt import MASK, Prompt
-from harness.audits.entities.results import MEASURES
 from harness.audits.entities.statistics import Placements, delong_interval, placements
 from harness.audits.options import AuditParams, option
 from harness.audits.report import finite_mean
@@ -162,7 +161,7 @@ class EntitiesAudit(Audit[EntitiesParams]):
             except HarnessError as error:
                 # The other models can still be measured.
                 faults.append(error)
-                _cancel_stages(context, model, is_measured=False)
+                _cancel_stages(context, _stages(model))
                 if len(context.models) > 1:
                     context.warn(f"Model {model + 1} is left out: {error}")
                 continue
@@ -172,7 +171,7 @@ class EntitiesAudit(Audit[EntitiesParams]):
                 return
             if not measured.has_pairs:
                 context.warn(f"Model {model + 1} has too few usable names or prompts to compare.")
-                _cancel_stages(context, model, is_measured=True)
+                _cancel_stages(context, _stages(model)[1:])
                 continue
             for chain in Chain:
                 _engineer(context, probe, measured, model, chain)
@@ -184,31 +183,25 @@ class EntitiesAudit(Audit[EntitiesParams]):
         return entities_findings(inputs, rows, models)
 
 
+def _stages(model: int) -> tuple[str, str, str, str]:
+    """Return the stages of a model: the confidences, the chain of the best and of the worst prompt, the attention."""
+    best, worst = (f"{chain.name.lower()} prompt {model + 1}" for chain in Chain)
+    return f"confidence {model + 1}", best, worst, f"attention {model + 1}"
+
+
 def _announce(context: AuditContext, model: int, attention_prompts: int) -> None:
     """Announce the stages of one model. The lengths of its best and worst prompts are not known yet."""
-    context.announce(_prompts_stage(model), len(measured_prompts(context.inputs)))
-    for chain in Chain:
-        context.announce(_chain_stage(chain, model), _TYPICAL_LENGTH, weight=_chain_weight(_TYPICAL_LENGTH))
-    context.announce(_attention_stage(model), 2 * attention_prompts, weight=_ATTENTION_WEIGHT)
+    confidence, *chains, attention = _stages(model)
+    context.announce(confidence, len(measured_prompts(context.inputs)))
+    for chain in chains:
+        context.announce(chain, _TYPICAL_LENGTH, weight=_chain_weight(_TYPICAL_LENGTH))
+    context.announce(attention, 2 * attention_prompts, weight=_ATTENTION_WEIGHT)
 
 
-def _cancel_stages(context: AuditContext, model: int, *, is_measured: bool) -> None:
-    """Announce that the remaining stages of a model are empty, so that progress does not wait for them."""
-    later = [*(_chain_stage(chain, model) for chain in Chain), _attention_stage(model)]
-    for stage in later if is_measured else [_prompts_stage(model), *later]:
+def _cancel_stages(context: AuditContext, stages: Sequence[str]) -> None:
+    """Announce that stages are empty, so that progress does not wait for them."""
+    for stage in stages:
         context.announce(stage, 0)
-
-
-def _prompts_stage(model: int) -> str:
-    return f"confidence {model + 1}"
-
-
-def _attention_stage(model: int) -> str:
-    return f"attention {model + 1}"
-
-
-def _chain_stage(chain: Chain, model: int) -> str:
-    return f"{chain.name.lower()} prompt {model + 1}"
 
 
 def _chain_weight(length: int) -> float:
@@ -220,7 +213,7 @@ def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> Non
     """Emit a row of confidences for every prompt."""
     prompts = measured_prompts(context.inputs)
     next_report = 0
-    for batch in context.batches(_prompts_stage(model), len(prompts), size=_PROMPTS_PER_BATCH):
+    for batch in context.batches(_stages(model)[0], len(prompts), size=_PROMPTS_PER_BATCH):
         if batch.items[0] == 0 and (lost := int((~probe.has_tokens).sum())):
             context.warn(f"Model {model + 1}: its vocabulary has no tokens for {lost} of {len(probe.names)} names.")
         values = np.array([probe.confidences(prompts[prompt]) for prompt in batch.items])
@@ -234,13 +227,13 @@ def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> Non
 
 def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, model: int, chain: Chain) -> None:
     """Drop one word per batch: measure all names in the rest, and the dev half's names without each of its words."""
-    first = first_prompt(measured, chain)
+    first = measured.first_prompt(chain)
     length = measured.prompts[first].length
     dev = np.concatenate(measured.dev)
-    stage, weight = _chain_stage(chain, model), _chain_weight(length)
+    stage, weight = _stages(model)[1 + chain], _chain_weight(length)
     for batch in context.batches(stage, length, size=1, weight=weight):
         step = int(batch.items[0])
-        prompt = prompt_at(measured, context.rows("word"), model, chain, step)
+        prompt = prompt_at(measured, context.rows, model, chain, step)
         whole = probe.confidences(prompt) if step else measured.confidences[first]
         context.emit(
             "engineered", model=[model], chain=[int(chain)], step=[step], text=[prompt.text], values=whole[None, :]
@@ -269,9 +262,8 @@ def _measure_attention(
     """Measure the attention to the name in the `number` best and worst prompts."""
     order = measured.used[np.argsort(-measured.dev_m_mem, kind="stable")]
     chosen = list(dict.fromkeys([*order[:number].tolist(), *order[::-1][:number].tolist()]))
-    inside = np.concatenate([measured.dev.inside, measured.test.inside])
-    outside = np.concatenate([measured.dev.outside, measured.test.outside])
-    for batch in context.batches(_attention_stage(model), len(chosen), size=1, weight=_ATTENTION_WEIGHT):
+    inside, outside = measured.lists.values()
+    for batch in context.batches(_stages(model)[-1], len(chosen), size=1, weight=_ATTENTION_WEIGHT):
         place = chosen[int(batch.items[0])]
         prompt = measured.prompts[place]
         attention = probe.attention(prompt)
@@ -292,7 +284,7 @@ def _report_scores(context: AuditContext, model: int) -> None:
     measured = Measurements(context.inputs, context.rows("confidence"), model)
     if not measured.has_pairs:
         return
-    placed = [placements(*measured.dev.sides(confidences)) for confidences in measured.used_confidences]
+    placed = [placements(*(confidences[side] for side in measured.dev)) for confidences in measured.used_confidences]
     low, high = delong_interval(Placements(*(np.mean(part, axis=0) for part in zip(*placed, strict=True))))
     prefix = f"{context.model_names[model]}: " if len(context.models) > 1 else ""
     m_mem, prompts = measured.dev_m_mem, len(measured.used)

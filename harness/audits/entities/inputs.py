@@ -7,18 +7,124 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.audits.entities.prompt import lines_of, read_prompts
 from harness.audits.options import AuditParams, Preparation, Reading, Subject, option
 from harness.audits.sources import target_option
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.text import shorten
-from harness.corpora.text_files import parse_json, read_text
+from harness.corpora.text_files import Notes, parse_json, read_text
+
+MASK = "MASK"
+BUILT_IN = Path(__file__).parent / "prompts"
+"""One file per sentence type, one prompt per line; written for this project."""
+KINDS = ("declarative", "exclamatory", "imperative", "interrogative")
+OWN_KIND = "own"
+"""The type of prompts from a user's file that gives none."""
+HAND_WRITTEN = (
+    "My name is MASK.",
+    "The letter was signed by MASK.",
+    "I spoke with MASK yesterday.",
+    "Everyone in the room knew MASK.",
+    "Please call MASK tomorrow.",
+)
+"""Baselines: prompts that somebody would write without searching for a good one."""
+_MASKS = re.compile(rf"(?<!\w){MASK}(?!\w)")
+_WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+_SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
+
+
+class Word(NamedTuple):
+    """A word or a punctuation mark of a prompt, and its characters."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Prompt:
+    """A sentence with one MASK. kind: its sentence type."""
+
+    def __init__(self, text: str, kind: str) -> None:
+        self.text = text
+        self.kind = kind
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """Words and punctuation marks, independent of any model's tokenizer."""
+        return tuple(Word(word.group(), word.start(), word.end()) for word in _WORDS.finditer(self.text))
+
+    @property
+    def length(self) -> int:
+        """The number of words and punctuation marks. The name counts as one."""
+        return len(self.words)
+
+    @cached_property
+    def position(self) -> int:
+        """The number of words and punctuation marks before the word that contains the name, such as `ex-MASK's`."""
+        return sum(word.end <= self.name_start for word in self.words)
+
+    @cached_property
+    def name_start(self) -> int:
+        """The index of the name's first character."""
+        mask = _MASKS.search(self.text)
+        assert mask is not None
+        return mask.start()
+
+    def fill(self, name: str) -> str:
+        """Return the sentence with `name`, which begins at `name_start`."""
+        return self.text[: self.name_start] + name + self.text[self.name_start + len(MASK) :]
+
+    def without(self, word: int) -> "Prompt":
+        """Return the prompt without its `word`-th word, which must be one of `droppable`."""
+        dropped = self.words[word]
+        rest = " ".join((self.text[: dropped.start] + " " + self.text[dropped.end :]).split())
+        return Prompt(_SPACE_BEFORE_PUNCTUATION.sub(r"\1", rest), self.kind)
+
+    @property
+    def droppable(self) -> list[int]:
+        """The indices of the words that do not contain the name."""
+        return [place for place in range(self.length) if place != self.position]
+
+
+def read_prompts(source: Path | None) -> tuple[list[Prompt], list[str]]:
+    """Read distinct prompts from a file or a directory of files; None reads the built-in ones.
+
+    A line is a prompt, or its type, a tab and a prompt; in a directory the file name is the type. Also returns notes on
+    skipped lines, which do not quote them. Raises HarnessError if no prompt is left.
+    """
+    where = BUILT_IN if source is None else source
+    files = sorted(where.glob("*.txt")) if where.is_dir() else [where]
+    prompts: dict[str, Prompt] = {}
+    notes = Notes()
+    for file in files:
+        default_kind = file.stem if where.is_dir() else OWN_KIND
+        for number, line in enumerate(lines_of(file), 1):
+            kind, tab, rest = line.partition("\t")
+            text, kind = (rest.strip(), kind.strip() or default_kind) if tab else (line.strip(), default_kind)
+            if not text:
+                continue
+            masks = len(_MASKS.findall(text))
+            if masks == 1:
+                prompts.setdefault(text, Prompt(text, kind))
+            else:
+                fault = f"Skipped {file.name}, line {number}: the prompt contains {MASK} {masks} times, not once."
+                notes.add(f"prompts without exactly one {MASK}", fault)
+    if not prompts:
+        raise HarnessError(f"{where} contains no prompt with exactly one {MASK}. Expected one prompt per line.")
+    return list(prompts.values()), notes.sentences
+
+
+def lines_of(file: Path) -> list[str]:
+    """Return the lines of a UTF-8 text file. Raises HarnessError if it cannot be read."""
+    # str.splitlines would also split at U+2028 and U+0085, which a line may contain.
+    return read_text(file).removesuffix("\n").split("\n")
+
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 PERSONS = ("PER", "PERSON")
@@ -50,35 +156,78 @@ def read_names(file: Path) -> tuple[list[str], list[str]]:
     A table has a header, with a column such as `name` or `personLabel`; without one, a file of one column is a list.
     Raises HarnessError if there is no name, or if the column is not clear.
     """
-    rows = _name_rows(file)
-    column = 0
-    titles = [place for place, cell in enumerate(rows[0] if rows else []) if _title(cell) in _NAME_COLUMNS]
-    if titles:
-        column = titles[0]
-        rows = rows[1:]
-    elif file.suffix.lower() == ".csv" and max(map(len, rows), default=1) > 1:
-        raise HarnessError(f"no column of {file} is called name or …Label. Name the column in the first line.")
-    names = _distinct(_normalized(_literal(cells[column])) for cells in rows if len(cells) > column)
+    cells = _name_cells(file)
+    names = _distinct(cells)
     if not names:
         raise HarnessError(f"{file} contains no names. Expected one name per line.")
-    skipped = len(rows) - len(names)
-    return names, [f"Skipped {skipped} of {len(rows)} lines of {file.name}: repeated or empty."] if skipped else []
+    skipped = len(cells) - len(names)
+    return names, [f"Skipped {skipped} of {len(cells)} lines of {file.name}: repeated or empty."] if skipped else []
 
 
-def _name_rows(file: Path) -> list[list[str]]:
-    """Return the cells of each line that is not empty."""
+def wikidata_names(file: Path) -> list[str]:
+    """Return distinct names of two words or more in the result of a SPARQL query, as JSON, CSV or TSV, in order.
+
+    The column is `personLabel`, `itemLabel` or `name`, else the first `…Label`, else the only one. Raises HarnessError
+    if there is none.
+    """
+    names = _distinct(name for name in _name_cells(file, is_query=True) if " " in name and not _UNNAMED.fullmatch(name))
+    if not names:
+        raise HarnessError(f"{file} contains no name of two words or more. Expected a column such as personLabel.")
+    return names
+
+
+def _name_cells(file: Path, *, is_query: bool = False) -> list[str]:
+    """Return the name in each record of a list or a table, empty if it has none.
+
+    is_query: the file is the result of a SPARQL query, which has a header. Raises HarnessError if the column of the
+    names is not clear.
+    """
+    titles, *records = _records(file, is_query=is_query) or [[]]
+    columns = [title.strip().removeprefix("?") for title in titles]  # TSV of a query has variables
+    ranks = {
+        place: _NAME_COLUMNS.index(title.casefold()) if title.casefold() in _NAME_COLUMNS else len(_NAME_COLUMNS)
+        for place, title in enumerate(columns)
+        if title.casefold() in _NAME_COLUMNS or (is_query and title.endswith("Label"))
+    }
+    if not ranks and len(columns) != 1 and (is_query or file.suffix.lower() == ".csv"):
+        shown = shorten(", ".join(columns), 80) or "none"
+        raise HarnessError(f"no column of {file} is called name or …Label. Its columns: {shown}.")
+    if not ranks and not is_query:
+        records = [titles, *records]
+    # A query may return other labels too, such as countryLabel.
+    column = min(ranks, key=lambda place: ranks[place], default=0)
+    return [" ".join(_literal(cells[column]).split()) if len(cells) > column else "" for cells in records]
+
+
+def _records(file: Path, *, is_query: bool) -> list[list[str]]:
+    """Return the cells of each record, the header first if there is one."""
+    text = read_text(file)
+    if is_query and text.lstrip().startswith(("{", "[")):
+        rows = _json_rows(file, text)
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        values = [[row.get(column) for column in columns] for row in rows]
+        return [columns, *([value if isinstance(value, str) else "" for value in row] for row in values)]
     lines = [line for line in lines_of(file) if line.strip()]
     # A spreadsheet whose numbers have decimal commas separates cells by semicolons.
     delimiter = ";" if lines and ";" in lines[0] and "," not in lines[0] else ","
-    titles = next(csv.reader(lines[:1], delimiter=delimiter), [])
-    # A name in a list may contain a comma, so only the header shows that a text file is a table.
-    if file.suffix.lower() == ".csv" or (len(titles) > 1 and any(_title(cell) in _NAME_COLUMNS for cell in titles)):
-        try:
-            table = csv.reader(io.StringIO(read_text(file), newline=""), delimiter=delimiter)
-            return [row for row in table if any(map(str.strip, row))]
-        except csv.Error as error:
-            raise HarnessError(f"not valid CSV: {file} ({error}).") from None
-    return [line.split("\t") for line in lines]
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    records: list[list[str]] = []
+    try:
+        titles = next(csv.reader(lines[:1], delimiter=delimiter), [])
+        # A name in a list may contain a comma, so only the header shows that a text file is a table.
+        is_table = len(titles) > 1 and any(title.strip().casefold() in _NAME_COLUMNS for title in titles)
+        if not (is_table or file.suffix.lower() == ".csv" or (is_query and "\t" not in "".join(lines[:1]))):
+            return [line.split("\t") for line in lines]
+        for cells in reader:
+            if records and len(cells) > len(records[0]):
+                raise HarnessError(
+                    f"more cells than columns: {file}, line {reader.line_num}. Put a name with a comma in quotes."
+                )
+            if any(map(str.strip, cells)):
+                records.append(cells)
+    except csv.Error as error:
+        raise HarnessError(f"not valid CSV: {file} ({error}).") from None
+    return records
 
 
 def conll_names(files: Sequence[Path]) -> list[str]:
@@ -87,7 +236,7 @@ def conll_names(files: Sequence[Path]) -> list[str]:
     Both IOB1 (B- only between neighbours) and IOB2 (B- at each beginning) are read: a name begins at B-, and at I-
     without a name of that kind before. Raises HarnessError for a line without a tag, and if no name is found.
     """
-    found: list[str] = []
+    marked: list[str] = []
     for file in files:
         words: list[str] = []
         kind_before = ""
@@ -101,40 +250,15 @@ def conll_names(files: Sequence[Path]) -> list[str]:
                 )
             prefix, _, kind = tag.partition("-")
             if prefix in ("B", "S", "U") or kind != kind_before:
-                found.append(" ".join(words))
+                marked.append(" ".join(words))
                 words = []
             if kind.upper() in PERSONS:
                 words.append(cells[0])
             kind_before = kind if cells else ""
-        found.append(" ".join(words))
-    names = _distinct(name for name in found if " " in name)
+        marked.append(" ".join(words))
+    names = _distinct(name for name in marked if " " in name)
     if not names:
         raise HarnessError(f"{files[0]} marks no person of two words or more. Expected tags B-PER and I-PER.")
-    return names
-
-
-def wikidata_names(file: Path) -> list[str]:
-    """Return distinct names of two words or more in the result of a SPARQL query, as JSON, CSV or TSV, in order.
-
-    The column is `personLabel`, `itemLabel` or `name`, else the first `…Label`, else the only one. Raises HarnessError
-    if there is none.
-    """
-    text = read_text(file)
-    if text.lstrip().startswith(("{", "[")):
-        rows = _json_rows(file, text)
-    else:
-        rows = _tsv_rows(text) if "\t" in text.partition("\n")[0] else _csv_rows(file, text)
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    labelled = [column for column in columns if column.casefold() in _NAME_COLUMNS or column.endswith("Label")]
-    if not labelled and len(columns) != 1:
-        shown = shorten(", ".join(columns), 80) or "none"
-        raise HarnessError(f"no column of {file} is called name or …Label. Its columns: {shown}.")
-    # A query may return other labels too, such as countryLabel.
-    column = min(labelled or columns, key=_rank)
-    cells = (_normalized(row[column]) for row in rows if isinstance(row.get(column), str))
-    names = _distinct(name for name in cells if " " in name and not _UNNAMED.fullmatch(name))
-    if not names:
-        raise HarnessError(f"the column {shorten(column)!r} of {file} contains no name of two words or more.")
     return names
 
 
@@ -175,24 +299,10 @@ def split_halves(names: Sequence[str], seed: int, part: int) -> tuple[list[str],
     return [names[place] for place in order[:half]], [names[place] for place in order[half:]]
 
 
-def _title(cell: str) -> str:
-    """Return the name of a column in lower case. The TSV of a SPARQL result has variables, such as `?personLabel`."""
-    return cell.strip().removeprefix("?").casefold()
-
-
 def _literal(cell: str) -> str:
     """Return the text of a cell, which in the TSV of a SPARQL result is a literal such as `"Anna Bell"@en`."""
-    found = _LITERAL.fullmatch(cell.strip())
-    return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), found[1]) if found else cell
-
-
-def _rank(column: str) -> int:
-    folded = column.casefold()
-    return _NAME_COLUMNS.index(folded) if folded in _NAME_COLUMNS else len(_NAME_COLUMNS)
-
-
-def _normalized(cell: str) -> str:
-    return " ".join(cell.split())
+    literal = _LITERAL.fullmatch(cell.strip())
+    return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), literal[1]) if literal else cell
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
@@ -209,29 +319,6 @@ def _json_rows(file: Path, text: str) -> list[dict[str, Any]]:
         return [{name: cell["value"] for name, cell in row.items()} for row in bindings]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise HarnessError(f"not the JSON of a SPARQL result: {file}. Expected results, bindings, value.") from None
-
-
-def _tsv_rows(text: str) -> list[dict[str, Any]]:
-    """Return the rows of the SPARQL 1.1 TSV format, whose cells contain neither tabs nor line ends."""
-    header, *lines = [line.split("\t") for line in text.split("\n") if line.strip()]
-    columns = [cell.strip().removeprefix("?") for cell in header]
-    return [dict(zip(columns, map(_literal, line), strict=False)) for line in lines]
-
-
-def _csv_rows(file: Path, text: str) -> list[dict[str, Any]]:
-    reader = csv.DictReader(io.StringIO(text))
-    rows: list[dict[str, Any]] = []
-    try:
-        for row in reader:
-            # DictReader collects cells beyond the last column under None.
-            if None in row:
-                raise HarnessError(
-                    f"more cells than columns: {file}, line {reader.line_num}. Put a name with a comma in quotes."
-                )
-            rows.append(row)
-    except csv.Error as error:
-        raise HarnessError(f"not the CSV of a SPARQL result: {file} ({error}).") from None
-    return rows
 
 
 def read_inputs(
@@ -258,9 +345,12 @@ def read_inputs(
             "names need either two lists or a corpus and a query. Give --in-train and --out-train, or --conll and "
             "--wikidata."
         )
-    for what, names in (("the model was trained on", lists.inside), ("the model was not trained on", lists.outside)):
+    for was, names in (("was", lists.inside), ("was not", lists.outside)):
         if len(names) < _FEWEST_NAMES:
-            raise HarnessError(f"{len(names)} names that {what} are left. Each list needs at least {_FEWEST_NAMES}.")
+            raise HarnessError(
+                f"{len(names)} names that the model {was} trained on are left. Each list needs at least "
+                f"{_FEWEST_NAMES}."
+            )
     texts = dict(zip(PARTS, (*split_halves(lists.inside, seed, 1), *split_halves(lists.outside, seed, 2)), strict=True))
     read, notes = read_prompts(prompts)
     texts |= {
@@ -289,21 +379,14 @@ class EntitiesSubject(Subject):
         """Read names and prompts. Raises HarnessError if no model is named, or a file cannot be used."""
         if not self.target:
             raise UsageError("no token classification model is named. Give --target.")
-        named = {
-            "in-train": self.in_train,
-            "out-train": self.out_train,
+        read = {
+            "in_train": self.in_train,
+            "out_train": self.out_train,
             "wikidata": self.wikidata,
             "prompts": self.prompts,
         }
-        named |= {f"conll {number}": path for number, path in enumerate(self.conll, 1)}
-        inputs = read_inputs(
-            in_train=self.in_train,
-            out_train=self.out_train,
-            conll=self.conll,
-            wikidata=self.wikidata,
-            prompts=self.prompts,
-            seed=preparation.seed,
-        )
-        files = {option: path for option, path in named.items() if path is not None}
+        inputs = read_inputs(**read, conll=self.conll, seed=preparation.seed)
+        named = read | {f"conll {number}": path for number, path in enumerate(self.conll, 1)}
+        files = {option.replace("_", "-"): path for option, path in named.items() if path is not None}
         name = (self.in_train or self.wikidata or Path("names")).stem
         return Reading(params, inputs, name, files, preparation.find_models(self.target))

@@ -1,140 +1,222 @@
-"""Results for one model from its rows, and all measured values: M-MEM of methods and groups, tests, attention."""
+"""One model's confidences from the rows, the prompts that are made by dropping words, and all measured values.
+
+Prompt engineering drops words one after the other from the best and from the worst prompt. The best prompt loses its
+least important word at each step, the worst its most important one, down to the name alone. A word's importance is the
+confidence that is lost without it, averaged over the dev half's names of both lists and normalized over the prompt's
+words by a softmax (Xia et al. 2024).
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.audits.entities.measurements import (
-    Chain,
-    EngineeredPrompt,
-    Half,
-    Measurements,
-    best_and_worst,
-    engineered_prompts,
-)
-from harness.audits.entities.prompt import HAND_WRITTEN
+from harness.audits.entities import measures
+from harness.audits.entities.inputs import HAND_WRITTEN, MASK, OWN_KIND, PARTS, Prompt
 from harness.audits.entities.statistics import (
-    CochranQ,
-    Correlation,
-    GroupMean,
     PairScore,
-    Spread,
     chance_error,
     cochran_q,
     count_votes,
     majority_vote,
     means_by_group,
     rank_correlation,
+    score_pairs,
     spread_over_names,
 )
 from harness.audits.report import normal_interval
-from harness.core.arrays import Floats
+from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import AuditInputs, RowsOf
-from harness.core.errors import HarnessError
-from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
+from harness.core.measures import Estimate, MeasureRow, MeasureTable
 from harness.core.rows import Rows
 
-M_MEM = Measure(
-    "m_mem",
-    "M-MEM",
-    "the share of pairs of one trained and one other name in which the trained name has the higher confidence",
-)
-TIES = Measure("ties", "ties", "pairs with equal confidences, which count as not recognized", unit=Unit.NUMBER)
-PROMPTS_M_MEM = Measure("m_mem_of_prompts", "M-MEM of the prompts", "the mean, largest or smallest M-MEM of a prompt")
-PROMPTS_RANGE = Measure(
-    "m_mem_range", "range of M-MEM", "the largest M-MEM of a prompt minus the smallest", unit=Unit.CHANGE
-)
-CHANCE_ERROR = Measure(
-    "chance_error", "standard error under chance", "the largest standard error of M-MEM without memorization"
-)
-COCHRAN = Measure(
-    "cochran_q",
-    "Cochran's Q",
-    "do all prompts win equally many pairs? Pairs that share a name are taken as independent, as in the source",
-    unit=Unit.NUMBER,
-)
-COCHRAN_P = Measure("cochran_p_value", "p of Cochran's Q", "too small, because pairs share names", unit=Unit.P_VALUE)
-LEAD = Measure(
-    "lead", "best − worst prompt", "the largest minus the smallest M-MEM, in a bootstrap over names", unit=Unit.CHANGE
-)
-LEAD_P = Measure(
-    "equal_prompts_p_value", "p of equal prompts", "the bootstrap's p-value of equal prompts", unit=Unit.P_VALUE
-)
-TAU = Measure("kendall_tau", "Kendall's τ", "the rank correlation of the prompts' M-MEM", unit=Unit.NUMBER)
-TAU_P = Measure("kendall_p_value", "p of Kendall's τ", "of prompts whose orders do not correlate", unit=Unit.P_VALUE)
-BY_TYPE = Measure("m_mem_by_type", "mean M-MEM", "the mean M-MEM of the prompts of a sentence type")
-BY_POSITION = Measure(
-    "m_mem_by_position",
-    "mean M-MEM",
-    "the mean M-MEM of the prompts with the name at a position",
-    at="{} before the name",
-    at_name="words and punctuation marks before the name",
-)
-BY_LENGTH = Measure(
-    "m_mem_by_length",
-    "mean M-MEM",
-    "the mean M-MEM of the prompts of a length",
-    at="{} words",
-    at_name="words and punctuation marks of the prompt",
-)
-ATTENTION = Measure(
-    "attention", "attention to the name", "the mean attention that the other words of a prompt give to the name"
-)
-MEASURES = (
-    M_MEM,
-    TIES,
-    PROMPTS_M_MEM,
-    PROMPTS_RANGE,
-    CHANCE_ERROR,
-    COCHRAN,
-    COCHRAN_P,
-    LEAD,
-    LEAD_P,
-    TAU,
-    TAU_P,
-    BY_TYPE,
-    BY_POSITION,
-    BY_LENGTH,
-    ATTENTION,
-)
-DEV, TEST, BOTH_HALVES, BETWEEN_MODELS = "dev", "test", "dev and test", "between models"
-INSIDE, OUTSIDE = "in-train names", "out-of-train names"
+_SHARE_OF_PROMPTS = 0.9
 
 
-class Method(NamedTuple):
-    """A way of prompting and its scores in both halves. prompt: its text, empty if there are several."""
+def measured_prompts(inputs: AuditInputs) -> list[Prompt]:
+    """Return every prompt that is measured: those of the inputs, the hand-written ones, and the name alone."""
+    prompts = [Prompt(text, kind) for text, kind in zip(inputs.texts["prompts"], inputs.texts["kinds"], strict=True)]
+    return [*prompts, *(Prompt(text, OWN_KIND) for text in (*HAND_WRITTEN, MASK))]
 
-    family: str
-    name: str
-    prompt: str
+
+def all_names(inputs: AuditInputs) -> list[str]:
+    """Return the names in the order of a row of confidences."""
+    return [name for part in PARTS for name in inputs.texts[part]]
+
+
+def select_rows(rows: Rows, *order: str, **values: int) -> dict[str, list[Any]]:
+    """Return the rows whose columns have these values, ordered by the columns `order`."""
+    chosen = np.flatnonzero(np.all([np.asarray(rows[column]) == value for column, value in values.items()], axis=0))
+    for column in reversed(order):
+        chosen = chosen[np.argsort(np.asarray(rows[column])[chosen], kind="stable")]
+    return {column: [cells[row] for row in chosen.tolist()] for column, cells in rows.items()}
+
+
+class Half(NamedTuple):
+    """The names of the dev or the test half as places in a row of confidences."""
+
+    inside: Ints
+    """[n], the trained names."""
+    outside: Ints
+    """[m], the other names."""
+
+
+class Scores(NamedTuple):
+    """The scores of one way of prompting in both halves of the names."""
+
     dev: PairScore
     test: PairScore
 
 
-class WordImportance(NamedTuple):
-    """The words that can be dropped at one step. added, share: [words] of the confidence, and of its softmax."""
+class Chain(IntEnum):
+    """The prompt from which words are dropped."""
+
+    BEST = 0
+    WORST = 1
+
+
+class Measurements:
+    """One model's confidences.
+
+    confidences: [prompts, names], NaN if there is none. A name is used if it has a confidence in nine of ten prompts
+    (otherwise the vocabulary lacks its tokens), a prompt if every used name has a confidence in it (otherwise it is
+    longer than the model's context).
+    """
+
+    def __init__(self, inputs: AuditInputs, rows: Rows, model: int) -> None:
+        """rows: of the table `confidence`, in any order."""
+        self.inputs = inputs
+        self.prompts = measured_prompts(inputs)
+        self.confidences = np.full((len(self.prompts), len(all_names(inputs))), np.nan)
+        self.is_measured = np.zeros(len(self.prompts), bool)
+        measured = select_rows(rows, model=model)
+        for prompt, values in zip(measured["prompt"], measured["values"], strict=True):
+            self.confidences[prompt] = values
+            self.is_measured[prompt] = True
+        is_known = np.isfinite(self.confidences)
+        has_any = is_known.any(axis=1)
+        self.uses_name: Bools = (
+            is_known[has_any].mean(axis=0) >= _SHARE_OF_PROMPTS if has_any.any() else is_known.any(axis=0)
+        )
+        self.uses_prompt: Bools = has_any & is_known[:, self.uses_name].all(axis=1)
+        part_of = np.repeat(np.arange(len(PARTS)), [len(inputs.texts[part]) for part in PARTS])
+        in_dev, in_test, out_dev, out_test = (
+            np.flatnonzero(self.uses_name & (part_of == part)) for part in range(len(PARTS))
+        )
+        self.dev, self.test = Half(in_dev, out_dev), Half(in_test, out_test)
+        self.lists = {measures.INSIDE: np.append(in_dev, in_test), measures.OUTSIDE: np.append(out_dev, out_test)}
+
+    @property
+    def read(self) -> int:
+        """The number of prompts of the inputs, which come first."""
+        return len(self.inputs.texts["prompts"])
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every prompt was measured."""
+        return bool(self.is_measured.all())
+
+    @property
+    def has_pairs(self) -> bool:
+        """True if a prompt of the inputs is used and both halves have two names in each list, as intervals need."""
+        return len(self.used) > 0 and min(map(len, (*self.dev, *self.test))) >= 2
+
+    @cached_property
+    def used(self) -> Ints:
+        """The prompts of the inputs that are used, as places in `prompts`."""
+        return np.flatnonzero(self.uses_prompt[: self.read])
+
+    @cached_property
+    def used_confidences(self) -> Floats:
+        """The confidences of all names in the used prompts, [used, names]."""
+        return self.confidences[self.used]
+
+    def score(self, confidences: Floats) -> Scores:
+        """Score all pairs of both halves. confidences: [names]."""
+        return Scores(*(score_pairs(confidences[half.inside], confidences[half.outside]) for half in self.halves))
+
+    @property
+    def halves(self) -> tuple[Half, Half]:
+        """The dev and the test half."""
+        return self.dev, self.test
+
+    @cached_property
+    def scores(self) -> list[Scores]:
+        """The scores of the used prompts."""
+        return [self.score(confidences) for confidences in self.used_confidences]
+
+    @cached_property
+    def dev_m_mem(self) -> Floats:
+        """M-MEM of the used prompts in the dev half, [used]."""
+        return np.array([score.dev.m_mem for score in self.scores])
+
+    @cached_property
+    def test_m_mem(self) -> Floats:
+        """M-MEM of the used prompts in the test half, [used]."""
+        return np.array([score.test.m_mem for score in self.scores])
+
+    @cached_property
+    def votes(self) -> list[NDArray[np.uint16]]:
+        """How many of the used prompts each pair of a half wins, [inside, outside]; for both halves."""
+        used = self.used_confidences
+        return [count_votes(used[:, half.inside], used[:, half.outside]) for half in self.halves]
+
+    def first_prompt(self, chain: Chain) -> int:
+        """Return the used prompt with the largest or smallest M-MEM in the dev half; the first of equal ones."""
+        choose = np.argmax if chain is Chain.BEST else np.argmin
+        return int(self.used[choose(self.dev_m_mem)])
+
+
+def importances(whole: float, without: Floats) -> Floats:
+    """Return the softmax of the confidence that each word adds, [words]. whole, without: mean confidences in [0, 1]."""
+    from scipy.special import softmax  # slow to import
+
+    return np.asarray(softmax(whole - without))
+
+
+def prompt_at(measured: Measurements, rows: RowsOf, model: int, chain: Chain, step: int) -> Prompt:
+    """Return the chain's prompt after `step` words were dropped, from the rows of the step before."""
+    first = measured.prompts[measured.first_prompt(chain)]
+    if step == 0:
+        return first
+    (text,) = select_rows(rows("engineered"), model=model, chain=chain, step=step - 1)["text"]
+    words = select_rows(rows("word"), "word", model=model, chain=chain, step=step - 1)
+    dropped = np.argmin(words["added"]) if chain is Chain.BEST else np.argmax(words["added"])
+    return Prompt(text, first.kind).without(int(words["word"][dropped]))
+
+
+class Method(NamedTuple):
+    """A way of prompting and its scores. prompt: its text, empty if there are several."""
+
+    family: str
+    name: str
+    prompt: str
+    scores: Scores
+
+
+class EngineeredPrompt(NamedTuple):
+    """A prompt after `step` words were dropped, and its scores."""
 
     chain: Chain
     step: int
-    places: NDArray[np.int64]
-    words: list[str]
-    added: Floats
-    share: Floats
+    prompt: Prompt
+    scores: Scores
 
 
 class PromptAttention(NamedTuple):
-    """Attention to the name in one prompt. inside, outside: [names] of a list; of_inside, of_outside: [words] means."""
+    """Attention to the name in one prompt."""
 
     prompt: int
-    words: list[str]
-    inside: Floats
-    outside: Floats
-    of_inside: Floats
-    of_outside: Floats
+    """Its place in `Measurements.prompts`."""
+    to_name: Floats
+    """[names], of its other words together."""
+    words: Rows
+    """The rows of the table `attended_word`, in order: each word with its mean attention to the names of both lists."""
 
 
 @dataclass(frozen=True)
@@ -144,15 +226,13 @@ class ModelResult:
     name: str
     measured: Measurements
     methods: list[Method]
-    cochran: CochranQ
-    spread: Spread
-    dev_to_test: Correlation
-    by_kind: list[GroupMean]
-    by_position: list[GroupMean]
-    by_length: list[GroupMean]
-    importances: list[WordImportance]
     engineered: list[EngineeredPrompt]
+    """All prompts of both chains by chain and step, the unchanged ones included."""
+    words: Rows
+    """The rows of the table `word` by chain, step and place: the words that can be dropped, and what each adds."""
     attention: list[PromptAttention]
+    """Ordered by M-MEM in the dev half, best first."""
+    values: list[MeasureRow]
 
 
 def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> ModelResult | None:
@@ -160,169 +240,134 @@ def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> Mo
     measured = Measurements(inputs, rows("confidence"), model)
     if not measured.has_pairs:
         return None
-    votes = pair_votes(measured, measured.test)
-    seed = int(inputs.arrays["seed"])
-    inside, outside = (measured.used_confidences[:, side] for side in measured.test)
-    prompts = [measured.prompts[prompt] for prompt in measured.used]
-    engineered = engineered_prompts(measured, rows("engineered"), model)
-    return ModelResult(
-        name=name,
-        measured=measured,
-        methods=_methods(measured, votes, engineered),
-        cochran=cochran_q(votes, [score.wins for score in measured.test_scores]),
-        spread=spread_over_names(inside, outside, seed),
-        dev_to_test=rank_correlation(measured.dev_m_mem, measured.test_m_mem),
-        by_kind=means_by_group([prompt.kind for prompt in prompts], measured.test_m_mem),
-        by_position=means_by_group([prompt.position for prompt in prompts], measured.test_m_mem),
-        by_length=means_by_group([prompt.length for prompt in prompts], measured.test_m_mem),
-        importances=_importances(rows("word"), model),
-        engineered=engineered,
-        attention=_attention(measured, rows("attention"), rows("attended_word"), model),
-    )
+    engineered = list(_engineered_prompts(measured, rows("engineered"), model))
+    methods = list(_methods(measured, engineered))
+    attention = _attention(measured, rows, model)
+    values = [
+        *_values_of_methods(name, methods),
+        *_values_of_prompts(name, measured),
+        *_values_of_attention(name, measured, attention),
+    ]
+    words = select_rows(rows("word"), "chain", "step", "word", model=model)
+    return ModelResult(name, measured, methods, engineered, words, attention, values)
 
 
 def measured_values(results: Sequence[ModelResult]) -> MeasureTable:
     """Return all measured values of the models, and the rank correlations between models."""
-    rows = [row for result in results for row in _model_rows(result)]
-    for result, other in combinations(results, 2):
-        _, first, second = np.intersect1d(result.measured.used, other.measured.used, return_indices=True)
-        correlation = rank_correlation(result.measured.test_m_mem[first], other.measured.test_m_mem[second])
-        for measure, value in zip((TAU, TAU_P), correlation, strict=True):
-            rows.append(MeasureRow(measure, Estimate(value, of=len(first)), result.name, BETWEEN_MODELS, other.name))
+    rows = [row for result in results for row in result.values]
+    for (name, first), (other_name, second) in combinations([(result.name, result.measured) for result in results], 2):
+        _, *places = np.intersect1d(first.used, second.used, return_indices=True)
+        correlation = rank_correlation(first.test_m_mem[places[0]], second.test_m_mem[places[1]])
+        for measure, value in zip((measures.TAU, measures.TAU_P), correlation, strict=True):
+            rows.append(
+                MeasureRow(measure, Estimate(value, of=len(places[0])), name, measures.BETWEEN_MODELS, other_name)
+            )
     return MeasureTable(rows)
 
 
-def _model_rows(result: ModelResult) -> Iterator[MeasureRow]:
-    measured, name = result.measured, result.name
-    for method in result.methods:
-        for side, score in ((DEV, method.dev), (TEST, method.test)):
+def _values_of_methods(name: str, methods: Sequence[Method]) -> Iterator[MeasureRow]:
+    for method in methods:
+        for side, score in zip((measures.DEV, measures.TEST), method.scores, strict=True):
             estimate = Estimate(score.m_mem, score.low, score.high, score.pairs)
-            yield MeasureRow(M_MEM, estimate, name, side, method.name)
-            yield MeasureRow(TIES, Estimate(score.ties, of=score.pairs), name, side, method.name)
-    number = len(measured.used)
-    for side, values in ((DEV, measured.dev_m_mem), (TEST, measured.test_m_mem)):
+            yield MeasureRow(measures.M_MEM, estimate, name, side, method.name)
+            yield MeasureRow(measures.TIES, Estimate(score.ties, of=score.pairs), name, side, method.name)
+
+
+def _values_of_prompts(name: str, measured: Measurements) -> Iterator[MeasureRow]:
+    """Yield the values over the used prompts."""
+    number, dev, test = len(measured.used), measured.dev_m_mem, measured.test_m_mem
+    for side, values in ((measures.DEV, dev), (measures.TEST, test)):
         for case, value in (("mean", values.mean()), ("best", values.max()), ("worst", values.min())):
-            yield MeasureRow(PROMPTS_M_MEM, Estimate(float(value), of=number), name, side, case)
-        yield MeasureRow(PROMPTS_RANGE, Estimate(float(values.max() - values.min()), of=number), name, side)
-    error = chance_error(len(measured.test.inside), len(measured.test.outside))
-    yield MeasureRow(CHANCE_ERROR, Estimate(error), name, TEST)
-    spread, tau, cochran = result.spread, result.dev_to_test, result.cochran
-    for measure, estimate, side in (
-        (COCHRAN, Estimate(cochran.q, of=number), TEST),
-        (COCHRAN_P, Estimate(cochran.p), TEST),
-        (LEAD, Estimate(spread.lead, spread.low, spread.high), TEST),
-        (LEAD_P, Estimate(spread.p), TEST),
-        (TAU, Estimate(tau.tau, of=number), BOTH_HALVES),
-        (TAU_P, Estimate(tau.p), BOTH_HALVES),
-    ):
-        yield MeasureRow(measure, estimate, name, side)
-    for measure, groups in (
-        (BY_TYPE, result.by_kind),
-        (BY_POSITION, result.by_position),
-        (BY_LENGTH, result.by_length),
-    ):
-        for group in groups:
-            case, at = (group.group, None) if isinstance(group.group, str) else ("", group.group)
-            yield MeasureRow(measure, group.estimate, name, TEST, case, at)
-    for attention in result.attention:
-        for side, values in ((INSIDE, attention.inside), (OUTSIDE, attention.outside)):
-            estimate = Estimate(*normal_interval(values), int(np.isfinite(values).sum()))
-            yield MeasureRow(ATTENTION, estimate, name, side, f"#{attention.prompt + 1}")
-
-
-def _methods(measured: Measurements, votes: NDArray[np.uint16], engineered: list[EngineeredPrompt]) -> list[Method]:
-    """Return all methods. votes: on the pairs of the test half."""
-    dev, test = measured.dev, measured.test
-
-    def score_method(family: str, name: str, prompt: str, confidences: Floats) -> Method:
-        return Method(family, name, prompt, dev.score(confidences), test.score(confidences))
-
-    methods = [score_method("baseline", *each) for each in _baselines(measured)]
-    for name, prompt in (("best prompt on dev", measured.best), ("worst prompt on dev", measured.worst)):
-        methods.append(score_method("search", name, measured.prompts[prompt].text, measured.confidences[prompt]))
-    if (ends := best_and_worst(engineered)) is not None:
-        for name, end in zip(("best modified prompt (BM-PT)", "worst modified prompt (WM-PT)"), ends, strict=True):
-            methods.append(Method("engineering", name, end.prompt.text, end.dev, end.test))
-    majority = (majority_vote(each, len(measured.used)) for each in (pair_votes(measured, dev), votes))
-    methods.append(Method("ensemble", "majority vote", "", *majority))
-    return [*methods, *(score_method("ensemble", name, "", each) for name, each in _ensembles(measured))]
-
-
-def _sorted_words(rows: Rows, is_chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the places of the chosen rows, ordered by their column `word`."""
-    chosen = np.flatnonzero(is_chosen)
-    return chosen[np.argsort(np.asarray(rows["word"])[chosen], kind="stable")]
-
-
-def _importances(rows: Rows, model: int) -> list[WordImportance]:
-    importances = []
-    for chain in Chain:
-        is_of_chain = (np.asarray(rows["model"]) == model) & (np.asarray(rows["chain"]) == chain)
-        for step in np.unique(np.asarray(rows["step"])[is_of_chain]).tolist():
-            chosen = _sorted_words(rows, is_of_chain & (np.asarray(rows["step"]) == step))
-            places = np.asarray(rows["word"], np.int64)[chosen]
-            words = [rows["text"][row] for row in chosen]
-            added, share = np.asarray(rows["added"])[chosen], np.asarray(rows["share"])[chosen]
-            importances.append(WordImportance(chain, step, places, words, added, share))
-    return importances
-
-
-def _attention(measured: Measurements, rows: Rows, word_rows: Rows, model: int) -> list[PromptAttention]:
-    """Return the attention of the measured prompts, ordered by M-MEM in the dev half, best first."""
-    inside = np.concatenate([measured.dev.inside, measured.test.inside])
-    outside = np.concatenate([measured.dev.outside, measured.test.outside])
-    attention = []
-    for row in np.flatnonzero(np.asarray(rows["model"]) == model):
-        prompt, values = int(rows["prompt"][row]), np.asarray(rows["values"][row])
-        is_own = (np.asarray(word_rows["model"]) == model) & (np.asarray(word_rows["prompt"]) == prompt)
-        chosen = _sorted_words(word_rows, is_own)
-        attention.append(
-            PromptAttention(
-                prompt,
-                [word_rows["text"][word] for word in chosen],
-                values[inside],
-                values[outside],
-                np.asarray(word_rows["inside"])[chosen],
-                np.asarray(word_rows["outside"])[chosen],
-            )
+            yield MeasureRow(measures.PROMPTS_M_MEM, Estimate(float(value), of=number), name, side, case)
+        yield MeasureRow(measures.PROMPTS_RANGE, Estimate(float(values.max() - values.min()), of=number), name, side)
+    yield MeasureRow(measures.CHANCE_ERROR, Estimate(chance_error(*map(len, measured.test))), name, measures.TEST)
+    q, q_p = cochran_q(measured.votes[1], [score.test.wins for score in measured.scores])
+    inside, outside = (measured.used_confidences[:, side] for side in measured.test)
+    lead, lead_p = spread_over_names(inside, outside, int(measured.inputs.arrays["seed"]))
+    tau, tau_p = rank_correlation(dev, test)
+    estimates = (
+        Estimate(q, of=number),
+        Estimate(q_p),
+        lead,
+        Estimate(lead_p),
+        Estimate(tau, of=number),
+        Estimate(tau_p),
+    )
+    for measure, estimate in zip(measures.TESTS, estimates, strict=True):
+        yield MeasureRow(
+            measure,
+            estimate,
+            name,
+            measures.BOTH_HALVES if measure in (measures.TAU, measures.TAU_P) else measures.TEST,
         )
+    prompts = [measured.prompts[prompt] for prompt in measured.used]
+    for kind, estimate in means_by_group([prompt.kind for prompt in prompts], test).items():
+        yield MeasureRow(measures.BY_TYPE, estimate, name, measures.TEST, str(kind))
+    for measure, places in (
+        (measures.BY_POSITION, [prompt.position for prompt in prompts]),
+        (measures.BY_LENGTH, [prompt.length for prompt in prompts]),
+    ):
+        for place, estimate in means_by_group(places, test).items():
+            yield MeasureRow(measure, estimate, name, measures.TEST, at=int(place))
+
+
+def _values_of_attention(
+    name: str, measured: Measurements, attention: Sequence[PromptAttention]
+) -> Iterator[MeasureRow]:
+    for of_prompt in attention:
+        for side, names in measured.lists.items():
+            values = of_prompt.to_name[names]
+            estimate = Estimate(*normal_interval(values), int(np.isfinite(values).sum()))
+            yield MeasureRow(measures.ATTENTION, estimate, name, f"{side} names", f"#{of_prompt.prompt + 1}")
+
+
+def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> Iterator[Method]:
+    """Yield all methods (Xia et al. 2024)."""
+    prompts, confidences = measured.prompts, measured.confidences
+    alone = measured.read + len(HAND_WRITTEN)
+    hand_written = slice(measured.read, alone)
+    for name, prompt in (("name alone", alone), ("one hand-written prompt", measured.read)):
+        if measured.uses_prompt[prompt]:
+            yield Method("baseline", name, prompts[prompt].text, measured.score(confidences[prompt]))
+    if measured.uses_prompt[hand_written].all():
+        names = np.arange(confidences.shape[1])
+        generator = np.random.default_rng([int(measured.inputs.arrays["seed"]), 3])
+        choice = generator.integers(len(HAND_WRITTEN), size=len(names))
+        scores = measured.score(confidences[hand_written][choice, names])
+        yield Method("baseline", "a random hand-written prompt a name", "", scores)
+    for name, chain in ((measures.BEST_ON_DEV, Chain.BEST), (measures.WORST_ON_DEV, Chain.WORST)):
+        prompt = measured.first_prompt(chain)
+        yield Method("search", name, prompts[prompt].text, measured.score(confidences[prompt]))
+    if modified := [prompt for prompt in engineered if prompt.step > 0 and prompt.scores.dev.pairs]:
+        for name, choose in ((measures.BEST_MODIFIED, max), (measures.WORST_MODIFIED, min)):
+            chosen = choose(modified, key=lambda prompt: prompt.scores.dev.m_mem)
+            yield Method("engineering", name, chosen.prompt.text, chosen.scores)
+    majority = Scores(*(majority_vote(counters, len(measured.used)) for counters in measured.votes))
+    yield Method("ensemble", "majority vote", "", majority)
+    used = measured.used_confidences
+    weights = measured.dev_m_mem if measured.dev_m_mem.any() else np.ones(len(used))
+    for name, combined in (
+        ("average", used.mean(axis=0)),
+        ("weighted average", np.average(used, axis=0, weights=weights)),
+        ("maximum", used.max(axis=0)),
+        ("minimum", used.min(axis=0)),
+    ):
+        yield Method("ensemble", name, "", measured.score(combined))
+
+
+def _engineered_prompts(measured: Measurements, rows: Rows, model: int) -> Iterator[EngineeredPrompt]:
+    chosen = select_rows(rows, "chain", "step", model=model)
+    for number, step, text, values in zip(*(chosen[name] for name in ("chain", "step", "text", "values")), strict=True):
+        chain = Chain(int(number))
+        prompt = Prompt(text, measured.prompts[measured.first_prompt(chain)].kind)
+        yield EngineeredPrompt(chain, int(step), prompt, measured.score(np.where(measured.uses_name, values, np.nan)))
+
+
+def _attention(measured: Measurements, rows: RowsOf, model: int) -> list[PromptAttention]:
+    attended = select_rows(rows("attention"), model=model)
+    attention = [
+        PromptAttention(int(prompt), values, select_rows(rows("attended_word"), "word", model=model, prompt=prompt))
+        for prompt, values in zip(attended["prompt"], attended["values"], strict=True)
+    ]
     dev = dict(zip(measured.used.tolist(), measured.dev_m_mem.tolist(), strict=True))
     return sorted(attention, key=lambda of_prompt: (-dev.get(of_prompt.prompt, 0.0), of_prompt.prompt))
-
-
-def pair_votes(measured: Measurements, half: Half) -> NDArray[np.uint16]:
-    """Return how many of the used prompts each pair of `half` wins, [inside, outside].
-
-    Raises HarnessError for more than 65,535 prompts.
-    """
-    if len(measured.used) > np.iinfo(np.uint16).max:
-        raise HarnessError(f"the majority vote takes at most 65,535 prompts, not {len(measured.used):,}.")
-    sides = (half.sides(confidences) for confidences in measured.used_confidences)
-    return count_votes(sides, len(half.inside), len(half.outside))
-
-
-def _ensembles(measured: Measurements) -> Iterator[tuple[str, Floats]]:
-    """Yield the name and the confidences [names] of each ensemble of the used prompts (Xia et al. 2024).
-
-    They are the average, the average weighted by M-MEM in the dev half, the maximum and the minimum.
-    """
-    confidences = measured.used_confidences
-    weights = measured.dev_m_mem if measured.dev_m_mem.any() else np.ones(len(confidences))
-    yield "average", confidences.mean(axis=0)
-    yield "weighted average", np.average(confidences, axis=0, weights=weights)
-    yield "maximum", confidences.max(axis=0)
-    yield "minimum", confidences.min(axis=0)
-
-
-def _baselines(measured: Measurements) -> Iterator[tuple[str, str, Floats]]:
-    """Yield name, prompt and confidences [names] of the name alone and of hand-written prompts, if they are used."""
-    first, alone = measured.given, measured.given + len(HAND_WRITTEN)
-    for name, prompt in (("name alone", alone), ("one hand-written prompt", first)):
-        if measured.uses_prompt[prompt]:
-            yield name, measured.prompts[prompt].text, measured.confidences[prompt]
-    if measured.uses_prompt[first:alone].all():
-        hand_written = measured.confidences[first:alone]
-        names = np.arange(hand_written.shape[1])
-        generator = np.random.default_rng([int(measured.inputs.arrays["seed"]), 3])
-        choice = generator.integers(len(hand_written), size=len(names))
-        yield "a random hand-written prompt a name", "", hand_written[choice, names]

@@ -5,7 +5,7 @@ S-MEM over all pairs (Xia et al. 2024): the Mann-Whitney statistic without its h
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 
 from harness.audits.report import NORMAL_975, normal_interval
 from harness.core.arrays import Floats
+from harness.core.errors import HarnessError
+from harness.core.intervals import draw_units, percentiles
 from harness.core.measures import Estimate
+
+REPLICATES = 1000
 
 
 class PairScore(NamedTuple):
@@ -44,14 +48,11 @@ class Placements(NamedTuple):
 def score_pairs(inside: Floats, outside: Floats) -> PairScore:
     """Score all pairs of `inside` [n] and `outside` [m] confidences in O((n + m) log(n + m)). NaN is in no pair."""
     inside, outside = np.sort(inside[~np.isnan(inside)]), np.sort(outside[~np.isnan(outside)])
-    below = np.searchsorted(outside, inside, side="left")
-    wins = int(below.sum())
+    wins = int(np.searchsorted(outside, inside, side="left").sum())
     ties = int(np.searchsorted(outside, inside, side="right").sum()) - wins
-    pairs = len(inside) * len(outside)
-    if min(len(inside), len(outside)) < 2:
-        return PairScore(wins, ties, pairs)
-    above = len(inside) - np.searchsorted(inside, outside, side="right")
-    return PairScore(wins, ties, pairs, *delong_interval(Placements(below / len(outside), above / len(inside))))
+    has_interval = min(len(inside), len(outside)) >= 2
+    interval = delong_interval(placements(inside, outside)) if has_interval else ()
+    return PairScore(wins, ties, len(inside) * len(outside), *interval)
 
 
 def placements(inside: Floats, outside: Floats) -> Placements:
@@ -74,16 +75,16 @@ def chance_error(inside: int, outside: int) -> float:
     return math.sqrt((inside + outside + 1) / (12 * inside * outside))
 
 
-def count_votes(prompts: Iterable[tuple[Floats, Floats]], inside: int, outside: int) -> NDArray[np.uint16]:
-    """Return how many prompts each pair wins, [inside, outside].
+def count_votes(inside: Floats, outside: Floats) -> NDArray[np.uint16]:
+    """Return how many prompts each pair wins, [n, m].
 
-    prompts: at most 65,535; for each, the confidences of the inside names [inside] and of the outside names [outside].
+    inside, outside: confidences [prompts, n] and [prompts, m]. Raises HarnessError for more than 65,535 prompts.
     """
-    counters = np.zeros((inside, outside), np.uint16)
-    won = np.empty((inside, outside), bool)
-    for of_inside, of_outside in prompts:
-        np.greater(of_inside[:, None], of_outside[None, :], out=won)
-        counters += won
+    if len(inside) > np.iinfo(np.uint16).max:
+        raise HarnessError(f"the majority vote takes at most 65,535 prompts, not {len(inside):,}.")
+    counters = np.zeros((inside.shape[1], outside.shape[1]), np.uint16)
+    for of_inside, of_outside in zip(inside, outside, strict=True):
+        counters += of_inside[:, None] > of_outside
     return counters
 
 
@@ -93,45 +94,11 @@ def majority_vote(counters: NDArray[np.uint16], prompts: int) -> PairScore:
     return PairScore(int((doubled > prompts).sum()), int((doubled == prompts).sum()), counters.size)
 
 
-REPLICATES = 1000
-
-
-class CochranQ(NamedTuple):
-    """Cochran's Q, its degrees of freedom and its p-value; NaN if all prompts agree in every pair."""
-
-    q: float
-    degrees_of_freedom: int
-    p: float
-
-
-class Spread(NamedTuple):
-    """A bootstrap over names. p: of equal prompts; lead: of the best prompt over the worst, with its 95 % interval."""
-
-    p: float
-    lead: float
-    low: float
-    high: float
-
-
-class Correlation(NamedTuple):
-    """Kendall's tau-b and its p-value."""
-
-    tau: float
-    p: float
-
-
-class GroupMean(NamedTuple):
-    """The mean M-MEM of a group of prompts, with a 95 % interval over prompts if there are several."""
-
-    group: str | int
-    estimate: Estimate
-
-
-def cochran_q(votes: NDArray[np.uint16], wins: Sequence[int]) -> CochranQ:
-    """Test by Cochran's (1950) Q whether all prompts win equally many pairs, as Xia et al. (2024) do.
+def cochran_q(votes: NDArray[np.uint16], wins: Sequence[int]) -> tuple[float, float]:
+    """Return Cochran's (1950) Q and its p-value: do all prompts win equally many pairs (Xia et al. 2024)?
 
     votes: [n, m] prompts that win each pair. wins: [prompts] pairs that each prompt wins. The test takes the pairs as
-    independent. Pairs that share a name are not, so the p-value is too small.
+    independent. Pairs that share a name are not, so the p-value is too small. NaN if all prompts agree in every pair.
     """
     from scipy.stats import chi2
 
@@ -140,54 +107,50 @@ def cochran_q(votes: NDArray[np.uint16], wins: Sequence[int]) -> CochranQ:
     rows, squares = int(votes.sum(dtype=np.int64)), int((votes.astype(np.int64) ** 2).sum())
     divisor = prompts * rows - squares
     if prompts < 2 or divisor == 0:
-        return CochranQ(math.nan, max(0, prompts - 1), math.nan)
+        return math.nan, math.nan
     q = (prompts - 1) * (prompts * float((columns**2).sum()) - float(columns.sum()) ** 2) / divisor
-    return CochranQ(q, prompts - 1, float(chi2.sf(q, prompts - 1)))
+    return q, float(chi2.sf(q, prompts - 1))
 
 
-def spread_over_names(inside: Floats, outside: Floats, seed: int) -> Spread:
+def spread_over_names(inside: Floats, outside: Floats, seed: int) -> tuple[Estimate, float]:
     """Bootstrap the names of both lists, [prompts, n] and [prompts, m], in 1,000 replicates.
 
     To first order (DeLong et al. 1988) a replicate changes a prompt's M-MEM by the mean placement of the sampled names
-    minus that of all. p: the share of replicates in which prompts with equal M-MEM spread as widely as observed. lead:
-    M-MEM of the best prompt minus that of the worst, with its percentile interval.
+    minus that of all. Returns M-MEM of the best prompt minus that of the worst, with its percentile interval, and the
+    share of replicates in which prompts with equal M-MEM spread as widely as observed.
     """
-    placed = [placements(*sides) for sides in zip(inside, outside, strict=True)]
-    of_inside = np.array([of_prompt.of_inside for of_prompt in placed])  # [prompts, n]
-    of_outside = np.array([of_prompt.of_outside for of_prompt in placed])  # [prompts, m]
-    m_mem = of_inside.mean(axis=1)
-    generator = np.random.default_rng([seed, 5])
-    change = _bootstrap_change(of_inside, generator) + _bootstrap_change(of_outside, generator)
+    placed = [np.array(part) for part in zip(*map(placements, inside, outside), strict=True)]  # [prompts, names] each
+    names = [part.shape[1] for part in placed]
+    (drawn,) = draw_units(names, seed=[seed, 5], replicates=REPLICATES, at_once=REPLICATES)
+    changes = [(times - 1) @ part.T / number for times, part, number in zip(drawn, placed, names, strict=True)]
+    change = changes[0] + changes[1]  # [replicates, prompts]
+    m_mem = placed[0].mean(axis=1)
     p = (1 + int((change.var(axis=1) >= m_mem.var()).sum())) / (1 + REPLICATES)
     best, worst = int(m_mem.argmax()), int(m_mem.argmin())
     lead = float(m_mem[best] - m_mem[worst])
-    low, high = np.quantile(lead + change[:, best] - change[:, worst], (0.025, 0.975))
-    return Spread(p, lead, float(low), float(high))
+    low, high = percentiles(lead + change[:, best] - change[:, worst])
+    return Estimate(lead, float(low), float(high)), p
 
 
-def _bootstrap_change(placed: Floats, generator: np.random.Generator) -> Floats:
-    """Return each replicate's mean placement minus the mean, [replicates, prompts]."""
-    names = placed.shape[1]
-    drawn = generator.multinomial(names, np.full(names, 1 / names), size=REPLICATES)  # [replicates, names]
-    return np.asarray((drawn - 1) @ placed.T / names)
-
-
-def rank_correlation(first: Floats, second: Floats) -> Correlation:
-    """Return Kendall's tau-b between the M-MEM of the same prompts; NaN for fewer than two prompts."""
+def rank_correlation(first: Floats, second: Floats) -> tuple[float, float]:
+    """Return Kendall's tau-b between the M-MEM of the same prompts and its p-value; NaN for fewer than two prompts."""
     from scipy.stats import kendalltau
 
     if len(first) < 2:
-        return Correlation(math.nan, math.nan)
+        return math.nan, math.nan
     result = kendalltau(first, second)
-    return Correlation(float(result.statistic), float(result.pvalue))
+    return float(result.statistic), float(result.pvalue)
 
 
-def means_by_group(groups: Sequence[str | int], values: Floats) -> list[GroupMean]:
-    """Return the mean of `values`, in [0, 1], of each group, ordered by group, with normal intervals."""
-    means = []
+def means_by_group(groups: Sequence[str | int], values: Floats) -> dict[str | int, Estimate]:
+    """Return the mean of `values`, in [0, 1], of each group, ordered by group.
+
+    A group of several values has a normal 95 % interval.
+    """
+    means = {}
     for group in sorted(set(groups), key=lambda name: (isinstance(name, str), name)):
         members = values[[name == group for name in groups]]
         mean, low, high = normal_interval(members)
         interval = (max(0.0, low), min(1.0, high)) if len(members) > 1 else (math.nan, math.nan)
-        means.append(GroupMean(group, Estimate(mean, *interval, len(members))))
+        means[group] = Estimate(mean, *interval, len(members))
     return means

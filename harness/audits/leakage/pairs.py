@@ -14,7 +14,7 @@ from harness.audits.probabilities import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
-from harness.core.tokenizers import parse_tokenizer
+from harness.core.tokenizers import decode_pieces, parse_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -124,14 +124,7 @@ class TokenDecoder:
         ids = [int(token) for token in tokens]
         if self._tokenizer is None:
             return [f"{token} " for token in ids]
-        pieces, shown = [], 0
-        for end in range(1, len(ids) + 1):
-            text = self._tokenizer.decode(ids[:end], skip_special_tokens=False)
-            # An incomplete character decodes to U+FFFD.
-            complete = len(text) if end == len(ids) else len(text.rstrip("\ufffd"))
-            pieces.append(text[shown:complete])
-            shown = max(shown, complete)
-        return pieces
+        return decode_pieces(self._tokenizer, ids)
 
     def text(self, tokens: Ints | Sequence[int]) -> str:
         """Return the text of all tokens."""

@@ -1,12 +1,10 @@
 """The membership audit: scores of members and non-members under a target, and of their words alone."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.audits.endpoint.params import ScoringParams
 from harness.audits.likelihoods import local_or_served
 from harness.audits.membership.findings import MEASURES, membership_findings
 from harness.audits.membership.inputs import (
@@ -40,6 +38,7 @@ if TYPE_CHECKING:  # both load torch, which `harness audit membership --help` do
 
 _DOCUMENTS = 64  # per batch
 _FEWEST_SHOT_TOKENS = 16
+_NO_TOKENS = np.empty(0, np.int64)
 _WORDS_STAGE, _SCORES_STAGE, _REFERENCE_STAGE = "words", "scores", "reference"
 
 
@@ -73,43 +72,42 @@ class MembershipAudit(Audit[MembershipParams]):
         return membership_findings(self.params, Documents.from_inputs(inputs), rows, self.params.model_names(models))
 
     def _score(self, context: AuditContext, documents: Documents) -> None:
-        longest = max(map(len, documents.tokens))
-        with token_likelihoods(self.params, context) as source:
-            self._score_with(source, context, documents, longest)
-
-    def _score_with(
-        self, source: "TokenLikelihoods", context: AuditContext, documents: Documents, longest: int
-    ) -> None:
-        # The bos token comes before the shots, and an endpoint also generates a token.
-        room = max(0, (source.context_length() or 1 << 20) - longest - 2)
-        shots = documents.shots[max(0, len(documents.shots) - room) :]
         done = np.asarray(context.rows(SCORES.name)["document"], np.int64)
-        if len(shots) < _FEWEST_SHOT_TOKENS:
-            if self.params.shots and not len(done):
-                why = (
-                    f"the context has no room for {_FEWEST_SHOT_TOKENS} tokens before the text"
-                    if len(documents.shots)
-                    else "there are fewer than 10 non-members"
-                )
-                context.warn(f"ReCaLL was left out: {why}.")
-            shots = shots[:0]
         scored = len(done)
-        for numbers, alone, after in source.statistics(
-            _SCORES_STAGE, documents.tokens, shots, size=_DOCUMENTS, done=done
-        ):
-            scores = np.array(
-                [
+        with local_or_served(LocalModel(context), self.params, context) as source:
+            shots = self._shots(source.context_length(), context, documents, is_begun=scored > 0)
+            for numbers, alone, after in source.statistics(
+                _SCORES_STAGE, documents.tokens, shots, size=_DOCUMENTS, done=done
+            ):
+                scores = [
                     self._scores_of(alone[row], documents.texts[number], None if after is None else after[row][0])
                     for row, number in enumerate(numbers.tolist())
                 ]
-            )  # [documents, scores]
-            columns = {score.value: scores[:, place] for place, score in enumerate(MODEL_SCORES)}
-            context.emit(SCORES.name, document=numbers, **columns)
-            scored += len(numbers)
-            context.figure("documents scored", float(scored), of=len(documents.tokens))
+                columns = {score.value: [of.get(score, np.nan) for of in scores] for score in MODEL_SCORES}
+                context.emit(SCORES.name, document=numbers, **columns)
+                scored += len(numbers)
+                context.figure("documents scored", float(scored), of=len(documents.tokens))
 
-    def _scores_of(self, statistics: Floats, text: str, after: Floats | None) -> list[float]:
-        """Return the scores of one document in the order of `MODEL_SCORES`, NaN for those that are not known.
+    def _shots(
+        self, context_length: int | None, context: AuditContext, documents: Documents, *, is_begun: bool
+    ) -> Ints:
+        """Return as many tokens of non-members as fit before each text, none if there is too little room."""
+        # The bos token comes before the shots, and an endpoint also generates a token.
+        room = max(0, (context_length or 1 << 20) - max(map(len, documents.tokens)) - 2)
+        shots = documents.shots[max(0, len(documents.shots) - room) :]
+        if len(shots) >= _FEWEST_SHOT_TOKENS:
+            return shots
+        if self.params.shots and not is_begun:
+            reason = (
+                f"the context has no room for {_FEWEST_SHOT_TOKENS} tokens before the text"
+                if len(documents.shots)
+                else "there are fewer than 10 non-members"
+            )
+            context.warn(f"ReCaLL was left out: {reason}.")
+        return _NO_TOKENS
+
+    def _scores_of(self, statistics: Floats, text: str, after: Floats | None) -> dict[Score, float]:
+        """Return the known scores of one document.
 
         statistics: [3, tokens]. after: the log-probabilities of its tokens after the shots, [tokens].
         """
@@ -122,50 +120,31 @@ class MembershipAudit(Audit[MembershipParams]):
         }
         if after is not None:
             scores[Score.RECALL] = recall_score(logprobs, after)
-        return [scores.get(score, np.nan) for score in MODEL_SCORES]
+        return scores
 
     def _score_reference(self, context: AuditContext, documents: Documents) -> None:
-        source = LocalModel(context, 1)
-        nothing = np.empty(0, np.int64)
-        for numbers, alone, _ in source.statistics(
-            _REFERENCE_STAGE, documents.tokens, nothing, size=_DOCUMENTS, done=nothing
-        ):
+        statistics = LocalModel(context, 1).statistics
+        for numbers, alone, _ in statistics(_REFERENCE_STAGE, documents.tokens, _NO_TOKENS, size=_DOCUMENTS):
             context.emit(REFERENCE.name, document=numbers, loss=[float(logprobs.mean()) for logprobs, *_ in alone])
 
 
-_NO_TOKENS = np.empty(0, np.int64)
-
-
-class TokenLikelihoods(Protocol):
-    """Computes statistics of the tokens of documents."""
-
-    def statistics(
-        self, stage: str, documents: Sequence[Ints], shots: Ints, *, size: int, done: Ints
-    ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
-        """Yield numbers of documents with the statistics of each, alone and after `shots` (None without shots).
-
-        The statistics are of a document without its first token, [3, tokens - 1], as in `token_statistics`. Each yield
-        is a batch of a stage, of `size` documents. done: documents with rows. An endpoint returns log-probabilities
-        alone: the mean and the deviation are NaN, and so are those of a text that it cannot measure.
-        """
-        ...
-
-    def context_length(self) -> int | None:
-        """Return the number of tokens that the model attends to, None if it is unknown."""
-        ...
-
-
 class LocalModel:
-    """Model `number` of an audit on this machine."""
+    """Model `number` of an audit on this machine. A served model has the same methods."""
 
     def __init__(self, context: AuditContext, number: int = 0) -> None:
         self._context = context
         self._number = number
 
     def statistics(
-        self, stage: str, documents: Sequence[Ints], shots: Ints, *, size: int, done: Ints
+        self, stage: str, documents: Sequence[Ints], shots: Ints, *, size: int, done: Ints = _NO_TOKENS
     ) -> Iterator[tuple[Ints, list[Floats], list[Floats] | None]]:
-        """Yield numbers of documents with the statistics of each, alone and after `shots` (None without shots)."""
+        """Yield numbers of documents with the statistics of each, alone and after `shots` (None without shots).
+
+        The statistics are of a document without its first token, [3, tokens - 1], as in `token_statistics`. Each yield
+        is a batch of a stage, of `size` documents. done: documents with rows, which only an endpoint needs. An endpoint
+        returns log-probabilities alone: the mean and the deviation are NaN, and so are those of a text that it cannot
+        measure.
+        """
         for batch in self._context.batches(stage, len(documents), size=size):
             texts = [documents[number] for number in batch.items]
             yield batch.items, self._measure(texts, _NO_TOKENS), self._measure(texts, shots) if len(shots) else None
@@ -179,11 +158,6 @@ class LocalModel:
     def context_length(self) -> int | None:
         """Return the number of tokens that the model attends to, None if it is unknown."""
         return self._context.target(self._number).context_length
-
-
-def token_likelihoods(params: ScoringParams, context: AuditContext) -> AbstractContextManager[TokenLikelihoods]:
-    """Return the source of the statistics of an audit's target. Its exit closes the connection to an endpoint."""
-    return local_or_served(LocalModel(context), params, context)
 
 
 def token_statistics(target: "Target", prefixes: Tokens, texts: Tokens) -> Floats:

@@ -21,8 +21,8 @@ from harness.audits.membership.statistics import FOLDS, PERMUTATIONS, Roc, roc_o
 from harness.audits.report import bars_of, key_figure, measure_table, table_of, wide_table
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
-from harness.core.findings import BarChart, Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
-from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable, Unit
+from harness.core.findings import Chart, Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
+from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.paths import model_names
 from harness.core.text import format_bound, pluralize
 
@@ -65,10 +65,9 @@ class _Results:
     scores: dict[Score, Floats]
     rocs: dict[Score, Roc]
     measured: MeasureTable
-    p_value: float
     clusters: int
     members: int
-    others: int
+    non_members: int
     unmeasured: int
     is_complete: bool
 
@@ -79,14 +78,9 @@ class _Results:
         return max(rows, key=lambda row: row.estimate.value)
 
     @property
-    def words(self) -> Estimate | None:
-        """The area of the classifier that sees only the words, None with too few texts."""
-        return self.measured.get(AUC, side=WORDS_ALONE) if Score.WORDS in self.rocs else None
-
-    @property
     def has_word_shift(self) -> bool | None:
-        """True if the words alone tell the two sides apart, None if that is unknown."""
-        return None if self.words is None else self.p_value <= _SIGNIFICANT
+        """True if the words alone tell the two sides apart, None with too few texts."""
+        return self.measured.get(WORDS_P).value <= _SIGNIFICANT if Score.WORDS in self.rocs else None
 
 
 def membership_findings(
@@ -96,14 +90,15 @@ def membership_findings(
 
     figures: `members`, `non_members`, `word_shift`, `clusters`, `is_complete`.
     """
-    results = _results(params, documents, rows, model_names(models)[0])
+    target = model_names(models)[0]
+    results = _results(params, documents, rows, target)
     if results is None:
         conclusion = Conclusion(QUESTION, "Not known yet", "members and non-members have not been scored")
         sentences = ["Members and non-members have not been scored yet."]
         return Findings({"is_complete": False}, sentences, conclusion=conclusion)
     figures = {
         "members": results.members,
-        "non_members": results.others,
+        "non_members": results.non_members,
         "word_shift": results.has_word_shift,
         "clusters": results.clusters,
         "is_complete": results.is_complete,
@@ -112,8 +107,8 @@ def membership_findings(
         figures=figures,
         sentences=list(_sentences(params, results)),
         tables=_tables(results),
-        charts=[_auc_chart(results), _roc_chart(results)],
-        conclusion=_conclusion(results, model_names(models)[0]),
+        charts=_charts(results),
+        conclusion=_conclusion(results, target),
         definitions=DEFINITIONS,
         measures=results.measured,
     )
@@ -123,63 +118,52 @@ def _results(params: MembershipParams, documents: Documents, rows: RowsOf, targe
     scores = read_scores(rows, len(documents.tokens))
     is_scored = np.isfinite(scores[Score.LOSS])
     known = {score: values for score, values in scores.items() if np.isfinite(values[is_scored]).any()}
-    chosen = is_scored.copy()
-    for values in known.values():
-        chosen &= np.isfinite(values)
+    chosen = np.all([is_scored, *(np.isfinite(values) for values in known.values())], axis=0)
     is_member = documents.is_member[chosen]
-    members, others = int(is_member.sum()), int((~is_member).sum())
-    if not members or not others:
+    if is_member.all() or not is_member.any():
         return None
     clusters = documents.clusters()[chosen]
     rocs = {score: roc_of(values[chosen], is_member, clusters, FALSE_POSITIVE_RATES) for score, values in known.items()}
-    p_values = np.asarray(rows(WORD_SHIFT.name)["p_value"], np.float64)
-    p_value = float(p_values[0]) if len(p_values) else np.nan
     scored = rows(SCORES.name)
     is_unmeasured = np.zeros(len(documents.tokens), bool)
     of_target = [np.asarray(scored[score.value], np.float64) for score in MODEL_SCORES if score in known]
     of_target = [values for values in of_target if np.isfinite(values).any()]
     is_unmeasured[np.asarray(scored["document"], np.int64)] = ~np.isfinite(of_target).all(axis=0)
-    is_complete = bool((chosen | is_unmeasured).all()) and (Score.REFERENCE in known) == params.reference
     return _Results(
-        documents=documents,
-        scores=scores,
-        rocs=rocs,
-        measured=MeasureTable(_measured(rocs, p_value, target)),
-        p_value=p_value,
+        documents,
+        scores,
+        rocs,
+        MeasureTable(list(_measured(rocs, rows, target))),
         clusters=len(np.unique(clusters)),
-        members=members,
-        others=others,
+        members=int(is_member.sum()),
+        non_members=int((~is_member).sum()),
         unmeasured=int(is_unmeasured.sum()),
-        is_complete=is_complete,
+        is_complete=bool((chosen | is_unmeasured).all()) and (Score.REFERENCE in known) == params.reference,
     )
 
 
-def _measured(rocs: Mapping[Score, Roc], p_value: float, target: str) -> list[MeasureRow]:
-    """Return the area and the rates of every score, and the p-value of the words."""
-    rows = []
+def _measured(rocs: Mapping[Score, Roc], rows: RowsOf, target: str) -> Iterator[MeasureRow]:
+    """Yield the area and the rates of every score, and the p-value of the words."""
     for score, roc in rocs.items():
-        model, side = ("", WORDS_ALONE) if score is Score.WORDS else (target, MODEL)
-        rows.append(MeasureRow(AUC, roc.auc, model, side, LABELS[score]))
-        rows += [
-            MeasureRow(TPR, NO_ESTIMATE if rate is None else rate, model, side, LABELS[score], at)
-            for at, rate in zip(FALSE_POSITIVE_RATES, roc.at, strict=True)
-        ]
+        model, side, case = ("", WORDS_ALONE, LABELS[score]) if score is Score.WORDS else (target, MODEL, LABELS[score])
+        yield MeasureRow(AUC, roc.auc, model, side, case)
+        for at, rate in zip(FALSE_POSITIVE_RATES, roc.at, strict=True):
+            yield MeasureRow(TPR, rate, model, side, case, at)
         if score is Score.WORDS:
-            rows.append(MeasureRow(WORDS_P, Estimate(p_value), model, side, LABELS[score]))
-    return rows
+            yield MeasureRow(WORDS_P, Estimate(float(rows(WORD_SHIFT.name)["p_value"][0])), model, side, case)
 
 
 def _conclusion(results: _Results, target: str) -> Conclusion:
-    best, shift = results.best, results.words
-    p_value = WORDS_P.unit.format(results.p_value)
-    words = "" if shift is None else f"{AUC.unit.format_estimate(shift)} ({p_value})"
+    best, words = results.best, results.measured.get(AUC, side=WORDS_ALONE)
+    p_value = WORDS_P.unit.format(results.measured.get(WORDS_P).value)
+    of_words = f"{AUC.unit.format_estimate(words)} ({p_value})"
     if results.has_word_shift:
         answer = "The texts differ"
         evidence = (
-            f"their words alone give an AUC of {words}, so the AUC of {best.text} by {best.case} under {target} is no "
-            "evidence of membership"
+            f"their words alone give an AUC of {of_words}, so the AUC of {best.text} by {best.case} under {target} is "
+            "no evidence of membership"
         )
-    elif shift is None:
+    elif results.has_word_shift is None:
         answer = "Not known"
         evidence = (
             f"a side has fewer than {FOLDS} texts that are not near-copies of each other, too few to see whether the "
@@ -187,12 +171,13 @@ def _conclusion(results: _Results, target: str) -> Conclusion:
         )
     else:
         answer = "Yes" if best.estimate.low > 0.5 else "No evidence"
-        evidence = f"the largest AUC under {target} is {best.text}, by {best.case}; the words alone give {words}"
+        evidence = f"the largest AUC under {target} is {best.text}, by {best.case}; the words alone give {of_words}"
     so_far = "" if results.is_complete else "; not all documents are scored yet"
+    sides = f"{pluralize(results.members, 'member')} and {pluralize(results.non_members, 'non-member')}"
     return Conclusion(
         QUESTION,
         answer,
-        f"{evidence}; {pluralize(results.members, 'member')} and {pluralize(results.others, 'non-member')}{so_far}",
+        f"{evidence}; {sides}{so_far}",
         "Benchmarks whose members and non-members come from different sources or times measure this difference, not "
         "membership. Equal words do not show that the texts are of one kind, and the best of several scores is larger "
         "by chance.",
@@ -200,8 +185,8 @@ def _conclusion(results: _Results, target: str) -> Conclusion:
             key_figure(best, best.case, name="largest AUC"),
             KeyFigure(
                 "AUC of the words alone",
-                AUC.unit.format(np.nan if shift is None else shift.value),
-                "no model" if shift is None else f"no model, {p_value}",
+                AUC.unit.format(words.value),
+                "no model" if results.has_word_shift is None else f"no model, {p_value}",
             ),
             *(
                 key_figure(
@@ -233,13 +218,13 @@ def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
         "extended to Wilson's interval."
     )
     for rate in FALSE_POSITIVE_RATES:
-        if results.others < _needed(rate):
+        if results.non_members < _needed(rate):
             yield (
                 f"The TPR at {format_bound(rate)} FPR is not resolvable with "
-                f"{pluralize(results.others, 'non-member')}: it needs at least {_needed(rate):,}."
+                f"{pluralize(results.non_members, 'non-member')}: it needs at least {_needed(rate):,}."
             )
     yield (
-        f"The ROC curve begins at a false positive rate of 1/{results.others:,}, the smallest above 0 that these "
+        f"The ROC curve begins at a false positive rate of 1/{results.non_members:,}, the smallest above 0 that these "
         "non-members can show."
     )
     if len(results.documents.shots):
@@ -273,18 +258,17 @@ def _tables(results: _Results) -> list[FoundTable]:
     ]
 
 
-def _auc_chart(results: _Results) -> BarChart:
+def _charts(results: _Results) -> list[Chart]:
     areas = results.measured.select(AUC)
-    return bars_of(
-        "auc", "AUC by score", "AUC", areas, label="case", group="side", reference=0.5, controls=(WORDS_ALONE,)
-    )
-
-
-def _roc_chart(results: _Results) -> LineChart:
-    least = 1 / results.others
+    least = 1 / results.non_members
     series = [
         Series(LABELS[score], *roc.steps(least), is_dashed=score is Score.WORDS) for score, roc in results.rocs.items()
     ]
     chance = np.geomspace(least, 1, 50)
     series.append(Series("chance", chance, chance, is_dashed=True))
-    return LineChart("roc", "ROC curve", "FPR", "TPR", series, is_x_logarithmic=True, is_y_logarithmic=True)
+    return [
+        bars_of(
+            "auc", "AUC by score", "AUC", areas, label="case", group="side", reference=0.5, controls=(WORDS_ALONE,)
+        ),
+        LineChart("roc", "ROC curve", "FPR", "TPR", series, is_x_logarithmic=True, is_y_logarithmic=True),
+    ]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from harness.audits.endpoint.params import ScoringParams
 from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context, shared_tokenizer
 from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sources import (
-    CorpusFiles,
     Source,
     field_option,
     line_ends_option,
@@ -27,10 +27,13 @@ from harness.core.attack import Field
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
-from harness.core.rows import Kind, table
+from harness.core.rows import Kind, Table, table
 from harness.core.windows import cluster_ids
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 class Score(StrEnum):
@@ -81,20 +84,16 @@ TABLES = (SCORES, REFERENCE, WORDS, WORD_SHIFT)
 
 def read_scores(rows: RowsOf, documents: int) -> dict[Score, Floats]:
     """Return each score of all documents, [documents], NaN where it was not computed."""
-    scored = rows(SCORES.name)
-    numbers = np.asarray(scored["document"], np.int64)
-    scores = {score: np.full(documents, np.nan) for score in Score}
-    for score in MODEL_SCORES:
-        scores[score][numbers] = np.asarray(scored[score.value], np.float64)
-    for name, column, score in ((REFERENCE.name, "loss", Score.REFERENCE), (WORDS.name, "score", Score.WORDS)):
-        part = rows(name)
-        values = np.full(documents, np.nan)
-        values[np.asarray(part["document"], np.int64)] = np.asarray(part[column], np.float64)
-        if score is Score.REFERENCE:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                values = -scores[Score.LOSS] / np.minimum(values, -1e-12)
-        scores[score] = values
-    return scores
+
+    def read(table: Table, column: str) -> Floats:
+        values, cells = np.full(documents, np.nan), rows(table.name)
+        values[np.asarray(cells["document"], np.int64)] = np.asarray(cells[column], np.float64)
+        return values
+
+    scores = {score: read(SCORES, score.value) for score in MODEL_SCORES}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores[Score.REFERENCE] = -scores[Score.LOSS] / np.minimum(read(REFERENCE, "loss"), -1e-12)
+    return scores | {Score.WORDS: read(WORDS, "score")}
 
 
 NEAR_COPY_WINDOW = 16
@@ -103,18 +102,17 @@ NEAR_COPY_WINDOW = 16
 
 @dataclass(frozen=True)
 class Documents:
-    """The documents of an audit.
-
-    tokens: the token ids of each. texts, names: [documents]. is_member: [documents]. shots: the token ids of the
-    non-members that come before a text in ReCaLL; they are no documents. notes: sentences about skipped input.
-    """
+    """The documents of an audit."""
 
     tokens: Sequence[Ints]
+    """The token ids of each."""
     texts: Sequence[str]
     names: Sequence[str]
     is_member: Bools
     shots: Ints
+    """The token ids of the non-members that come before a text in ReCaLL; they are no documents."""
     notes: Sequence[str]
+    """Sentences about skipped input."""
 
     def to_inputs(self) -> AuditInputs:
         """Return the documents in the form in which the run stores them."""
@@ -139,7 +137,7 @@ class Documents:
 
 def read_documents(
     members: Source,
-    others: Source,
+    non_members: Source,
     models: Sequence[Model],
     params: MembershipParams,
     *,
@@ -155,65 +153,61 @@ def read_documents(
     require_context(
         models,
         params.tokens,
-        what="the scored part of a document has",
+        subject="the scored part of a document has",
         option="--tokens",
         is_served=params.endpoint is not None,
     )
     tokenizer = load_text_tokenizer(models[0])
     notes = Notes()
     generator = np.random.default_rng(seed)
-    sides = []
-    for source in (members, others):
-        # Documents with equal scored tokens are one document.
-        documents: dict[bytes, tuple[str, Ints]] = {}
-        for name, ids in _documents(source, tokenizer, notes):
-            if len(ids) < params.least_tokens:
-                notes.add(
-                    "documents that are too short",
-                    f"Skipped {name}: {len(ids)} tokens, and --least-tokens is {params.least_tokens}.",
-                )
-            else:
-                scored = ids[: params.tokens]
-                documents.setdefault(scored.tobytes(), (name, scored))
-        if not documents:
-            why = f" {notes.sentences[0]}" if notes.sentences else ""
-            raise HarnessError(
-                f"{source_name(source)} contains no document of {params.least_tokens} tokens.{why} Set --least-tokens."
-            )
-        sides.append([(name, key, ids) for key, (name, ids) in documents.items()])
-    both = {key for _, key, _ in sides[0]} & {key for _, key, _ in sides[1]}
-    if both:
+    sides = [_read_side(source, tokenizer, params, notes) for source in (members, non_members)]
+    if both := sides[0].keys() & sides[1].keys():
         notes.add("documents on both sides", f"Left out {len(both):,} documents that are members and non-members.")
-        sides = [[document for document in side if document[1] not in both] for side in sides]
+        sides = [{key: document for key, document in side.items() if key not in both} for side in sides]
         if not all(sides):
             raise HarnessError("members and non-members are the same documents. Name text that the target never saw.")
-    chosen = [[side[place] for place in generator.permutation(len(side))] for side in sides]
-    number = min(params.shots, len(chosen[1]) // 10)
-    shots = [ids for _, _, ids in chosen[1][:number]]
-    chosen = [chosen[0][:limit], chosen[1][number : number + limit]]
-    rows = [(document, is_member) for side, is_member in zip(chosen, (True, False), strict=True) for document in side]
-    firsts = np.array([[ids[0]] for (_, _, ids), _ in rows])
+    inside, outside = ([list(side.values())[place] for place in generator.permutation(len(side))] for side in sides)
+    number = min(params.shots, len(outside) // 10)
+    shots = [ids for _, ids in outside[:number]]
+    documents = [*inside[:limit], *outside[number : number + limit]]
+    firsts = np.array([[ids[0]] for _, ids in documents])
     return Documents(
-        [ids for (_, _, ids), _ in rows],
-        [tokenizer.decode(ids.tolist(), skip_special_tokens=False) for (_, _, ids), _ in rows],
-        [name for (name, _, _), _ in rows],
-        np.array([is_member for _, is_member in rows]),
+        [ids for _, ids in documents],
+        [tokenizer.decode(ids.tolist(), skip_special_tokens=False) for _, ids in documents],
+        [name for name, _ in documents],
+        np.arange(len(documents)) < min(limit, len(inside)),
         np.concatenate([np.empty(0, np.int64), *shots]),
         [*notes.sentences, *first_token_notes(firsts, models)],
     ).to_inputs()
 
 
-def _documents(source: Source, tokenizer: object, notes: Notes) -> Iterator[tuple[str, Ints]]:
-    """Yield the name and the token ids of each document."""
-    from tokenizers import Tokenizer
+def _read_side(
+    source: Source, tokenizer: "Tokenizer", params: MembershipParams, notes: Notes
+) -> dict[bytes, tuple[str, Ints]]:
+    """Return the name and the scored tokens of each document that is long enough; equal tokens are one document."""
+    side: dict[bytes, tuple[str, Ints]] = {}
+    for name, ids in _documents(source, tokenizer, notes):
+        if len(ids) < params.least_tokens:
+            fault = f"Skipped {name}: {len(ids)} tokens, and --least-tokens is {params.least_tokens}."
+            notes.add("documents that are too short", fault)
+        else:
+            scored = ids[: params.tokens]
+            side.setdefault(scored.tobytes(), (name, scored))
+    if not side:
+        reason = f" {notes.sentences[0]}" if notes.sentences else ""
+        raise HarnessError(
+            f"{source_name(source)} contains no document of {params.least_tokens} tokens.{reason} Set --least-tokens."
+        )
+    return side
 
-    assert isinstance(tokenizer, Tokenizer)
+
+def _documents(source: Source, tokenizer: "Tokenizer", notes: Notes) -> Iterator[tuple[str, Ints]]:
+    """Yield the name and the token ids of each document."""
     if isinstance(source, Round):
         prefixes, answers = load_answered_examples(source)
         for number, row in enumerate(np.concatenate([prefixes, answers], axis=1).astype(np.int64), 1):
             yield f"{source.name}, example {number}", row
         return
-    assert isinstance(source, CorpusFiles)
     for document in source.documents(notes):
         text = "".join(document.lines)
         yield document.name, np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int64)

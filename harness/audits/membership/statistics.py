@@ -17,7 +17,7 @@ import numpy as np
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.examples import folds_by_cluster
 from harness.core.intervals import draw_units, percentiles, wilson
-from harness.core.measures import Estimate
+from harness.core.measures import NO_ESTIMATE, Estimate
 
 _LEAST = 1e-12
 """The smallest deviation and loss by which something is divided."""
@@ -62,15 +62,13 @@ _ROUNDING = 1e-12
 
 
 class Roc(NamedTuple):
-    """The curve of one score: rates of false and of true positives, [points] each, and what is reported of it.
-
-    at: the rate of true positives at each of the given rates of false positives, None if there are too few non-members.
-    """
+    """The curve of one score: rates of false and of true positives, [points] each, and what is reported of it."""
 
     false_positives: Floats
     true_positives: Floats
     auc: Estimate
-    at: list[Estimate | None]
+    at: list[Estimate]
+    """The rate of true positives at each of the given rates of false positives, NaN with too few non-members."""
 
     def steps(self, least: float) -> tuple[Floats, Floats]:
         """Return the corners of the curve as steps from the rate of false positives `least` to 1, as x and y.
@@ -91,32 +89,26 @@ def roc_of(scores: Floats, is_member: Bools, clusters: Ints, rates: tuple[float,
     """
     # Equal scores are one step of the curve.
     _, step = np.unique(-scores, return_inverse=True)
-    members, others = is_member, ~is_member
-    weights = np.ones((1, len(scores)))
-    auc, at = _measures(weights, step, members, others, rates)
-    sides = [(side, np.unique(clusters[side], return_inverse=True)[1]) for side in (members, others)]
+    sides = [(side, np.unique(clusters[side], return_inverse=True)[1]) for side in (is_member, ~is_member)]
     units = [int(unit.max()) + 1 for _, unit in sides]
+
+    def curves(weights: Floats) -> list[Floats]:
+        return [_curve(weights, step, side) for side, _ in sides]
+
     parts = []
     for of_units in draw_units(units, seed=_SEED, replicates=REPLICATES, at_once=_AT_ONCE):
         drawn = np.zeros((_AT_ONCE, len(scores)))
         for (side, unit), times in zip(sides, of_units, strict=True):
             drawn[:, side] = times[:, unit]
-        parts.append(np.column_stack(_measures(drawn, step, members, others, rates)))
-    low, high = percentiles(np.concatenate(parts))
-    true, false = _curve(weights, step, members), _curve(weights, step, others)
-    values = np.append(auc, at[0])
-    observations = [min(units), *([units[0]] * len(rates))]
-    area, *at_rates = [
-        _rate(float(values[place]), float(low[place]), float(high[place]), number)
-        for place, number in enumerate(observations)
+        parts.append(_measures(curves(drawn), rates))
+    true, false = curves(np.ones((1, len(scores))))
+    bounds = np.array([_measures([true, false], rates)[0], *percentiles(np.concatenate(parts))]).T.tolist()
+    area, *at = [
+        _rate(value, low, high, units[0] if place else min(units)) for place, (value, low, high) in enumerate(bounds)
     ]
-    enough = [int(others.sum()) * rate >= 1 for rate in rates]
-    return Roc(
-        false[0],
-        true[0],
-        area,
-        [rate if is_enough else None for rate, is_enough in zip(at_rates, enough, strict=True)],
-    )
+    non_members = int((~is_member).sum())
+    at = [estimate if non_members * rate >= 1 else NO_ESTIMATE for estimate, rate in zip(at, rates, strict=True)]
+    return Roc(false[0], true[0], area, at)
 
 
 def _rate(value: float, low: float, high: float, observations: int) -> Estimate:
@@ -137,15 +129,16 @@ def _curve(weights: Floats, step: Ints, chosen: Bools) -> Floats:
     return total / np.maximum(total[:, -1:], 1)
 
 
-def _measures(
-    weights: Floats, step: Ints, members: Bools, others: Bools, rates: tuple[float, ...]
-) -> tuple[Floats, Floats]:
-    """Return the area, [replicates], and the rates of true positives at `rates`, [replicates, rates]."""
-    true, false = _curve(weights, step, members), _curve(weights, step, others)
+def _measures(curves: Sequence[Floats], rates: tuple[float, ...]) -> Floats:
+    """Return the area and the rates of true positives at `rates` of curves, [replicates, 1 + rates].
+
+    curves: the rates of true and of false positives, [replicates, steps + 1] each.
+    """
+    true, false = curves
     area = ((true[:, 1:] + true[:, :-1]) / 2 * np.diff(false, axis=1)).sum(axis=1)
     # The largest rate of true positives whose rate of false positives does not exceed the given one.
-    at = np.stack([np.where(false <= rate + _ROUNDING, true, 0).max(axis=1) for rate in rates], axis=1)
-    return area, at
+    at = [np.where(false <= rate + _ROUNDING, true, 0).max(axis=1) for rate in rates]
+    return np.stack([area, *at], axis=1)
 
 
 PERMUTATIONS = 499
@@ -234,8 +227,8 @@ def _out_of_fold_scores(similarities: Floats, labels: Bools, folds: Ints) -> Flo
         outside -= mean + outside.mean(axis=1, keepdims=True) - mean.mean()
         inside -= mean + mean[:, None] - mean.mean()
         inside[np.diag_indices_from(inside)] += _PENALTY
-        own = targets[train] - targets[train].mean(axis=0)
-        dual = cho_solve(cho_factor(inside, overwrite_a=True), own, overwrite_b=True)
+        centred = targets[train] - targets[train].mean(axis=0)
+        dual = cho_solve(cho_factor(inside, overwrite_a=True), centred, overwrite_b=True)
         predicted = outside @ dual
         scores[test] = predicted - predicted.mean(axis=0)
     return scores.round(_DECIMALS)
@@ -246,8 +239,8 @@ def _areas(scores: Floats, labels: Bools) -> Floats:
     from scipy.stats import rankdata
 
     members = labels.sum(axis=0)
-    others = len(labels) - members
+    non_members = len(labels) - members
     ranks = (rankdata(scores, axis=0) * labels).sum(axis=0)
     with np.errstate(invalid="ignore"):
-        areas: Floats = (ranks - members * (members + 1) / 2) / (members * others)
+        areas: Floats = (ranks - members * (members + 1) / 2) / (members * non_members)
     return areas

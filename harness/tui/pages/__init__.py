@@ -1,1 +1,23 @@
-"""The pages of the main screen, one per tab."""
+"""The pages of the main screen, one module per tab."""
+
+from harness.tui.overview import Overview
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import PanelGroup
+
+
+class Page(PanelGroup):
+    """A page: panels without numbers, the first of which has the table that the page is about."""
+
+    IS_NUMBERED = False
+
+    @property
+    def table(self) -> ListTable:
+        """The first table."""
+        return self.query(ListTable).first()
+
+    def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Show the state of the machine; `round_name` is the chosen round, None for all. A subclass overrides it."""
+
+    def focus_main(self) -> None:
+        """Focus the table."""
+        self.screen.set_focus(self.table)

@@ -32,9 +32,10 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
 from harness.tui.columns import Column, Row
 from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 
 
 def results_by_round(attack: AttackFile, overview: Overview) -> str:
@@ -105,34 +106,18 @@ _SUMMARY = Column("summary", least=12, fills=True)
 _MAX_SOURCE = 200_000
 
 
-class AttackPanels(PanelGroup):
-    """The list and the description at the left, the source at the right."""
+class AttacksPage(Page):
+    """All attacks: the list and the description of one at the left, its source at the right."""
 
+    HELP = "All attacks. Enter opens the form of a new run; saving a file updates the list."
     DEFAULT_CSS = """
-    AttackPanels {
+    AttacksPage {
         &.-all > Horizontal { height: 1fr; }
         #about { height: 1fr; }
         #about-text, #source-text { height: auto; width: 1fr; padding: 0 1; }
         #source-text { text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
-
-    IS_NUMBERED = False
-
-    def compose_panels(self) -> ComposeResult:
-        with Horizontal():
-            with Vertical():
-                yield Panel(ListTable(id="attacks", sorts=True, opens=True), id="attack-list", label="Attacks")
-                about = VerticalScroll(Static("", id="about-text"), id="about-scroll")
-                yield Panel(about, id="about", label="About")
-            source = VerticalScroll(Static("", id="source-text"), id="source-scroll")
-            yield Panel(source, id="source", label="Source")
-
-
-class AttacksPage(Vertical):
-    """All attacks."""
-
-    HELP = "All attacks. Enter opens the form of a new run; saving a file updates the list."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Open the form of a new run of this attack"),
         Binding("e", "edit", "Edit", tooltip="Open the attack in the editor"),
@@ -155,17 +140,14 @@ class AttacksPage(Vertical):
         self._wanted: str | None = None
         """The attack that the cursor goes to once it is listed."""
 
-    def compose(self) -> ComposeResult:
-        yield AttackPanels(id="attack-panels")
-
-    @property
-    def table(self) -> ListTable:
-        """The table of attacks."""
-        return self.query_one("#attacks", ListTable)
-
-    def focus_main(self) -> None:
-        """Focus the list."""
-        self.screen.set_focus(self.table)
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            with Vertical():
+                yield Panel(ListTable(id="attacks", sorts=True, opens=True), id="attack-list", label="Attacks")
+                about = VerticalScroll(Static("", id="about-text"), id="about-scroll")
+                yield Panel(about, id="about", label="About")
+            source = VerticalScroll(Static("", id="source-text"), id="source-scroll")
+            yield Panel(source, id="source", label="Source")
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show the attacks, with their best recall on the round."""

@@ -6,33 +6,30 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
-from harness.core.paths import runs_home
 from harness.core.settings import default_round
 from harness.core.text import format_number, sanitize
 from harness.core.times import day_and_time, format_duration
-from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.audit_page import verdict
-from harness.tui.columns import Column, Row
-from harness.tui.glyphs import GLYPHS
+from harness.tui.columns import GLYPHS, Column, Row
 from harness.tui.overview import Overview
+from harness.tui.pages.runs import RunListPage
 from harness.tui.run_list import STATUS_CELLS, run_name, status_cell
-from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.dialogs import ChoiceDialog
 from harness.tui.screens.new_run import NewAuditScreen
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
+from harness.tui.widgets.panels import Panel
+from harness.tui.widgets.run_actions import RUN_BINDINGS
 
 _COLUMNS = (
     Column("audit", least=8),
@@ -49,68 +46,45 @@ _RETRY_SECONDS = 10.0
 _EMPTY = "no audits yet. n starts one"
 
 
-class AuditPanels(PanelGroup):
-    """The list, and the figures below or beside it."""
+class AuditsPage(RunListPage):
+    """All audits, and the answer and the figures of one."""
 
+    HELP = "All audits on this machine. Enter opens one."
     DEFAULT_CSS = """
-    AuditPanels {
+    AuditsPage {
         &.-all > Horizontal { height: 1fr; }
         #answer-text { height: auto; padding: 0 1; }
         #figures-text { height: auto; padding: 1 1 0 1; }
     }
     """
-
-    IS_NUMBERED = False
-
-    def compose_panels(self) -> ComposeResult:
-        with Horizontal():
-            yield Panel(ListTable(id="audits", sorts=True, opens=True), id="audit-list", label="Audits")
-            yield Panel(
-                VerticalScroll(Static("", id="answer-text"), Static("", id="figures-text")),
-                id="audit-figures",
-                label="Figures",
-            )
-
-
-class AuditsPage(Vertical, RunActions):
-    """All audits."""
-
-    HELP = "All audits on this machine. Enter opens one."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_audit", "New audit", tooltip="Choose an audit and open its form"),
-        *(one for one in RUN_BINDINGS if isinstance(one, Binding) and one.action in _ACTIONS),
+        *(binding for binding in RUN_BINDINGS if isinstance(binding, Binding) and binding.action in _ACTIONS),
     ]
 
     def __init__(self) -> None:
         super().__init__(id="audits-page")
-        self._audits: dict[str, RunSummary] = {}
         self._round: str | None = None
         self._answers: dict[tuple[str, Status, int], Content] = {}
         self._failures: dict[str, tuple[str, float]] = {}
 
-    def compose(self) -> ComposeResult:
-        yield AuditPanels(id="audit-panels")
-
-    @property
-    def table(self) -> ListTable:
-        """The table of audits."""
-        return self.query_one("#audits", ListTable)
-
-    def focus_main(self) -> None:
-        """Focus the list."""
-        self.screen.set_focus(self.table)
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(ListTable(id="audits", sorts=True, opens=True), id="audit-list", label="Audits")
+            figures = VerticalScroll(Static("", id="answer-text"), Static("", id="figures-text"))
+            yield Panel(figures, id="audit-figures", label="Figures")
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show all audits, newest first."""
         self._round = round_name
-        self._audits = {run.id: run for run in overview.runs if not run.has_score}
-        self.table.show(_COLUMNS, [_row(run) for run in self._audits.values()])
-        self.query_one("#audit-list", Panel).show_empty("" if self._audits else _EMPTY)
+        self._runs = {run.id: run for run in overview.runs if not run.has_score}
+        self.table.show(_COLUMNS, [_row(run) for run in self._runs.values()])
+        self.query_one("#audit-list", Panel).show_empty("" if self._runs else _EMPTY)
         self._show_figures()
 
     @on(ListTable.Highlighted, "#audits")
     def _show_figures(self) -> None:
-        run = self._audits.get(self.table.key_under_cursor or "")
+        run = self.run_under_cursor
         panel = self.query_one("#audit-figures", Panel)
         panel.show_empty("" if run is not None and run.figures else "none yet")
         if run is not None:
@@ -141,12 +115,12 @@ class AuditsPage(Vertical, RunActions):
 
     @on(ListTable.Opened, "#audits")
     def _open(self, event: ListTable.Opened) -> None:
-        self.app.push_screen(screen_for(RunFolder(runs_home() / event.key)))
+        self.open_run(event.key)
 
     def action_new_audit(self) -> None:
         def opened(id_: str | None) -> None:
             if id_:
-                self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
+                self.open_run(id_)
 
         def chosen(audit: str | None) -> None:
             if audit is not None:
@@ -155,14 +129,6 @@ class AuditsPage(Vertical, RunActions):
         self.app.push_screen(
             ChoiceDialog("New audit", {name: entry.question for name, entry in AUDITS.items()}), chosen
         )
-
-    def run_under_action(self) -> RunFolder | None:
-        key = self.table.key_under_cursor
-        return None if key is None else RunFolder(runs_home() / key)
-
-    def status_under_action(self) -> Status | None:
-        run = self._audits.get(self.table.key_under_cursor or "")
-        return None if run is None else run.status
 
 
 def _row(run: RunSummary) -> Row:

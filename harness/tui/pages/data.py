@@ -1,22 +1,23 @@
 """The page of the data: which files each round has and lacks, and how to fetch them."""
 
+from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import built_in_rounds
-from harness.core.text import sanitize
+from harness.core.text import NO_VALUE, sanitize
 from harness.tui.columns import Cell, Column, Row
-from harness.tui.form_history import recent_rounds
-from harness.tui.overview import Overview
+from harness.tui.pages import Page
+from harness.tui.saved_state import recent_rounds
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 
 _ROUND_COLUMNS = (
     Column("round", least=10),
@@ -34,22 +35,10 @@ _MEANINGS = {"present": "good", "missing": "warning", "wrong": "bad"}
 _DATA_SET = "satml"
 
 
-class DataPanels(PanelGroup):
-    """The rounds at the left, the files of one at the right."""
+class DataPage(Page):
+    """All rounds at the left, the files of one at the right."""
 
-    DEFAULT_CSS = "DataPanels { &.-all > Horizontal { height: 1fr; } }"
-
-    IS_NUMBERED = False
-
-    def compose_panels(self) -> ComposeResult:
-        with Horizontal():
-            yield Panel(ListTable(id="rounds", sorts=True), id="round-list", label="Rounds")
-            yield Panel(ListTable(id="files", sorts=True), id="file-list", label="Files")
-
-
-class DataPage(Vertical):
-    """All rounds and their files."""
-
+    DEFAULT_CSS = "DataPage { &.-all > Horizontal { height: 1fr; } }"
     HELP = "The rounds and their files. `f` fetches the public files of the SaTML 2023 challenge."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "fetch", "Fetch SaTML", tooltip="Fetch the public files of the SaTML challenge"),
@@ -62,33 +51,29 @@ class DataPage(Vertical):
         self._states: dict[str, dict[str, Any]] = {}
         self._cancelled = Event()
 
-    def compose(self) -> ComposeResult:
-        yield DataPanels(id="data-panels")
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(ListTable(id="rounds", sorts=True), id="round-list", label="Rounds")
+            yield Panel(ListTable(id="files", sorts=True), id="file-list", label="Files")
 
     def on_mount(self) -> None:
         self.query_one("#file-list", Panel).show_empty("checking …")
         self.action_check()
 
-    def focus_main(self) -> None:
-        """Focus the list of rounds."""
-        self.screen.set_focus(self.query_one("#rounds", ListTable))
-
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
-        """Do nothing: files change only when they are fetched."""
-
     def action_check(self) -> None:
         self._check(recent_rounds())
 
     @work(thread=True, exclusive=True, group="check")
-    def _check(self, others: list[str]) -> None:
-        """Check the built-in rounds at once, and then each of the others, which are files."""
+    def _check(self, rounds: list[str]) -> None:
+        """Check the built-in rounds at once, and then each of the rounds that are files."""
         states: dict[str, dict[str, Any]] = {}
-        for name in ("", *(other for other in others if other not in built_in_rounds())):
+        for names in ([], *([name] for name in rounds if name not in built_in_rounds())):
+            label = "".join(names) or "built-in rounds"
             try:
-                found = run_command(["data", "status", *filter(None, [name])], on_progress=lambda line: None) or {}
-                states |= {state["round"]: state for state in found.get("rounds", ())} if not name else {name: found}
+                answer = run_command(["data", "status", *names], on_progress=lambda line: None) or {}
+                states |= {label: answer} if names else {state["round"]: state for state in answer.get("rounds", ())}
             except HarnessError as error:
-                states[name or "built-in rounds"] = {"error": str(error)}
+                states[label] = {"error": str(error)}
             self.call_later(self._show_rounds, dict(states))
 
     def _show_rounds(self, states: dict[str, dict[str, Any]]) -> None:
@@ -118,12 +103,13 @@ class DataPage(Vertical):
             self.call_later(self._show_progress, f"fetching, Escape cancels · {line}")
 
         on_progress(_DATA_SET)
+        text = "cancelled"
         try:
-            answer = run_command(["data", "fetch", _DATA_SET], on_progress=on_progress, cancelled=cancelled)
-            text = "cancelled" if answer is None else "fetched"
+            if run_command(["data", "fetch", _DATA_SET], on_progress=on_progress, cancelled=cancelled) is not None:
+                text = "fetched"
         except HarnessError as error:
-            text = "cancelled" if cancelled.is_set() else "not fetched"
             if not cancelled.is_set():
+                text = "not fetched"
                 self.notify(sanitize(str(error)), severity="error", markup=False)
         self.call_later(self._show_progress, text)
         self.call_later(self.action_check)
@@ -135,31 +121,27 @@ class DataPage(Vertical):
 def _round_row(name: str, state: dict[str, Any]) -> Row:
     if "error" in state:
         return Row(name, [[(name, "bold"), (f"  {state['error']}", "bad")]], spans=True)
-    files = state.get("files", [])
-    missing = sum(file["state"] != "present" for file in files)
-    words = "checking …" if not files else "complete" if not missing else f"{missing} of {len(files)} missing"
-    meaning = "dim" if not files else "good" if not missing else "warning"
-    examples = state.get("examples")
-    lacks_answers = any("answer_file" in file["fields"] and file["state"] == "missing" for file in files)
-    answers = "" if not files else "missing" if lacks_answers else "blind" if state.get("is_blind") else "known"
+    files, examples, words, answers = state.get("files", []), state.get("examples"), ("checking …", "dim"), ""
+    if files:
+        missing = [file for file in files if file["state"] != "present"]
+        words = ("complete", "good") if state["is_complete"] else (f"{len(missing)} of {len(files)} missing", "warning")
+        lacks_answers = any("answer_file" in file["fields"] and file["state"] == "missing" for file in files)
+        answers = "missing" if lacks_answers else "blind" if state["is_blind"] else "known"
     cells: list[Cell] = [
         [(name, "bold")],
-        "–" if examples is None else f"{examples:,}",
-        [(words, meaning)],
+        NO_VALUE if examples is None else f"{examples:,}",
+        [words],
         [(answers, "dim")],
     ]
     return Row(name, cells)
 
 
 def _file_row(file: dict[str, Any]) -> Row:
-    shape = file.get("shape")
-    uses = [field.removesuffix("_file").replace("_", " ") for field in file.get("fields", ())]
-    return Row(
-        str(file["path"]),
-        [
-            str(file["path"]).rpartition("/")[2],
-            [(str(file["state"]), _MEANINGS.get(str(file["state"]), ""))],
-            "–" if not shape else f"{shape[0]:,}",
-            [(file.get("fault") or ", ".join(uses), "dim")],
-        ],
-    )
+    uses = [field.removesuffix("_file").replace("_", " ") for field in file["fields"]]
+    cells: list[Cell] = [
+        Path(file["path"]).name,
+        [(file["state"], _MEANINGS[file["state"]])],
+        f"{file['shape'][0]:,}" if file["shape"] else NO_VALUE,
+        [(file["fault"] or ", ".join(uses), "dim")],
+    ]
+    return Row(file["path"], cells)

@@ -7,21 +7,21 @@ from typing import Any, ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.settings import default_round
-from harness.core.text import format_score
+from harness.core.text import NO_VALUE, format_score
 from harness.core.times import format_duration
 from harness.submit.verdict import produced_path, verdict_path
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.run_list import interval_bar, scale_title
-from harness.tui.snapshot import load_round_choice
+from harness.tui.saved_state import load_round_choice
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 
 _FOLDER = Path("submissions")
 _REFERENCE = "baseline"
@@ -41,16 +41,7 @@ def _columns(scale: float) -> tuple[Column, ...]:
     )
 
 
-class LeaderboardPanels(PanelGroup):
-    """One panel."""
-
-    IS_NUMBERED = False
-
-    def compose_panels(self) -> ComposeResult:
-        yield Panel(ListTable(id="entries", sorts=True), id="entry-list", label="Leaderboard")
-
-
-class LeaderboardPage(Vertical):
+class LeaderboardPage(Page):
     """The ranked bundles of one round."""
 
     HELP = "The bundles in ./submissions, ranked. A tie has a difference to the leader whose interval contains zero."
@@ -64,15 +55,11 @@ class LeaderboardPage(Vertical):
         self._overview: Overview | None = None
         self._ranked: tuple[object, ...] = ()
 
-    def compose(self) -> ComposeResult:
-        yield LeaderboardPanels(id="leaderboard-panels")
+    def compose_panels(self) -> ComposeResult:
+        yield Panel(ListTable(id="entries", sorts=True), id="entry-list", label="Leaderboard")
 
     def on_mount(self) -> None:
         self.set_interval(_LOOK_SECONDS, self._look)
-
-    def focus_main(self) -> None:
-        """Focus the list."""
-        self.screen.set_focus(self.query_one(ListTable))
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Rank the bundles of the round."""
@@ -114,45 +101,45 @@ class LeaderboardPage(Vertical):
         self.query_one("#entry-list", Panel).show_empty(reason)
 
     def _show_entries(self, answer: dict[str, Any]) -> None:
-        panel = self.query_one("#entry-list", Panel)
-        panel.show_empty("")
-        panel.set_title(f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}")
-        scale = max([0.05, *(entry["recall_interval"][1] for entry in answer["entries"] if entry["recall_interval"])])
-        rows = [_row(entry, scale) for entry in answer["entries"]]
-        best = None if self._overview is None else self._overview.best_recall(_REFERENCE, str(answer["round"]))
+        self._empty("")
+        title = f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}"
+        self.query_one("#entry-list", Panel).set_title(title)
+        entries = answer["entries"]
+        scale = max([0.05, *(entry["recall_interval"][1] for entry in entries if entry["recall_interval"])])
+        rows = [_row(entry, scale) for entry in entries]
+        best = None if self._overview is None else self._overview.best_recall(_REFERENCE, answer["round"])
         if best is not None:
-            above = sum((entry["recall_at_cap"] or 0.0) >= best for entry in answer["entries"])
-            rows.insert(
-                above,
-                Row("reference", [[(f"── best run of {_REFERENCE} here: {format_score(best)} ──", "dim")]], spans=True),
-            )
+            line = f"── best run of {_REFERENCE} here: {format_score(best)} ──"
+            above = sum((entry["recall_at_cap"] or 0.0) >= best for entry in entries)
+            rows.insert(above, Row("reference", [[(line, "dim")]], spans=True))
         self.query_one(ListTable).show(_columns(scale), rows)
 
 
 def _bundle_files() -> tuple[tuple[Path, int], ...]:
     """Return each bundle and the files of its verification, with the time of its last change."""
-    found = []
+    files = []
     for bundle in sorted(_FOLDER.glob("*.zip")):
         for file in (bundle, verdict_path(bundle), produced_path(bundle)):
             with contextlib.suppress(OSError):  # deleted since the search, or not verified
-                found.append((file, file.stat().st_mtime_ns))
-    return tuple(found)
+                files.append((file, file.stat().st_mtime_ns))
+    return tuple(files)
 
 
 def _row(entry: dict[str, Any], scale: float) -> Row:
     if entry["unranked"]:
         return Row(entry["bundle"], [[(f"    {entry['bundle']}: {entry['unranked']}", "bad")]], spans=True)
-    recall, bounds = entry["recall_at_cap"], entry["recall_interval"]
-    difference, seconds = entry["difference"], entry["elapsed_s"]
-    tie = [("tie ", "warning")] if entry["ties"] else []
+    recall, bounds, difference = entry["recall_at_cap"], entry["recall_interval"], entry["difference"]
     cells: list[Cell] = [
-        "–" if entry["place"] is None else str(entry["place"]),
+        str(entry["place"] or NO_VALUE),
         [(entry["team"], "bold")],
         entry["attack"],
         [(format_score(recall), "bold")],
         "" if bounds is None else interval_bar(recall, *bounds, scale=(0.0, scale), colour="good"),
-        [*tie, ("" if difference is None else format_score(difference, is_signed=True), "")],
-        "–" if seconds is None else format_duration(seconds),
+        [
+            ("tie " if entry["ties"] else "", "warning"),
+            ("" if difference is None else format_score(difference, is_signed=True), ""),
+        ],
+        NO_VALUE if entry["elapsed_s"] is None else format_duration(entry["elapsed_s"]),
         [(entry["verified"], "good" if entry["verified"] == "reproduced" else "dim")],
     ]
     return Row(entry["bundle"], cells)

@@ -21,15 +21,15 @@ from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.plot import ClockAxis, Line, Plot, axis_up_to
 from harness.tui.run_list import HEADING, NEWEST_FIRST, PREVIEW, ListState, Preview, best_other, list_rows, read_preview
-from harness.tui.screens.by_job import screen_for
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
-from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
+from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions, screen_for
 
 _FILTER = "words, or status:running round:demo attack:base tag:best group:name"
 _PREVIEW_SECONDS = 0.15
@@ -72,11 +72,36 @@ class FirstRun(Static, can_focus=True):
         self.post_message(self.Started())
 
 
-class RunPanels(PanelGroup):
-    """The list and the preview, beside each other where there is room."""
+class RunListPage(Page, RunActions):
+    """A page with a table of runs, and details of the run under its cursor."""
 
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._runs: dict[str, RunSummary] = {}
+
+    @property
+    def run_under_cursor(self) -> RunSummary | None:
+        """The run under the cursor; None if it cannot be read, or if there is none."""
+        return self._runs.get(self.table.key_under_cursor or "")
+
+    def run_under_action(self) -> RunFolder | None:
+        key = self.table.key_under_cursor
+        return None if key is None or key.startswith(HEADING) else RunFolder(runs_home() / key)
+
+    def status_under_action(self) -> Status | None:
+        return None if self.run_under_cursor is None else self.run_under_cursor.status
+
+    def open_run(self, id_: str) -> None:
+        """Open the screen of a run."""
+        self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
+
+
+class RunsPage(RunListPage):
+    """All runs of attacks, and a preview of one."""
+
+    HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
     DEFAULT_CSS = """
-    RunPanels {
+    RunsPage {
         &.-all > Horizontal { height: 1fr; }
         &.-all #list { width: 7fr; }
         &.-all #preview { width: 4fr; }
@@ -86,25 +111,6 @@ class RunPanels(PanelGroup):
         #filter { height: 1; }
     }
     """
-
-    IS_NUMBERED = False
-
-    def compose_panels(self) -> ComposeResult:
-        with Horizontal():
-            yield Panel(
-                Input(placeholder=_FILTER, id="filter", compact=True),
-                Vertical(FirstRun(), id="first-run-place"),
-                ListTable(id="runs", opens=True),
-                id="list",
-                label="Runs",
-            )
-            yield Panel(PlotView(id="preview-plot"), Static("", id="facts"), id="preview", label="Preview")
-
-
-class RunsPage(Vertical, RunActions):
-    """All runs of attacks."""
-
-    HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Choose an attack and start a run"),
         Binding("space", "mark", "Mark", tooltip="Mark the run to compare or delete it, or unmark it"),
@@ -122,22 +128,20 @@ class RunsPage(Vertical, RunActions):
     def __init__(self) -> None:
         super().__init__(id="runs-page")
         self._overview: Overview | None = None
-        self._runs: dict[str, RunSummary] = {}
         self._state = ListState()
         self._previewed: RunSummary | None = None
         self._wanted: str | None = None
         """The run that the cursor goes to once it is listed."""
 
-    def compose(self) -> ComposeResult:
-        yield RunPanels(id="run-panels")
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            field = Input(placeholder=_FILTER, id="filter", compact=True)
+            first_run = Vertical(FirstRun(), id="first-run-place")
+            yield Panel(field, first_run, ListTable(id="runs", opens=True), id="list", label="Runs")
+            yield Panel(PlotView(id="preview-plot"), Static("", id="facts"), id="preview", label="Preview")
 
     def on_mount(self) -> None:
         self.query_one("#filter").display = False
-
-    @property
-    def table(self) -> ListTable:
-        """The table of runs."""
-        return self.query_one("#runs", ListTable)
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show the runs of the round, or of all rounds."""
@@ -198,7 +202,7 @@ class RunsPage(Vertical, RunActions):
 
     @on(ListTable.Highlighted, "#runs")
     def _preview(self) -> None:
-        summary = self._runs.get(self.table.key_under_cursor or "")
+        summary = self.run_under_cursor
         if summary is None:
             self._previewed = None
             self.query_one("#preview", Panel).show_empty("no run under the cursor")
@@ -241,7 +245,7 @@ class RunsPage(Vertical, RunActions):
             x = ClockAxis("time", 0.0, max(1.0, summary.elapsed_s, float(preview.spent[-1])))
             plot.show(Plot(x, y, [Line(preview.spent, preview.values)]))
         else:
-            plot.show_text("no curve yet")
+            plot.show("no curve yet")
         facts = [(fact.label, fact.text) for fact in facts_about(summary, PREVIEW)]
         self.query_one("#facts", Static).update(labelled(facts))
 
@@ -304,23 +308,15 @@ class RunsPage(Vertical, RunActions):
         if event.key.startswith(HEADING):
             self.action_mark()
         else:
-            self.app.push_screen(screen_for(RunFolder(runs_home() / event.key)))
+            self.open_run(event.key)
 
     # The runs.
-
-    def run_under_action(self) -> RunFolder | None:
-        key = self.table.key_under_cursor
-        return None if key is None or key.startswith(HEADING) else RunFolder(runs_home() / key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide what needs a run while there is none."""
         if action in _NEED_A_RUN and not self._runs:
             return False
         return super().check_action(action, parameters)
-
-    def status_under_action(self) -> Status | None:
-        run = self._runs.get(self.table.key_under_cursor or "")
-        return None if run is None else run.status
 
     def runs_to_delete(self) -> list[RunFolder]:
         """Return the run under the cursor, and if it is marked all marked runs."""
@@ -343,8 +339,8 @@ class RunsPage(Vertical, RunActions):
         chosen = marked if len(marked) > 1 else marked | {self.table.key_under_cursor or ""}
         # Newest first, so that a positive difference is an improvement.
         ids = [id_ for id_ in self._runs if id_ in chosen]
-        if len(ids) == 1 and (other := best_other(self._runs[ids[0]], self._runs.values())) is not None:
-            ids.append(other.id)
+        if len(ids) == 1 and (best := best_other(self._runs[ids[0]], self._runs.values())) is not None:
+            ids.append(best.id)
         if not ids:
             self.notify("Put the cursor on a run, or mark runs with Space.")
             return
@@ -381,4 +377,4 @@ class RunsPage(Vertical, RunActions):
     def _open_started(self, id_: str) -> None:
         self.select(id_)
         if self.screen.is_current:
-            self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
+            self.open_run(id_)

@@ -1,15 +1,12 @@
 """The page of the tunings: the list, and the settings that the tuning under the cursor has tried."""
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -17,46 +14,45 @@ from textual.worker import get_current_worker
 from harness.core.errors import HarnessError
 from harness.core.text import format_score
 from harness.core.times import day_and_time
-from harness.plugins.parameters import Span, space_of
-from harness.plugins.schema import fetch_schema
-from harness.sweeps.tuning import TUNINGS, Tried, Tuning, importances, is_pruned, runs_of, settings_tried
-from harness.tui.columns import Column, Row
+from harness.plugins.parameters import Span
+from harness.sweeps.tuning import (
+    TUNINGS,
+    Setting,
+    Tuning,
+    importances,
+    is_pruned,
+    runs_of,
+    searched_space,
+    settings_tried,
+)
+from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
-from harness.tui.plot import CountAxis, Line, Plot, axis_up_to
+from harness.tui.pages import Page
+from harness.tui.plot import Axis, Line, Plot, axis_up_to
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
 
 
 @dataclass(frozen=True)
-class SettingView:
-    """One choice of parameters.
+class TuningView:
+    """A tuning and what it has tried.
 
-    number: from 1, in the order of the tuning. recall: the mean over its folds. recalls: on each fold, as text.
+    settings: with the number of each, from 1 in the order of the tuning, and True if it was pruned; best first.
+    importances: the share of each parameter, largest first.
     """
 
-    number: int
-    params: dict[str, Any]
-    recall: float | None
-    recalls: tuple[str, ...]
-    is_pruned: bool
-
-
-@dataclass(frozen=True)
-class TuningView:
-    """A tuning, with its settings, best first. importances: the share of each parameter, largest first."""
-
-    id: str
-    attack: str
-    round: str
-    created_at: float
+    tuning: Tuning
     run_count: int
-    best: float | None
     parameters: tuple[str, ...]
-    folds: tuple[str, ...]
-    settings: tuple[SettingView, ...]
+    settings: tuple[tuple[int, Setting, bool], ...]
     importances: dict[str, float]
+
+    @property
+    def best(self) -> float | None:
+        """The mean recall of the first setting."""
+        return self.settings[0][1].recall if self.settings else None
 
 
 def read_tunings() -> list[TuningView]:
@@ -66,41 +62,18 @@ def read_tunings() -> list[TuningView]:
 
 def _view(tuning: Tuning) -> TuningView:
     runs = runs_of(tuning.id)
-    space = _space(tuning, runs)
-    past = settings_tried(space, runs)
-    settings = []
-    for number, tried in enumerate(past, 1):
-        recalls = {run.fold: run.recall for run in tried.runs}
-        shown = tuple(format_score(recalls[fold]) if fold in recalls else "" for fold in tuning.folds)
-        pruned = is_pruned(space, past[:number], tuning.folds)
-        settings.append(SettingView(number, tried.params, tried.recall, shown, pruned))
+    space: dict[str, Span] = {}
+    with contextlib.suppress(HarnessError):
+        space = searched_space(tuning, runs)
+    tried = settings_tried(space, runs)
+    settings = [
+        (number, setting, is_pruned(space, tried[:number], tuning.folds)) for number, setting in enumerate(tried, 1)
+    ]
     # As `harness tune` chooses: a setting with more folds comes first, because one fold may be an easy one.
     settings.sort(
-        key=lambda one: (sum(map(bool, one.recalls)), -1.0 if one.recall is None else one.recall), reverse=True
+        key=lambda item: (len(item[1].runs), -1.0 if item[1].recall is None else item[1].recall), reverse=True
     )
-    best = settings[0].recall if settings else None
-    return TuningView(
-        tuning.id,
-        tuning.attack,
-        tuning.round,
-        tuning.created_at,
-        len(runs),
-        best,
-        tuple(space),
-        tuning.folds,
-        tuple(settings),
-        importances(space, past, tuning.folds),
-    )
-
-
-def _space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:
-    """Return the searched parameters, as the attack of the first run declares them."""
-    with contextlib.suppress(HarnessError):
-        if runs:
-            first = runs[0]
-            schema = fetch_schema(first.folder.code / first.spec.attack.file, digest=first.spec.attack.sha256)
-            return dict(space_of(schema.schema, tuning.settings, tuning.vary))
-    return {}
+    return TuningView(tuning, len(runs), tuple(space), tuple(settings), importances(space, tried, tuning.folds))
 
 
 _COLUMNS = (
@@ -115,11 +88,12 @@ _BAR_CELLS = 20
 _EMPTY = "no tunings yet. `harness tune ATTACK` starts one"
 
 
-class TuningPanels(PanelGroup):
+class TuningPage(Page):
     """The tunings, the importance of the parameters and the progress at the left, the settings at the right."""
 
+    HELP = "All tunings on this machine, and the settings that each has tried, best first."
     DEFAULT_CSS = """
-    TuningPanels {
+    TuningPage {
         &.-all > Horizontal { height: 1fr; }
         &.-all #importance { height: auto; max-height: 30%; }
         &.-all #importance.-empty { height: 1; }
@@ -127,7 +101,10 @@ class TuningPanels(PanelGroup):
     }
     """
 
-    IS_NUMBERED = False
+    def __init__(self) -> None:
+        super().__init__(id="tuning-page")
+        self._views: dict[str, TuningView] = {}
+        self._parents: object = None
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
@@ -138,28 +115,9 @@ class TuningPanels(PanelGroup):
                 yield Panel(PlotView(id="best-plot"), id="best", label="Best so far")
             yield Panel(ListTable(id="settings", sorts=True), id="setting-list", label="Settings")
 
-
-class TuningPage(Vertical):
-    """All tunings."""
-
-    HELP = "All tunings on this machine, and the settings that each has tried, best first."
-    BINDINGS: ClassVar[list[BindingType]] = []
-
-    def __init__(self) -> None:
-        super().__init__(id="tuning-page")
-        self._views: dict[str, TuningView] = {}
-        self._parents: object = None
-
-    def compose(self) -> ComposeResult:
-        yield TuningPanels(id="tuning-panels")
-
     def on_mount(self) -> None:
         self.query_one("#tuning-list", Panel).show_empty("reading …")
         self.query_one("#setting-list", Panel).show_empty("none")
-
-    def focus_main(self) -> None:
-        """Focus the list."""
-        self.screen.set_focus(self.query_one("#tunings", ListTable))
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Read the tunings again if a run has changed."""
@@ -179,28 +137,26 @@ class TuningPage(Vertical):
             self.call_later(self._show_tunings, views, fault)
 
     def _show_tunings(self, views: list[TuningView], fault: str) -> None:
-        self._views = {view.id: view for view in views}
-        rows = [
-            Row(
-                view.id,
-                [
-                    [(view.id.partition("-")[0], "bold")],
-                    view.attack,
-                    Path(view.round).stem if view.round.endswith(".toml") else view.round,
-                    str(view.run_count),
-                    format_score(view.best),
-                    [(day_and_time(view.created_at), "dim")],
-                ],
-            )
-            for view in views
-        ]
-        self.query_one("#tunings", ListTable).show(_COLUMNS, rows)
+        self._views = {view.tuning.id: view for view in views}
+        rows = []
+        for view in views:
+            round_name = Path(view.tuning.round).stem if view.tuning.round.endswith(".toml") else view.tuning.round
+            cells: list[Cell] = [
+                [(view.tuning.id.partition("-")[0], "bold")],
+                view.tuning.attack,
+                round_name,
+                str(view.run_count),
+                format_score(view.best),
+                [(day_and_time(view.tuning.created_at), "dim")],
+            ]
+            rows.append(Row(view.tuning.id, cells))
+        self.table.show(_COLUMNS, rows)
         self.query_one("#tuning-list", Panel).show_empty(fault or ("" if views else _EMPTY))
         self._show_settings()
 
     @on(ListTable.Highlighted, "#tunings")
     def _show_settings(self) -> None:
-        view = self._views.get(self.query_one("#tunings", ListTable).key_under_cursor or "")
+        view = self._views.get(self.table.key_under_cursor or "")
         panel = self.query_one("#setting-list", Panel)
         panel.show_empty("" if view is not None and view.settings else "none yet")
         if view is None:
@@ -208,28 +164,26 @@ class TuningPage(Vertical):
                 self.query_one(f"#{name}", Panel).show_empty("none")
             return
         self.query_one("#best", Panel).show_empty("")
-        panel.set_title(f"{view.id} · {len(view.settings)} settings")
+        panel.set_title(f"{view.tuning.id} · {len(view.settings)} settings")
         self._show_progress(view)
         columns = [
             Column("#", is_right=True),
             Column("recall", is_right=True),
             *(Column(name, least=6) for name in view.parameters),
-            *(Column(fold, is_right=True) for fold in view.folds),
+            *(Column(fold, is_right=True) for fold in view.tuning.folds),
             Column(""),
         ]
-        rows = [
-            Row(
-                str(one.number),
-                [
-                    str(one.number),
-                    [(format_score(one.recall), "bold good" if one.recall == view.best else "bold")],
-                    *(str(one.params.get(name)) for name in view.parameters),
-                    *one.recalls,
-                    [("pruned" if one.is_pruned else "", "dim")],
-                ],
-            )
-            for one in view.settings
-        ]
+        rows = []
+        for number, setting, pruned in view.settings:
+            recalls = {run.fold: format_score(run.recall) for run in setting.runs}
+            cells: list[Cell] = [
+                str(number),
+                [(format_score(setting.recall), "bold good" if setting.recall == view.best else "bold")],
+                *(str(setting.params.get(name)) for name in view.parameters),
+                *(recalls.get(fold, "") for fold in view.tuning.folds),
+                [("pruned" if pruned else "", "dim")],
+            ]
+            rows.append(Row(str(number), cells))
         self.query_one("#settings", ListTable).show(columns, rows)
 
     def _show_progress(self, view: TuningView) -> None:
@@ -237,13 +191,13 @@ class TuningPage(Vertical):
         bars = [(name, f"{'━' * round(share * _BAR_CELLS)} {share:.0%}") for name, share in view.importances.items()]
         self.query_one("#importance-text", Static).update(labelled(bars))
         self.query_one("#importance", Panel).show_empty("" if bars else "needs four complete settings")
-        tried = sorted((one.number, one.recall) for one in view.settings if one.recall is not None)
+        tried = sorted((number, setting.recall) for number, setting, _ in view.settings if setting.recall is not None)
         plot = self.query_one("#best-plot", PlotView)
         if not tried:
-            plot.show_text("No setting is complete yet.")
+            plot.show("No setting is complete yet.")
             return
         numbers, recalls = np.array(tried, np.float64).T
         best = np.maximum.accumulate(recalls)
         lines = [Line(numbers, recalls, None, "each setting", is_step=False), Line(numbers, best, 0, "best so far")]
-        x = CountAxis("setting", 1.0, max(2.0, float(numbers[-1])))
+        x = Axis("setting", 1.0, max(2.0, float(numbers[-1])), least_step=1.0)
         plot.show(Plot(x, axis_up_to("Recall", [recalls], least=0.05), lines))

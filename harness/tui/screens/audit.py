@@ -148,27 +148,27 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
     def _read_findings(self, summary: RunSummary) -> None:
         started = time.monotonic()
         try:
-            found = (run_command(["show", self.folder.id], on_progress=lambda line: None) or {}).get("findings")
+            findings = (run_command(["show", self.folder.id], on_progress=lambda line: None) or {}).get("findings")
         except HarnessError as error:
             _LOG.warning("no findings: %s", error)
-            found = None
+            findings = None
         self._next_findings = time.monotonic() + (time.monotonic() - started) / _FINDINGS_TIME_SHARE
-        if found is not None:
-            self.call_later(self._show_findings, found, summary)
+        if findings is not None:
+            self.call_later(self._show_findings, findings, summary)
 
-    def _show_findings(self, found: dict[str, Any], summary: RunSummary) -> None:
+    def _show_findings(self, findings: dict[str, Any], summary: RunSummary) -> None:
         # The other figures are newer than the findings of a live audit.
         when = "" if summary.status.is_over else f"  (at {format_duration(summary.elapsed_s)})"
-        self.query_one("#verdict", Static).update(verdict(found).append(Content.styled(when, "$foreground 55%")))
-        chart = bar_table(found)
+        self.query_one("#verdict", Static).update(verdict(findings).append(Content.styled(when, "$foreground 55%")))
+        chart = bar_table(findings)
         panel = self.query_one("#bar-chart", Panel)
         panel.show_empty("" if chart is not None else "no bars")
         if chart is not None:
             panel.set_title(chart.title)
             self.query_one("#bar-table", ListTable).show(chart.columns, chart.rows)
-        if maps := [each for each in found.get("heat_maps", ()) if each["bounds"]]:
+        if maps := [chart for chart in findings.get("heat_maps", ()) if chart["bounds"]]:
             self.query_one(AuditBody).show_map(maps[0])
-        shown = passages(found)
+        shown = passages(findings)
         self.query_one("#passages", Panel).show_empty("" if shown.plain else "none")
         self.query_one("#passages-text", Static).update(shown)
 
@@ -184,15 +184,15 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         history = None if name is None else self._histories.get(name)
         panel, view = self.query_one("#plot", Panel), self.query_one("#figure-plot", PlotView)
         if name is None or history is None:
-            view.show_text("No figure yet.")
+            view.show("No figure yet.")
             return
         panel.set_title(f"{shorten(name, _MAX_TITLE)} vs. time")
         has_bounds = bool(np.isfinite(history.low).any() and np.isfinite(history.high).any())
         low, high = (history.low, history.high) if has_bounds else (None, None)
-        values = [history.value, *([history.low, history.high] if has_bounds else [])]
-        finite = np.concatenate([one[np.isfinite(one)] for one in values])
+        values = np.concatenate([history.value, *([history.low, history.high] if has_bounds else [])])
+        finite = values[np.isfinite(values)]
         if not len(finite):
-            view.show_text("No number yet.")
+            view.show("No number yet.")
             return
         y: Axis = axis_up_to("value", [finite], least=1e-9, low=min(0.0, float(finite.min())))
         x = ClockAxis("time", 0.0, max(1.0, float(history.spent[-1])))

@@ -109,7 +109,6 @@ class CompareScreen(Screen[None]):
     def __init__(self, folders: Sequence[RunFolder]) -> None:
         super().__init__()
         self._folders = tuple(folders)
-        self._comparison: Comparison | None = None
         self._compared: Compared | None = None
         self._answers: list[str] = []
         self._shows_not_in_train = False
@@ -135,7 +134,7 @@ class CompareScreen(Screen[None]):
                 comparison = compare_runs(self._folders)
                 self._answers = self._answers or self._read_answers()
                 compared = compared_on(comparison, not_in_train=self._shows_not_in_train)
-                self.call_later(self._apply, comparison, compared)
+                self.call_later(self._apply, compared)
                 if all(run.status.is_over for run in comparison.runs):
                     return
             except HarnessError as error:
@@ -153,8 +152,8 @@ class CompareScreen(Screen[None]):
             return []
 
     @work(thread=True, exclusive=True, group="part")
-    def _compute_part(self, comparison: Comparison) -> None:
-        self.call_later(self._apply, comparison, compared_on(comparison, not_in_train=self._shows_not_in_train))
+    def _compare_part(self, comparison: Comparison) -> None:
+        self.call_later(self._apply, compared_on(comparison, not_in_train=self._shows_not_in_train))
 
     def _show_error(self, reason: str) -> None:
         self.query_one("#header", Static).update(Content(sanitize(reason)))
@@ -162,9 +161,8 @@ class CompareScreen(Screen[None]):
             for panel in self.query(Panel):
                 panel.show_empty("not compared")
 
-    def _apply(self, comparison: Comparison, compared: Compared) -> None:
-        is_first = self._compared is None
-        self._comparison, self._compared = comparison, compared
+    def _apply(self, compared: Compared) -> None:
+        is_first, self._compared = self._compared is None, compared
         with self.app.batch_update():
             self._update(compared)
         if is_first:
@@ -180,53 +178,48 @@ class CompareScreen(Screen[None]):
             title += f" · {left_out} not over or without guesses: left out of the tests"
         self.query_one("#header", Static).update(Content(sanitize(title)))
         is_dark = self.app.current_theme.dark
-        for name, table in (
-            ("score", forest_table(compared, is_dark=is_dark)),
-            ("difference", difference_table(compared, is_dark=is_dark)),
-            ("example", example_table(compared, self._answers, is_dark=is_dark)),
-            ("setting", setting_table(compared, is_dark=is_dark)),
-        ):
-            columns, rows = table
+        for name, (columns, rows) in {
+            "score": forest_table(compared, is_dark=is_dark),
+            "difference": difference_table(compared, is_dark=is_dark),
+            "example": example_table(compared, self._answers),
+            "setting": setting_table(compared),
+        }.items():
             view = self.query_one(f"#{name}-table", ListTable)
             view.show(columns, rows)
             view.styles.min_height = min(len(rows) + 1, 8)
         count = self.query_one("#example-table", ListTable).row_count
-        examples = self.query_one("#examples", Panel)
-        examples.show_empty("" if count else "all runs solve the same")
-        examples.set_title(f"Examples that not all runs solve: {count:,}")
-        for name in ("scores", "differences", "curves"):
-            self.query_one(f"#{name}", Panel).show_empty("")
-        self.query_one("#settings", Panel).show_empty("" if comparison.differing else tables.NOTHING_DIFFERS)
+        self.query_one("#examples", Panel).set_title(f"Examples that not all runs solve: {count:,}")
         self.query_one("#settings", Panel).set_title("Settings that differ")
+        reasons = {
+            "examples": "" if count else "all runs solve the same",
+            "settings": "" if comparison.differing else tables.NOTHING_DIFFERS,
+        }
+        for panel in self.query(Panel):
+            panel.show_empty(reasons.get(panel.id or "", ""))
         self._draw(compared)
 
     def _draw(self, compared: Compared) -> None:
-        runs = compared.comparison.runs
-        labels = [f"{run.id.partition('-')[0]} {run.attack}" for run in runs]
-        lines = []
-        for number, (run, score) in enumerate(zip(runs, compared.scores, strict=True)):
+        lines, over = [], "errors"
+        for number, (run, trajectory) in enumerate(zip(compared.comparison.runs, compared.trajectories, strict=True)):
             if self._shows_time:
-                trajectory = run.not_in_train if compared.is_not_in_train else run.whole
-                if trajectory is not None and trajectory.recall_over_time:
-                    x, y = np.array(trajectory.recall_over_time, np.float64).T
-                    lines.append(Line(x, y, number, labels[number], is_marked=True))
+                x, y = np.array(trajectory.recall_over_time, np.float64).reshape(-1, 2).T
             else:
-                curve = score.recall_curve(DRAWN_POINTS)
-                lines.append(Line(curve.errors.astype(float), curve.recall, number, labels[number], is_marked=True))
-        panel, view = self.query_one("#curves", Panel), self.query_one("#curves-plot", PlotView)
-        over = "errors"
+                curve = trajectory.score.recall_curve(DRAWN_POINTS)
+                x, y = curve.errors.astype(float), curve.recall
+            if len(x):
+                lines.append(Line(x, y, number, f"{run.id.partition('-')[0]} {run.attack}", is_marked=True))
+        most = max((float(line.x[-1]) for line in lines), default=1.0)
+        y_axis = axis_up_to("Recall", [line.y for line in lines], least=0.05)
         if self._shows_time:
             # Leads are on all examples.
             lead = "" if compared.is_not_in_train else tables.last_lead(compared.comparison)
             over = ", ".join(filter(None, ("time", lead)))
-        panel.set_title(f"Recall vs. {over} · [ ]")
-        y_axis = axis_up_to("Recall", [line.y for line in lines], least=0.05)
-        most = max((float(line.x[-1]) for line in lines if len(line.x)), default=1.0)
-        if self._shows_time:
-            view.show(Plot(ClockAxis("time", 0.0, max(1.0, most)), y_axis, lines))
+            plot = Plot(ClockAxis("time", 0.0, max(1.0, most)), y_axis, lines)
         else:
             cap = compared.part.cap
-            view.show(Plot(ErrorsAxis("errors", 0.0, max(most, cap * 1.1)), y_axis, lines, mark=(cap, f"cap {cap}")))
+            plot = Plot(ErrorsAxis("errors", 0.0, max(most, cap * 1.1)), y_axis, lines, mark=(cap, f"cap {cap}"))
+        self.query_one("#curves", Panel).set_title(f"Recall vs. {over} · [ ]")
+        self.query_one("#curves-plot", PlotView).show(plot)
 
     def action_plot(self) -> None:
         self._shows_time = not self._shows_time
@@ -247,14 +240,14 @@ class CompareScreen(Screen[None]):
             self.app.push_screen(SourceDiffScreen(self._folders))
 
     def action_part(self) -> None:
-        comparison = self._comparison
-        if comparison is None:
+        if self._compared is None:
             return
+        comparison = self._compared.comparison
         if comparison.not_in_train is None:
             self.notify(sanitize(tables.not_in_train_heading(comparison)), markup=False)
             return
         self._shows_not_in_train = not self._shows_not_in_train
-        self._compute_part(comparison)
+        self._compare_part(comparison)
 
     def action_panel(self, number: int) -> None:
         self.query_one(PanelGroup).action_panel_number(number)

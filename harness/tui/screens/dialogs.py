@@ -1,5 +1,6 @@
 """Dialogs, and the difference between two sources."""
 
+import contextlib
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +19,8 @@ from harness.core.rounds import built_in_rounds, load_round
 from harness.core.text import sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.tui.columns import Column, Row
-from harness.tui.form_history import recent_rounds
-from harness.tui.validation import round_description
+from harness.tui.form import round_description
+from harness.tui.saved_state import recent_rounds
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
 
@@ -35,7 +36,16 @@ class Dialog(ModalScreen[ResultT]):
         width: 60; max-width: 95%; height: auto; border: round $primary; padding: 0 1; background: $surface;
         border-subtitle-color: $text-muted;
     }
+    Dialog #problem { display: none; color: $text-error; height: auto; }
     """
+    HELP = "Enter confirms; Escape cancels."
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back", tooltip="Cancel")]
+
+    def show_problem(self, text: str) -> None:
+        """Show in `#problem` why the input cannot be used; nothing for an empty text."""
+        problem = self.query_one("#problem", Static)
+        problem.update(Content(sanitize(text)))
+        problem.display = bool(text)
 
 
 class ConfirmDialog(Dialog[bool]):
@@ -63,10 +73,8 @@ class ConfirmDialog(Dialog[bool]):
             box.border_title = "Delete" if self._deletes else None
             yield Static(Content(self._question))
             with Horizontal():
-                if self._deletes:
-                    yield Button("Delete (y)", variant="error", id="yes")
-                else:
-                    yield Button("Yes (y)", variant="primary", id="yes")
+                label = "Delete (y)" if self._deletes else "Yes (y)"
+                yield Button(label, variant="error" if self._deletes else "primary", id="yes")
                 yield Button("No (n)", id="no")
 
     def on_mount(self) -> None:
@@ -79,14 +87,6 @@ class ConfirmDialog(Dialog[bool]):
 
 class NameDialog(Dialog[str | None]):
     """Asks for a line of text; the result is None if the user cancels."""
-
-    HELP = "Enter confirms; Escape cancels."
-    DEFAULT_CSS = """
-    NameDialog #problem { display: none; color: $text-error; height: auto; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Back", tooltip="Cancel"),
-    ]
 
     def __init__(
         self, label: str, text: str, *, problem: Callable[[str], str | None] | None = None, may_be_empty: bool = False
@@ -107,23 +107,17 @@ class NameDialog(Dialog[str | None]):
         if not text and not self._may_be_empty:
             return
         if self._problem is not None and (problem := self._problem(text)) is not None:
-            words = self.query_one("#problem", Static)
-            words.update(Content(sanitize(problem)))
-            words.display = True
-            return
-        self.dismiss(text)
+            self.show_problem(problem)
+        else:
+            self.dismiss(text)
 
 
 class ChoiceDialog(Dialog[str | None]):
     """Asks for one of several things, each with a description; the result is its key, or None."""
 
     DEFAULT_CSS = """
-    ChoiceDialog > Vertical { width: 80; }
+    ChoiceDialog > Vertical { width: 80; max-height: 90%; }
     """
-    HELP = "Enter chooses; Escape cancels."
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Back", tooltip="Cancel"),
-    ]
 
     def __init__(self, title: str, choices: Mapping[str, str]) -> None:
         super().__init__()
@@ -137,94 +131,88 @@ class ChoiceDialog(Dialog[str | None]):
         box = self.query_one(Vertical)
         box.border_title, box.border_subtitle = self._title, "⏎ choose · esc close"
         table = self.query_one(ListTable)
-        table.styles.height = len(self._choices) + 1
-        rows = [Row(key, [[(key, "bold")], words]) for key, words in self._choices.items()]
-        table.show((Column("", least=8), Column("", fills=True, least=10)), rows)
+        table.styles.height = min(len(self._choices) + 1, 8)
+        self.show(self._choices)
+
+    def show(self, choices: Mapping[str, str]) -> None:
+        """List these choices."""
+        rows = [Row(key, [[(self.label(key), "bold")], [(words, "dim")]]) for key, words in choices.items()]
+        self.query_one(ListTable).show((Column("", least=12), Column("", fills=True, least=10)), rows)
 
     @on(ListTable.Opened)
-    def _choose(self, event: ListTable.Opened) -> None:
-        self.dismiss(event.key)
+    def _choose_listed(self, event: ListTable.Opened) -> None:
+        self.choose(event.key)
+
+    def label(self, key: str) -> str:
+        """Return the text of a key."""
+        return key
+
+    def choose(self, key: str) -> None:
+        """Close the dialog with the key."""
+        self.dismiss(key)
 
 
-class RoundDialog(Dialog[str | None]):
+class RoundDialog(ChoiceDialog):
     """Asks for a round: one of a list that the typed text filters, or a file.
 
     The result is a name or path that can be loaded, "" for all rounds, or None if the user cancels.
     """
 
-    DEFAULT_CSS = """
-    RoundDialog > Vertical { width: 76; max-height: 90%; }
-    RoundDialog ListTable { height: 8; }
-    RoundDialog #problem { display: none; color: $text-error; height: auto; }
-    """
     HELP = "The lists show this round, and the form of a new run opens with it."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Back", tooltip="Keep the current round"),
         Binding("up", "move(-1)", "Up", show=False, priority=True),
         Binding("down", "move(1)", "Down", show=False, priority=True),
     ]
 
     def __init__(self, current: str | None) -> None:
-        super().__init__()
         self._current = current or ""
         known = ["", *built_in_rounds(), *recent_rounds(), self._current]
-        self._known = {name: _round_facts(name) for name in dict.fromkeys(known)}
+        super().__init__("Round", {name: _round_facts(name) for name in dict.fromkeys(known)})
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Input(placeholder="search, or type the path of a .toml file", id="round", compact=True)
-            table = ListTable(id="known", opens=True)
+            table = ListTable(id="choices", opens=True)
             table.can_focus = False
             yield table
             yield Static("", id="problem")
 
     def on_mount(self) -> None:
-        box = self.query_one(Vertical)
-        box.border_title, box.border_subtitle = "Round", "⏎ choose · esc close"
-        self._show("")
-        self.query_one(ListTable).move_to(self._current)
+        self.call_later(self.query_one(ListTable).move_to, self._current)
 
     @on(Input.Changed)
     def _filter(self, event: Input.Changed) -> None:
-        self._show(event.value.strip())
+        self.show_problem("")
+        words = event.value.strip().casefold()
+        matches = (key for key, facts in self._choices.items() if words in f"{self.label(key)} {facts}".casefold())
+        self.show({key: self._choices[key] for key in matches})
 
-    def _show(self, text: str) -> None:
-        self.query_one("#problem").display = False
-        words = text.casefold()
-        rows = [
-            Row(name, [[(name or "all rounds", "bold")], [(facts, "dim")]])
-            for name, facts in self._known.items()
-            if words in f"{name or 'all rounds'} {facts}".casefold()
-        ]
-        self.query_one(ListTable).show((Column("round", least=12), Column("", least=12, fills=True)), rows)
+    def label(self, key: str) -> str:
+        """Return the name of a round, or what no name means."""
+        return key or "all rounds"
 
     def action_move(self, rows: int) -> None:
         self.query_one(ListTable).action_move(rows)
 
-    @on(ListTable.Opened)
-    def _choose_listed(self, event: ListTable.Opened) -> None:
-        self._choose(event.key)
-
     @on(Input.Submitted)
     def _choose_typed(self, event: Input.Submitted) -> None:
         key = self.query_one(ListTable).key_under_cursor
-        self._choose(event.value.strip() if key is None else key)
+        self.choose(event.value.strip() if key is None else key)
 
-    def _choose(self, name: str) -> None:
+    def choose(self, key: str) -> None:
+        """Close the dialog with a round that can be loaded."""
         try:
-            if name:
-                load_round(name)
+            if key:
+                load_round(key)
         except (HarnessError, OSError) as error:
-            problem = self.query_one("#problem", Static)
-            problem.update(Content(sanitize(str(error))))
-            problem.display = True
+            self.show_problem(str(error))
         else:
-            self.dismiss(name)
+            self.dismiss(key)
 
 
 def _round_facts(name: str) -> str:
     try:
-        return round_description(name) if name else "runs of every round are listed"
+        return round_description(load_round(name)) if name else "runs of every round are listed"
     except (HarnessError, OSError) as error:
         return shorten(str(error))
 
@@ -258,8 +246,8 @@ class SourceDiffScreen(Screen[None]):
         yield KeyFooter()
 
     def _diff(self) -> Content:
-        first, *others = self._folders
-        lines = [line for other in others for line in source_diff(first, other)]
+        first, *folders = self._folders
+        lines = [line for folder in folders for line in source_diff(first, folder)]
         more = len(lines) - _MAX_LINES
         shown = lines[:_MAX_LINES] + ([f"… and {more:,} more lines"] if more > 0 else [])
         return Content("\n").join(Content.styled(sanitize(line), _STYLES.get(line[:1], "")) for line in shown)
@@ -267,20 +255,19 @@ class SourceDiffScreen(Screen[None]):
 
 def source_diff(first: RunFolder, second: RunFolder) -> list[str]:
     """Return the unified difference of every source file of two runs, as lines."""
-    files = [_sources(folder.code) for folder in (first, second)]
+    before, after = _sources(first.code), _sources(second.code)
     lines: list[str] = []
-    for name in sorted(files[0].keys() | files[1].keys()):
-        before, after = (found.get(name, "").splitlines() for found in files)
+    for name in sorted(before.keys() | after.keys()):
         names = f"{first.id}/{name}", f"{second.id}/{name}"
-        lines += difflib.unified_diff(before, after, *names, lineterm="", n=3)
+        lines += difflib.unified_diff(before.get(name, []), after.get(name, []), *names, lineterm="", n=3)
     return lines
 
 
-def _sources(folder: Path) -> dict[str, str]:
-    found = {}
+def _sources(folder: Path) -> dict[str, list[str]]:
+    """Return the lines of each source file, by its path in `folder`."""
+    lines = {}
     for file in sorted(folder.rglob("*.py")):
-        try:
-            found[str(file.relative_to(folder))] = file.read_bytes()[:_MAX_BYTES].decode(errors="replace")
-        except OSError:
-            continue
-    return found
+        with contextlib.suppress(OSError):
+            text = file.read_bytes()[:_MAX_BYTES].decode(errors="replace")
+            lines[str(file.relative_to(folder))] = text.splitlines()
+    return lines

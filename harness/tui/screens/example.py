@@ -1,6 +1,6 @@
 """The screen of one example: its prefix, its answer if known, and the candidates of one or more runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -45,15 +45,39 @@ _COLUMNS = (
 )
 
 
-class InRun:
-    """One example in one run: its candidates, the run's decoder, and whether its right guess counts."""
+class ExampleInRun:
+    """One example in one run: its candidates, the run's decoder, and whether its right guess counts.
+
+    probabilities: of the tokens of the answer and of the candidates, as `harness show --probabilities` prints them;
+    None while they are not shown.
+    """
 
     def __init__(self, folder: RunFolder, id_: int) -> None:
         """Raises HarnessError if the run cannot be read."""
         self.run_id = folder.id
         self.example: Example = load_example(folder, id_)
-        self.text: TokenText = text_of_run(folder, folder.attack_spec())
+        spec = folder.attack_spec()
+        self.examples = spec.examples
+        self.text: TokenText = text_of_run(folder, spec)
         self.right_guess: RightGuess = right_guess_of(folder, self.example)
+        self.probabilities: dict[str, Any] | None = None
+
+    @property
+    def answer(self) -> list[int] | None:
+        """The token ids of the answer; None if it is unknown."""
+        return None if self.example.answer is None else self.example.answer.tolist()
+
+    def spans_of(self, rank: int) -> list[Span]:
+        """Return the tokens of the candidate with a rank from 1, coloured as right or wrong, or by probability."""
+        candidate = self.example.candidates[rank - 1]
+        scored = [] if self.probabilities is None else self.probabilities["candidates"]
+        if rank > len(scored):
+            return suffix_spans(self.text, candidate.suffix, self.example.answer)
+        pieces = compared_pieces(self.text, candidate.suffix.tolist(), self.answer)
+        return [
+            (piece, f"{heat_colour(probability)} {'underline' if differs else ''}".strip())
+            for (piece, differs), probability in zip(pieces, scored[rank - 1], strict=True)
+        ]
 
 
 class ExampleScreen(Screen[None]):
@@ -87,9 +111,7 @@ class ExampleScreen(Screen[None]):
         self._folders = tuple(folders)
         self._ids = ids
         self._example_id = first
-        self._shown: tuple[InRun, ...] = ()
-        self._heat: dict[str, dict[str, Any]] = {}
-        """The probabilities of the tokens of this example, by the id of the run."""
+        self._shown: tuple[ExampleInRun, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield TopBar()
@@ -113,7 +135,7 @@ class ExampleScreen(Screen[None]):
 
     def action_jump(self) -> None:
         def problem(text: str) -> str | None:
-            examples = self._shown[0].right_guess.examples if self._shown else 0
+            examples = self._shown[0].examples if self._shown else 0
             is_id = text.isascii() and text.isdigit() and int(text) < examples
             return None if is_id else f"expected an id from 0 to {examples - 1:,}"
 
@@ -124,7 +146,7 @@ class ExampleScreen(Screen[None]):
         self.app.push_screen(NameDialog("Go to the example with the id:", "", problem=problem), named)
 
     def _go_to(self, id_: int) -> None:
-        self._example_id, self._heat = id_, {}
+        self._example_id = id_
         place = f"{self._ids.index(id_) + 1:,} of {len(self._ids):,}" if id_ in self._ids else "not in the list"
         self.query_one("#which", Static).update(Content(f"Example {id_:,} · {place}"))
         self._load(id_)
@@ -132,34 +154,32 @@ class ExampleScreen(Screen[None]):
     @work(thread=True, exclusive=True, group="load")
     def _load(self, id_: int) -> None:
         try:
-            self.call_later(self._show, id_, tuple(InRun(folder, id_) for folder in self._folders))
+            self.call_later(self._show, id_, tuple(ExampleInRun(folder, id_) for folder in self._folders))
         except HarnessError as error:
             self.call_later(self._show, id_, (), str(error))
 
-    def _show(self, id_: int, found: tuple[InRun, ...], fault: str = "") -> None:
+    def _show(self, id_: int, shown: tuple[ExampleInRun, ...], fault: str = "") -> None:
         if id_ != self._example_id:
             return
-        self._shown = found
+        self._shown = shown
         with self.app.batch_update():
-            heat = self._heat.get(found[0].run_id) if found else None
-            text = Content(sanitize(fault)) if fault else texts_of(found[0], heat)
-            self.query_one("#example-text", Static).update(text)
+            self.query_one("#example-text", Static).update(Content(sanitize(fault)) if fault else texts_of(shown[0]))
             words = [
                 Content.styled(
-                    sanitize(f"{one.run_id}: {one.right_guess.words}"),
-                    "$text-success" if one.right_guess.counts else "$text-warning",
+                    sanitize(f"{run.run_id}: {run.right_guess.words}"),
+                    "$text-success" if run.right_guess.counts else "$text-warning",
                 )
-                for one in found
-                if one.right_guess.words
+                for run in shown
+                if run.right_guess.words
             ]
             place = self.query_one("#right-guess", Static)
             place.update(Content("\n").join(words))
             place.display = bool(words)
-            rows = [row for one in found for row in candidate_rows(one, self._heat.get(one.run_id))]
+            rows = [row for run in shown for row in candidate_rows(run)]
             table = self.query_one(ListTable)
             is_new = table.key_under_cursor is None
             # The line above names a single run.
-            table.show(_COLUMNS, rows if len(found) > 1 else rows[1:])
+            table.show(_COLUMNS, rows if len(shown) > 1 else rows[1:])
             if is_new and len(rows) > 1:
                 table.move_to(rows[1].key)
             self._show_chosen()
@@ -169,83 +189,75 @@ class ExampleScreen(Screen[None]):
         """Show the candidate under the cursor in full, below the list."""
         key = self.query_one(ListTable).key_under_cursor or ""
         run_id, _, rank = key.rpartition(" ")
-        one = next((one for one in self._shown if one.run_id == run_id), None)
-        chosen = Content("")
-        if one is not None:
-            candidate, scored = one.example.candidates[int(rank) - 1], self._heat.get(run_id, {}).get("candidates", ())
-            probabilities = scored[int(rank) - 1] if int(rank) <= len(scored) else None
-            spans = _spans_of(one, candidate, probabilities)
-            parts = [(sanitize(text), style_of(self.app, meaning)) for text, meaning in spans]
-            chosen = Content.from_rich_text(Text.assemble(("guess   ", "bold"), *parts))
-        self.query_one("#chosen", Static).update(chosen)
+        chosen = Text()
+        for run in self._shown:
+            if run.run_id == run_id:
+                spans = [(sanitize(text), style_of(self.app, meaning)) for text, meaning in run.spans_of(int(rank))]
+                chosen = Text.assemble(("guess   ", "bold"), *spans)
+        self.query_one("#chosen", Static).update(Content.from_rich_text(chosen))
 
     def action_heat(self) -> None:
         """Colour the tokens by their probability, or by whether they are right again."""
-        if self._heat:
-            self._heat = {}
-            self._show(self._example_id, self._shown)
+        if any(run.probabilities is not None for run in self._shown):
+            self._show_probabilities(self._shown, [None] * len(self._shown))
         elif self._shown:
             self.notify("Scoring the tokens with the target …")
             self._score(self._example_id, self._shown)
 
     @work(thread=True, exclusive=True, group="heat")
-    def _score(self, id_: int, shown: tuple[InRun, ...]) -> None:
-        heat = {}
-        for one in shown:
-            command = ["show", one.run_id, "--example", str(id_), "--probabilities"]
+    def _score(self, id_: int, shown: tuple[ExampleInRun, ...]) -> None:
+        scored = []
+        for run in shown:
+            command = ["show", run.run_id, "--example", str(id_), "--probabilities"]
             try:
-                answer = run_command(command, on_progress=lambda line: None)
+                printed = run_command(command, on_progress=lambda line: None)
             except HarnessError as error:
                 self.app.notify(sanitize(str(error)), severity="error", markup=False)
                 return
-            if answer is None:
+            if printed is None:
                 return
-            heat[one.run_id] = answer["probabilities"]
-        self.call_later(self._show_heat, id_, heat)
+            scored.append(printed["probabilities"])
+        self.call_later(self._show_probabilities, shown, scored)
 
-    def _show_heat(self, id_: int, heat: dict[str, dict[str, Any]]) -> None:
-        if id_ == self._example_id:
-            self._heat = heat
-            self._show(id_, self._shown)
+    def _show_probabilities(self, shown: tuple[ExampleInRun, ...], scored: list[dict[str, Any] | None]) -> None:
+        for run, probabilities in zip(shown, scored, strict=True):
+            run.probabilities = probabilities
+        if shown is self._shown:
+            self._show(self._example_id, shown)
 
     def action_copy_answer(self) -> None:
         if self._shown:
-            shown = self._shown[0]
-            answer = shown.example.answer
-            words = "" if answer is None else shown.text.text(answer.tolist())
-            self.app.copy_to_clipboard(shown.text.text(shown.example.prefix.tolist()) + words)
+            run = self._shown[0]
+            answer = "" if run.answer is None else run.text.text(run.answer)
+            self.app.copy_to_clipboard(run.text.text(run.example.prefix.tolist()) + answer)
             self.notify("Copied prefix and answer.")
 
 
-def texts_of(shown: InRun, heat: Mapping[str, Any] | None) -> Content:
-    """Return the prefix and the answer of an example; with `heat`, the answer's tokens are coloured by probability."""
-    example, text = shown.example, shown.text
-    answer: Content | str = "unknown: the round is blind"
-    if example.answer is not None:
-        ids = example.answer.tolist()
-        answer = text.text(ids)
-        if heat is not None and heat["answer"] is not None:
-            pieces = zip(text.pieces(ids), heat["answer"], strict=True)
-            answer = Content.assemble(*((piece, heat_colour(probability)) for piece, probability in pieces))
-    scale = "" if heat is None else Content.assemble("\nprobability  ", *_HEAT_LEGEND)
-    return Content.assemble(
-        ("prefix  ", "bold"), text.text(example.prefix.tolist()), "\n", ("answer  ", "bold"), answer, scale
-    )
+def texts_of(run: ExampleInRun) -> Content:
+    """Return the prefix and the answer of an example, whose tokens are coloured by probability if it is shown."""
+    answer, scale = Content("unknown: the round is blind"), Content("")
+    if run.probabilities is not None:
+        scale = Content.assemble("\nprobability  ", *_HEAT_LEGEND)
+    if run.answer is not None:
+        scored = None if run.probabilities is None else run.probabilities["answer"]
+        pieces = run.text.pieces(run.answer)
+        colours = [""] * len(pieces) if scored is None else map(heat_colour, scored)
+        answer = Content.assemble(*zip(pieces, colours, strict=True))
+    prefix = run.text.text(run.example.prefix.tolist())
+    return Content.assemble(("prefix  ", "bold"), prefix, "\n", ("answer  ", "bold"), answer, scale)
 
 
-def candidate_rows(shown: InRun, heat: Mapping[str, Any] | None) -> list[Row]:
+def candidate_rows(run: ExampleInRun) -> list[Row]:
     """Return a heading for the run, and a row for each candidate, best first."""
-    candidates = shown.example.candidates
-    heading = f"{shown.run_id}: {pluralize(len(candidates), 'candidate')}"
-    rows = [Row(f"run {shown.run_id}", [[(heading, "bold active")]], spans=True)]
-    scored = [] if heat is None else heat["candidates"]
+    candidates = run.example.candidates
+    heading = f"{run.run_id}: {pluralize(len(candidates), 'candidate')}"
+    rows = [Row(f"run {run.run_id}", [[(heading, "bold active")]], spans=True)]
     for rank, candidate in enumerate(candidates[:_MAX_CANDIDATES], 1):
-        probabilities = scored[rank - 1] if rank <= len(scored) else None
-        rows.append(Row(f"{shown.run_id} {rank}", _cells(shown, rank, candidate, probabilities)))
+        rows.append(Row(f"{run.run_id} {rank}", _cells(run, rank, candidate)))
     if len(candidates) > _MAX_CANDIDATES:
         more = f"… and {len(candidates) - _MAX_CANDIDATES:,} more"
-        more += f": harness show {shown.run_id} --example {shown.example.id}"
-        rows.append(Row(f"more {shown.run_id}", [[(more, "dim")]], spans=True))
+        more += f": harness show {run.run_id} --example {run.example.id}"
+        rows.append(Row(f"more {run.run_id}", [[(more, "dim")]], spans=True))
     return rows
 
 
@@ -254,9 +266,8 @@ def heat_colour(probability: float) -> str:
     return next(colour for least, colour, _ in _HEAT if probability >= least)
 
 
-def _cells(shown: InRun, rank: int, candidate: Candidate, probabilities: Sequence[float] | None) -> list[Cell]:
-    answer = shown.example.answer
-    pieces = list(compared_pieces(shown.text, candidate.suffix.tolist(), None if answer is None else answer.tolist()))
+def _cells(run: ExampleInRun, rank: int, candidate: Candidate) -> list[Cell]:
+    pieces = compared_pieces(run.text, candidate.suffix.tolist(), run.answer)
     differing = [position for position, (_, differs) in enumerate(pieces, 1) if differs]
     meaning = {True: "good", False: "bad", None: "dim"}[candidate.is_right]
     count = f" {len(differing)}" if differing else ""
@@ -266,17 +277,5 @@ def _cells(shown: InRun, rank: int, candidate: Candidate, probabilities: Sequenc
         f"{candidate.score:.4g}",
         f"×{candidate.times}" if candidate.times > 1 else "",
         str(differing[0]) if differing else "",
-        _spans_of(shown, candidate, probabilities),
-    ]
-
-
-def _spans_of(shown: InRun, candidate: Candidate, probabilities: Sequence[float] | None) -> list[Span]:
-    """Return the tokens of a candidate, coloured by whether they are right or by their probability."""
-    answer = shown.example.answer
-    if probabilities is None:
-        return suffix_spans(shown.text, candidate.suffix, answer)
-    pieces = compared_pieces(shown.text, candidate.suffix.tolist(), None if answer is None else answer.tolist())
-    return [
-        (piece, f"{heat_colour(one)} {'underline' if differs else ''}".strip())
-        for (piece, differs), one in zip(pieces, probabilities, strict=True)
+        run.spans_of(rank),
     ]

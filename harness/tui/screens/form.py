@@ -1,54 +1,224 @@
 """The base of the screens with a form: fields, the command line that does the same, and a button that runs it."""
 
+import contextlib
+import math
+import secrets
 import shlex
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import partial
 from threading import Event
-from typing import TypeVar
+from typing import Any, ClassVar
 
-from textual import on
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
-from harness.core.text import sanitize
-from harness.tui.widgets.bars import KeyFooter
+from harness.core.errors import HarnessError
+from harness.core.text import pluralize, sanitize
+from harness.tui.form import Form, changed_values
+from harness.tui.run_list import HEADING
+from harness.tui.saved_state import save_values
+from harness.tui.subprocesses import run_command
+from harness.tui.widgets.bars import KeyFooter, TopBar
+from harness.tui.widgets.form_fields import FieldRow, FormFields
 
-ResultT = TypeVar("ResultT")
 _MAX_COMMANDS = 3
+Source = tuple[str, dict[str, str]]
+"""The name of a set of values that a form can show, and the values by field key."""
 
 
-class FormScreen(Screen[ResultT]):
-    """Has `#command` with the command line, the button `#submit`, and `#message` beside it."""
+class Phase(Enum):
+    """The event that the screen waits for: the fields, a retry, the user, or the command."""
+
+    LOADING = "loading"
+    FAILED = "failed"
+    EDITING = "editing"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+
+
+_ACTION_PHASES = {
+    "start": (Phase.EDITING,),
+    "next_values": (Phase.EDITING,),
+    "copy_command": (Phase.EDITING, Phase.RUNNING),
+    "retry": (Phase.FAILED,),
+    # While the command is being cancelled, the form waits for its answer.
+    "cancel": tuple(phase for phase in Phase if phase is not Phase.CANCELLING),
+}
+
+
+class FormScreen(Screen[str | None]):
+    """Asks for the values of a command and runs it, or several times for numbers with commas between them.
+
+    The result is the id of what was started if it is one, or None.
+    """
 
     AUTO_FOCUS = None
+    CSS_PATH = ["form.tcss"]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high"), (36, "-tall")]  # noqa: RUF012
+    # Chords, because letters are typed into fields. Terminals use ctrl+s and ctrl+q for flow control, and an editor
+    # around the terminal may use F5; ctrl+r and ctrl+y reach a full-screen program everywhere.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "start", "Start", tooltip="Validate the values and start"),
+        Binding("ctrl+t", "next_values", "Preset | defaults", tooltip="Use the preset, last values or defaults"),
+        Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line"),
+        Binding("r", "retry", "Retry", tooltip="Read the parameters again"),
+        Binding("escape", "cancel", "Back", tooltip="Cancel the command, or close the form"),
+    ]
+    LABEL: ClassVar[str] = "Start"
+    PROGRESS: ClassVar[str] = "starting"
 
     def __init__(self) -> None:
         super().__init__()
+        self._sources: list[Source] = []
+        self._source = ""
+        self._phase = Phase.LOADING
+        self._form = Form((), "", ())
         self._cancelled = Event()
         """Set when the user cancels the running command."""
+        self._run_id: str | None = None
+        self._suffix = secrets.token_hex(2)
+        """The end of the name of a group, which several values make."""
 
     @abstractmethod
-    def command_lines(self) -> list[list[str]]:
-        """Return the arguments of `harness` for the values of the form, or of each of several commands."""
+    def heading(self) -> Content:
+        """Return what the command works on."""
 
-    def compose_foot(self, label: str) -> Iterator[Widget]:
-        """Yield the command line, the button and the message, and the footer."""
+    @abstractmethod
+    def load(self, *, is_retry: bool) -> Form:
+        """Return the form; called in a thread. Raises HarnessError if there is none."""
+
+    @abstractmethod
+    def sources(self, form: Form, round_name: str | None) -> list[Source]:
+        """Return the values that the form can show, the first ones first. Raises HarnessError if there are none.
+
+        `round_name` is the round that the user has typed, None before that.
+        """
+
+    def compose(self) -> ComposeResult:
+        yield TopBar()
+        yield Static(self.heading(), id="title")
+        yield Static(Content(""), id="state")
+        yield FormFields(id="fields", can_focus=False)
+        yield from self.compose_below()
         with Vertical(id="foot"):
             with VerticalScroll(id="command", can_focus=False):
                 yield Static(Content(""))
             with Horizontal(id="start-line"):
-                yield Button(label, variant="primary", compact=True, id="submit", disabled=True)
+                yield Button(self.LABEL, variant="primary", compact=True, id="submit", disabled=True)
                 yield Static(Content(""), id="message")
         yield KeyFooter()
 
-    def action_copy_command(self) -> None:
-        """Copy the command line."""
-        self.app.copy_to_clipboard("\n".join(self._shell_commands()))
-        self.show_message("copied.")
+    def compose_below(self) -> Iterator[Widget]:
+        """Yield what is between the fields and the command line."""
+        yield from ()
+
+    def on_mount(self) -> None:
+        self._load(is_retry=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "next_values" and len(self._sources) < 2:
+            return False
+        return action not in _ACTION_PHASES or self._phase in _ACTION_PHASES[action]
+
+    # The form.
+
+    def action_retry(self) -> None:
+        self._load(is_retry=True)
+
+    def _load(self, *, is_retry: bool) -> None:
+        self.enter(Phase.LOADING)
+        self.show_state("Reading the parameters …")
+        self._read_form(is_retry=is_retry)
+
+    @work(thread=True, exclusive=True, group="schema")
+    def _read_form(self, *, is_retry: bool) -> None:
+        try:
+            form = self.load(is_retry=is_retry)
+            sources = self.sources(form, None)
+        except (HarnessError, OSError) as error:
+            self.call_later(self._show_load_error, str(error))
+            return
+        self.call_later(self.show_form, form, sources)
+
+    def _show_load_error(self, reason: str) -> None:
+        self.enter(Phase.FAILED)
+        self.show_state(reason, is_error=True)
+
+    async def show_form(self, form: Form, sources: list[Source]) -> None:
+        """Show the fields with the first of the sources."""
+        self._form, self._sources = form, sources
+        await self._fill(*sources[0])
+
+    def action_next_values(self) -> None:
+        self.call_later(self._fill, *self._next_source())
+
+    def _next_source(self) -> Source:
+        names = [name for name, _ in self._sources]
+        following = names.index(self._source) + 1 if self._source in names else 0
+        return self._sources[following % len(names)]
+
+    async def _fill(self, name: str, values: dict[str, str]) -> None:
+        """Show the fields with the values of a source."""
+        self._source = name
+        self.show_source()
+        fields = self.query_one(FormFields)
+        await fields.remove_children()
+        await fields.show(self._form.fields, values)
+        self.enter(Phase.EDITING)
+        self.show_values(values)
+
+    def show_source(self) -> None:
+        """Show where the values come from."""
+        following = self._next_source()[0]
+        facts = [f"Values: {self._source}." + (f" ctrl+t: {following}." if following != self._source else "")]
+        if self._form.command[0] == "run":
+            facts.append("Several numbers with commas start several runs.")
+        if self._form.omitted:
+            facts.append(f"{self._form.omitted} more parameters have no field: use --set name=value.")
+        self.show_state(" ".join(facts))
+
+    @on(FieldRow.Edited)
+    def _update_command(self, event: FieldRow.Edited) -> None:
+        if event.row.field.key == "--round":
+            # Another round has other presets.
+            with contextlib.suppress(HarnessError):
+                self._sources = self.sources(self._form, event.row.text)
+                self.show_source()
+        self.show_values(self.query_one(FormFields).values())
+
+    def show_values(self, values: Mapping[str, str]) -> None:
+        """Show the command, and how many runs it starts if all values are valid."""
+        fields = [field for field in self._form.fields if field.key in values]
+        runs = math.prod(len(field.alternatives(values[field.key])) for field in fields)
+        is_valid = runs > 1 and all(field.error(values[field.key]) is None for field in fields)
+        self.show_message(f"starts {runs} runs" if is_valid else "")
+        self.show_command()
+
+    @on(Input.Submitted)
+    def _focus_next_field(self) -> None:
+        self.focus_next()
+
+    def show_state(self, text: str, *, is_error: bool = False) -> None:
+        """Show `text` below the heading."""
+        _show_text(self.query_one("#state", Static), text, is_error=is_error)
+
+    # The command.
+
+    def command_lines(self) -> list[list[str]]:
+        """Return the arguments of `harness` for the values of the form, or of each of several commands."""
+        try:
+            return self._form.command_lines(self.query_one(FormFields).values(), group=self._group)
+        except HarnessError:
+            return [list(self._form.command)]
 
     def show_command(self) -> None:
         """Update the command line; of many, the first ones are shown."""
@@ -58,19 +228,124 @@ class FormScreen(Screen[ResultT]):
             shown = [*shown[:-1], f"… and {len(commands) - len(shown) + 1} more"]
         self.query_one("#command Static", Static).update(Content("\n".join(map(sanitize, shown))))
 
-    def show_message(self, text: str, *, is_error: bool = False) -> None:
-        """Show `text` beside the button."""
-        show_text(self.query_one("#message", Static), text, is_error=is_error)
+    def action_copy_command(self) -> None:
+        """Copy the command line."""
+        self.app.copy_to_clipboard("\n".join(self._shell_commands()))
+        self.show_message("copied.")
 
     def _shell_commands(self) -> list[str]:
         return [shlex.join(["harness", *line]) for line in self.command_lines()]
 
-    @on(Input.Submitted)
-    def _focus_next_field(self) -> None:
-        self.focus_next()
+    @property
+    def _group(self) -> str:
+        return f"{self._form.command[-1]}-{self._suffix}"
+
+    def show_message(self, text: str, *, is_error: bool = False) -> None:
+        """Show `text` after the button."""
+        _show_text(self.query_one("#message", Static), text, is_error=is_error)
+
+    @on(Button.Pressed, "#submit")
+    def _start(self) -> None:
+        self.action_start()
+
+    def action_start(self) -> None:
+        self.start("--detach")
+
+    def start(self, *options: str) -> None:
+        """Run the command with further options."""
+        self._cancelled = Event()
+        values = self.query_one(FormFields).values()
+        self.enter(Phase.RUNNING)
+        self.show_message(f"{self.PROGRESS} …")
+        self._run(self._form, values, options, self._cancelled)
+
+    @work(thread=True, exclusive=True, group="start")
+    def _run(self, form: Form, values: dict[str, str], options: tuple[str, ...], cancelled: Event) -> None:
+        errors = {field.key: error for field in form.fields if (error := field.error(values[field.key]))}
+        if errors:
+            self.call_later(self._show_errors, errors)
+            return
+        answers: list[dict[str, Any]] = []
+        try:
+            commands = form.command_lines(values, group=self._group)
+            for number, command in enumerate(commands, 1):
+                place = f"{number} of {len(commands)}: " if len(commands) > 1 else ""
+                on_progress = partial(self.call_later, self.show_progress, place)
+                on_progress("")
+                answer = run_command([*command, *options], on_progress=on_progress, cancelled=cancelled)
+                if answer is not None:
+                    answers.append(answer)
+                    save_values(form.name, changed_values(form.fields, values))
+                if answer is None or cancelled.is_set():
+                    break
+        except HarnessError as error:
+            more = f" {pluralize(len(answers), 'run')} before it started." if answers else ""
+            if errors := form.refused(str(error)):
+                self.call_later(self._show_errors, errors, more)
+            else:
+                self.call_later(self.return_to_form, f"{error}{more}", is_error=True)
+            return
+        self.call_later(self.show_answers, answers, len(commands))
+
+    def show_progress(self, place: str, line: str) -> None:
+        """Show the last line of the running command."""
+        if self._phase is Phase.RUNNING:
+            self.show_message(f"{self.PROGRESS} {place}… {line}".rstrip())
+
+    def _show_errors(self, errors: dict[str, str], more: str = "") -> None:
+        self.return_to_form(f"{pluralize(len(errors), 'invalid value')}.{more}", is_error=True)
+        self.query_one(FormFields).show_errors(errors)
+
+    def show_answers(self, answers: list[dict[str, Any]], commands: int) -> None:
+        """Close the form, or say what was started before the user cancelled."""
+        started = pluralize(len(answers), "run")
+        if not answers:
+            self.return_to_form("cancelled before the run started.")
+        elif len(answers) < commands:
+            self.return_to_form(f"cancelled; {started} of the group {self._group} had started.")
+        elif commands == 1:
+            self._run_id = str(answers[0]["id"])
+            if self._cancelled.is_set():
+                self.app.notify(f"{self._run_id} was started before it could be cancelled; s stops it.", markup=False)
+        else:
+            self._run_id = f"{HEADING}{self._group}"
+            self.app.notify(f"Started {started} in the group {self._group}.", markup=False)
+        self.on_screen_resume()
+
+    def on_screen_resume(self) -> None:
+        """Close the form once the run has started; only the topmost screen can be dismissed."""
+        if self._run_id is not None and self.is_current:
+            self.dismiss(self._run_id)
+
+    def action_cancel(self) -> None:
+        if self._phase is Phase.RUNNING:
+            self._cancelled.set()
+            self.enter(Phase.CANCELLING)
+            self.show_message("cancelling …")
+        else:
+            # After the present message: a screen that is removed while it mounts widgets ends the application.
+            self.call_later(self._close)
+
+    def _close(self) -> None:
+        self.dismiss(None)
+
+    def enter(self, phase: Phase) -> None:
+        """Show what the phase allows."""
+        self._phase = phase
+        is_running = phase in (Phase.RUNNING, Phase.CANCELLING)
+        self.set_class(is_running or phase is Phase.EDITING, "-form")
+        self.query_one(FormFields).disabled = is_running
+        self.query_one("#submit", Button).disabled = phase is not Phase.EDITING
+        self.refresh_bindings()
+
+    def return_to_form(self, message: str, *, is_error: bool = False) -> None:
+        """Let the user edit the values again, with a message after the button."""
+        self.enter(Phase.EDITING)
+        self.show_message(message, is_error=is_error)
+        self.query_one("#submit", Button).focus()
 
 
-def show_text(static: Static, text: str, *, is_error: bool) -> None:
+def _show_text(static: Static, text: str, *, is_error: bool) -> None:
     """Show `text`, in red for an error; without text the widget takes no room."""
     static.update(Content(sanitize(text)))
     static.display = bool(text)

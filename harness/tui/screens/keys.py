@@ -1,4 +1,8 @@
-"""The keys of a screen: all of them in groups (`?`), or those whose action matches a search (ctrl+p)."""
+"""The keys of a screen: all of them in groups (`?`), or those whose action matches a search (ctrl+p).
+
+Textual's HelpPanel shows four keys at 80x24, where this list shows fourteen and runs the chosen one. Textual's
+CommandPalette searches after a delay, so that Enter typed right behind the words is lost, and it shows no keys.
+"""
 
 from typing import ClassVar, NamedTuple
 
@@ -111,7 +115,7 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
 
 def entries_of(screen: Screen[object]) -> list[KeyEntry]:
     """Return each enabled action of the screen once, those of the focused widget first."""
-    found: dict[tuple[DOMNode, str], KeyEntry] = {}
+    entries: dict[tuple[DOMNode, str], KeyEntry] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
         if active.enabled and binding.tooltip:
@@ -120,9 +124,9 @@ def entries_of(screen: Screen[object]) -> list[KeyEntry]:
                 group = "Pages"
             key = screen.app.get_key_display(binding)
             entry = KeyEntry(group, binding.description, str(binding.tooltip), key, binding.action, active.node)
-            found.setdefault((active.node, binding.action), entry)
+            entries.setdefault((active.node, binding.action), entry)
     order = ("This screen", "Pages", "Everywhere")
-    return sorted(found.values(), key=lambda entry: order.index(entry.group))
+    return sorted(entries.values(), key=lambda entry: order.index(entry.group))
 
 
 def _help_of(screen: Screen[object]) -> str:

@@ -1,7 +1,7 @@
 """The main screen: a page for each of the six tabs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,10 +20,11 @@ from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.tui.overview import Overview
+from harness.tui.pages import Page
 from harness.tui.pages.runs import RunsPage
 from harness.tui.run_list import HEADING
-from harness.tui.screens.by_job import screen_for
 from harness.tui.widgets.bars import KeyFooter, TopBar
+from harness.tui.widgets.run_actions import screen_for
 
 if TYPE_CHECKING:
     from harness.tui.pages.attacks import AttacksPage
@@ -31,18 +32,11 @@ if TYPE_CHECKING:
 TABS = ("Runs", "Attacks", "Audits", "Tuning", "Leaderboard", "Data")
 
 
-class Page(Protocol):
-    """The methods of a page that the main screen calls."""
-
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
-        """Show the state of the machine; `round_name` is the chosen round, None for all."""
-
-    def focus_main(self) -> None:
-        """Focus the widget that the page is about."""
-
-
 class MainScreen(Screen[None]):
-    """The bar, the tabs, the page of the chosen tab, and the footer. Pages are made when they are first shown."""
+    """The bar, the tabs, the page of the chosen tab, and the footer. Pages are made when they are first shown.
+
+    Textual's TabbedContent takes a second line for its tabs and makes all pages at once.
+    """
 
     DEFAULT_CSS = """
     MainScreen {
@@ -88,14 +82,8 @@ class MainScreen(Screen[None]):
         self._page.show(overview, round_name=round_name)
 
     @property
-    def _page(self) -> "Page":
-        page: Page = self.query_one("#pages").query_one(f"#{TABS[self._tab - 1].lower()}-page")  # type: ignore[assignment]
-        return page
-
-    def offers(self, run_id: str) -> bool:
-        """Return True if Enter opens this run: the page of the runs is shown, and the cursor is on it."""
-        table = self.query_one(RunsPage).table
-        return self.focused is table and table.key_under_cursor == run_id
+    def _page(self) -> Page:
+        return self.query_one(f"#{TABS[self._tab - 1].lower()}-page", Page)
 
     async def action_tab(self, number: int) -> None:
         """Show the page of a tab, counted from 1."""
@@ -157,7 +145,7 @@ class MainScreen(Screen[None]):
             self.notify(sanitize(str(error)), severity="error", markup=False)
             return
         attacks = () if self._overview is None else self._overview.attacks
-        attack = next((one for one in attacks if one.name == name and one.error is None), None)
+        attack = next((attack for attack in attacks if attack.name == name and attack.error is None), None)
         if attack is None:
             self.notify(sanitize(f"The attack {name} is not there any more."), severity="error", markup=False)
         else:

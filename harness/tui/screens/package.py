@@ -2,263 +2,268 @@
 
 import contextlib
 import time
-from enum import Enum
-from functools import partial
-from threading import Event
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Button, Static
+from textual.message import Message
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Button, OptionList, Static
+from textual.widgets.option_list import Option
 
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
-from harness.tui import package_state
-from harness.tui.package_state import FIELDS, PackageResult, PackageSnapshot, PackageState
+from harness.submit.checklist import Check
+from harness.tui.form import Form
+from harness.tui.package_state import PackageState, initial_values, package_form, result_lines
 from harness.tui.screens.dialogs import ConfirmDialog
-from harness.tui.screens.form import FormScreen
-from harness.tui.subprocesses import run_command
-from harness.tui.widgets.bars import TopBar
-from harness.tui.widgets.checklist import Checklist
-from harness.tui.widgets.form_fields import FormFields
+from harness.tui.screens.form import FormScreen, Phase, Source
 
 _MIN_POLL_SECONDS = 2.0
 _POLL_TIME_SHARE = 0.1
 _CLOCK_SECONDS = 0.5
 
 
-class Phase(Enum):
-    """The event that the screen waits for: the initial values, the user, or the zip."""
-
-    OPENING = "opening"
-    EDITING = "editing"
-    PACKAGING = "packaging"
+_STYLES = {"✓": "$text-success", "✗": "bold $text-error", "–": "bold $text-warning"}
+_MIN_TEXT_CELLS = 20
+_ACCEPTED = "accepted; the manifest records it. Space takes the acceptance back"
 
 
-class PackageFields(FormFields):
-    """The files that go with the run, and the destination."""
+class Checklist(OptionList):
+    """The checks; the cursor keeps its position when they change."""
 
     HELP = (
-        "The team, the description and the destination of the zip. The right arrow completes a path; errors appear "
-        "beside the field. An empty field uses the value shown in grey."
+        "The checks before a run is packaged: ✓ met, ✗ unmet, – accepted. Space accepts an unmet check where that is "
+        "possible, and the manifest records it. The checks are repeated automatically."
     )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space,a", "accept", "Accept", tooltip="Accept this unmet check, or take the acceptance back"),
+    ]
+
+    class Toggled(Message):
+        """The user accepts the check `name`, or takes the acceptance back."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id, compact=True, markup=False)
+        self._rows: dict[str, Content] = {}
+        self._state: PackageState | None = None
+
+    def show(self, state: PackageState) -> None:
+        """Show the checks of `state`."""
+        self._state = state
+        names = max((len(check.name) for check in state.checks), default=0)
+        rows = {check.name: self._row(check, state.sign(check), names) for check in state.checks}
+        if rows == self._rows:
+            return
+        cursor, self._rows = self.highlighted, rows
+        self.clear_options()
+        self.add_options(Option(row, id=name) for name, row in rows.items())
+        if cursor is None:
+            cursor = self.get_option_index(state.unmet[0]) if state.unmet else 0
+            # In a small terminal the first unmet check would otherwise be below the edge.
+            self.call_after_refresh(self.scroll_to_highlight)
+        self.highlighted = cursor
+        self.refresh_bindings()
+
+    def go_to(self, name: str) -> None:
+        """Move the cursor to the check `name`."""
+        self.highlighted = self.get_option_index(name)
+
+    def on_resize(self) -> None:
+        """Wrap the text to the new width."""
+        if self._state is not None:
+            self.show(self._state)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to accept only while a check is unmet or accepted."""
+        return action != "accept" or (self._state is not None and not all(c.is_met for c in self._state.checks))
+
+    def action_accept(self) -> None:
+        if self.highlighted_option is not None and self.highlighted_option.id is not None:
+            self.post_message(self.Toggled(self.highlighted_option.id))
+
+    def _row(self, check: Check, sign: str, names: int) -> Content:
+        head = Content.styled(f"{sign} {check.name:<{names}}  ", _STYLES[sign])
+        width = max(_MIN_TEXT_CELLS, self.scrollable_content_region.width - head.cell_length)
+        lines = Content(sanitize(check.sentence)).wrap(width)
+        if not check.is_met:
+            advice = f"{check.fix}; or accept it with Space" if check.can_be_accepted else check.fix
+            advised = Content(sanitize(_ACCEPTED if sign == "–" else advice)).wrap(width - 2)
+            lines += [Content("  " if number else "→ ") + line for number, line in enumerate(advised)]
+        return head + Content(f"\n{' ' * head.cell_length}").join(lines)
 
 
-class PackageScreen(FormScreen[None]):
+class PackageScreen(FormScreen):
     """The checklist of one run, which may still be running, and the button that packages it."""
 
     CSS_PATH = ["form.tcss", "package.tcss"]  # noqa: RUF012  as Textual declares it
     HELP = "Package a run for its organizers: submission, code, description and team in one zip."
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high"), (36, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r,ctrl+s", "package", "Package", tooltip="Write the zip, or show what blocks it"),
-        Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line that packages this run"),
-        Binding("escape", "cancel", "Back", tooltip="Cancel the packaging, or close the screen"),
+        Binding("ctrl+r,ctrl+s", "start", "Package", tooltip="Write the zip, or show what blocks it"),
     ]
+    LABEL = "Package"
+    PROGRESS = "packaging"
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
-        self._folder = folder
-        self._state = PackageState(folder.id, {field.key: field.default or "" for field in FIELDS})
-        self._phase = Phase.OPENING
-        self._message: tuple[str, bool] | None = None
-        self._started_at, self._progress_line = 0.0, ""
-        self._is_closed, self._poll_now = Event(), Event()
+        self._form = package_form(folder)
+        self._state = PackageState(folder, initial_values())
+        self._timer: Timer | None = None
+        """The timer of the next check; None during a check."""
+        self._started_at = 0.0
+        self._progress = ""
 
-    def compose(self) -> ComposeResult:
-        yield TopBar()
-        with Vertical(id="header"):
-            yield Static(Content(f"Package {sanitize(self._folder.id)}"), id="what")
-            yield Static(Content("reading …"), id="who")
-        yield PackageFields(id="fields", can_focus=False)
+    def heading(self) -> Content:
+        """Return the attack, the round and the score."""
+        return Content(f"Package · {sanitize(self._state.header()[0])}")
+
+    def load(self, *, is_retry: bool) -> Form:
+        """Return the form of the files that go with the run."""
+        return self._form
+
+    def sources(self, form: Form, round_name: str | None) -> list[Source]:
+        """Return the files of the last packaging, or those that exist."""
+        return [("", dict(self._state.values))]
+
+    async def show_form(self, form: Form, sources: list[Source]) -> None:
+        """Show the fields, but begin in the checklist."""
+        await super().show_form(form, sources)
+        self.query_one(Checklist).focus()
+
+    def show_source(self) -> None:
+        """Show the run; where the files come from needs no words."""
+        self._update()
+
+    def compose_below(self) -> Iterator[Widget]:
+        """Yield the checklist, and what was written."""
         yield Checklist(id="checklist")
         yield Static(Content(""), id="result")
-        yield from self.compose_foot("Package")
 
     def on_mount(self) -> None:
-        self.query_one("#checklist").border_title = "Checklist"
         self.query_one("#result").display = False
-        self._clock = self.set_interval(_CLOCK_SECONDS, self._update_message, pause=True)
-        self._poll()
-
-    def on_unmount(self) -> None:
-        self._is_closed.set()
-        self._poll_now.set()
+        self.set_interval(_CLOCK_SECONDS, self._show_clock)
+        self._check(self._state)
 
     # The checklist.
 
-    @work(thread=True, exclusive=True, group="poll")
-    def _poll(self) -> None:
-        values = package_state.initial_values()
-        self.call_later(self._show_fields, values)
-        while not self._is_closed.is_set():
-            started = time.monotonic()
-            # The packaging command runs the same checks, and should have the machine to itself.
-            if self._phase is not Phase.PACKAGING:
-                self.call_later(self._apply_snapshot, package_state.read_snapshot(self._folder, values))
-            self._poll_now.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
-            # Before the values are read: an edit after this starts the next poll at once.
-            self._poll_now.clear()
-            values = dict(self._state.values)
+    @work(thread=True, exclusive=True, group="check")
+    def _check(self, state: PackageState) -> None:
+        started = time.monotonic()
+        checked = state.checked()
+        self.call_later(self._apply_check, checked, time.monotonic() - started)
 
-    async def _show_fields(self, values: dict[str, str]) -> None:
-        self._state = self._state.with_values(values)
-        await self.query_one(PackageFields).show(FIELDS, values)
-        self.query_one(Checklist).focus()
-        self._phase = Phase.EDITING
+    def _apply_check(self, checked: PackageState, seconds: float) -> None:
+        before = self._state
+        self._state = before.updated(checked)
+        delay = max(_MIN_POLL_SECONDS, seconds / _POLL_TIME_SHARE) if self._state.is_current else 0.0
+        self._timer = self.set_timer(delay, self._check_again)
+        if self._state.status != before.status:
+            self._show_status()
         self._update()
 
-    def _apply_snapshot(self, snapshot: PackageSnapshot) -> None:
-        before = self._state.counts
-        self._state = self._state.with_snapshot(snapshot)
-        if self._state.counts != before and self._message is not None and self._message[1]:
-            # A refusal is about the checks before.
-            self._message = None
-        self._update()
+    def _check_again(self) -> None:
+        """Start the next check now, unless there is one; the packaging checks too, and should have the machine."""
+        if self._timer is not None and self._phase is not Phase.RUNNING:
+            self._timer.stop()
+            self._timer = None
+            self._check(self._state)
 
-    @on(FormFields.Edited)
-    def _apply_edit(self) -> None:
-        self._state = self._state.with_values(self.query_one(PackageFields).values())
-        self._poll_now.set()
-        self._clear_message()
+    def show_values(self, values: Mapping[str, str]) -> None:
+        """Check the files again; the message and the result are about earlier ones."""
+        self._state = replace(self._state, values=values)
+        self._check_again()
+        self._show_status()
 
     @on(Checklist.Toggled)
     def _toggle_accepted(self, event: Checklist.Toggled) -> None:
-        if self._phase is not Phase.EDITING:
-            return
-        try:
-            self._state = self._state.with_accepted_toggled(event.name)
-        except HarnessError as error:
-            self.show_message(str(error), is_error=True)
-            return
-        self._clear_message()
+        if self._phase is Phase.EDITING:
+            try:
+                self._state = self._state.with_accepted_toggled(event.name)
+                self._show_status()
+            except HarnessError as error:
+                self.show_message(str(error), is_error=True)
 
     # The zip.
 
-    @on(Button.Pressed, "#submit")
-    def action_package(self) -> None:
-        self._package(force=False)
-
-    def _package(self, *, force: bool) -> None:
+    def action_start(self) -> None:
         if (blocker := self._state.blocker) is not None:
             self.show_message(blocker, is_error=self._state.is_current)
             if self._state.unmet:
                 self.query_one(Checklist).go_to(self._state.unmet[0])
             return
-        self._cancelled, self._started_at, self._progress_line = Event(), time.monotonic(), ""
-        self._enter(Phase.PACKAGING)
-        self._write(self._state, self._cancelled, force=force)
-
-    @work(thread=True, exclusive=True, group="package")
-    def _write(self, state: PackageState, cancelled: Event, *, force: bool) -> None:
-        with contextlib.suppress(OSError):
-            if not force and state.destination.exists():
-                self.call_later(self._ask_to_replace)
+        with contextlib.suppress(OSError):  # the command says what is wrong with the path
+            if self._state.destination.exists():
+                question = f"{self._state.destination} already exists. Replace it?"
+                self.app.push_screen(ConfirmDialog(sanitize(question)), self._replace)
                 return
-        try:
-            command = state.command_line(force=force)
-            answer = run_command(
-                command, on_progress=partial(self.call_later, self._show_progress), cancelled=cancelled
-            )
-            result = None if answer is None else package_state.parse_result(answer)
-        except HarnessError as error:
-            self.call_later(self._show_result, None, "" if cancelled.is_set() else str(error))
-            return
-        if result is not None:
-            package_state.save_initial_values(state.values)
-        self.call_later(self._show_result, result)
+        self._package()
 
-    def _ask_to_replace(self) -> None:
-        def answered(is_confirmed: bool | None) -> None:
-            if is_confirmed:
-                self._package(force=True)
+    def _replace(self, is_confirmed: bool | None) -> None:
+        if is_confirmed:
+            self._package("--force")
 
-        self._enter(Phase.EDITING)
-        question = f"{self._state.destination} already exists. Replace it?"
-        self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
-
-    def _show_progress(self, line: str) -> None:
-        self._progress_line = line
-        self._update_message()
-
-    def _show_result(self, result: PackageResult | None, error: str = "") -> None:
-        self._enter(Phase.EDITING)
-        self._poll_now.set()
-        if result is None:
-            self.show_message(error or "cancelled.", is_error=bool(error))
-            return
-        self.show_message(f"packaged in {format_duration(time.monotonic() - self._started_at)}.")
-        first, *others = result.lines
-        lines = [
-            Content.styled(f"✓ {sanitize(first)}", "bold $text-success"),
-            *(Content(f"  {sanitize(one)}") for one in others),
-        ]
-        self.query_one("#result", Static).update(Content("\n").join(lines))
-        self.query_one("#result").display = True
-
-    def action_cancel(self) -> None:
-        if self._phase is Phase.PACKAGING:
-            self._cancelled.set()
-            self._update_message()
-        else:
-            self.dismiss(None)
+    def _package(self, *options: str) -> None:
+        self._started_at = time.monotonic()
+        self.query_one("#result").display = False
+        self.start(*self._state.options, *options)
 
     def command_lines(self) -> list[list[str]]:
         """Return the arguments of `harness` that package the run."""
-        return [self._state.command_line()]
+        return [[*line, *self._state.options] for line in super().command_lines()]
 
-    def _enter(self, phase: Phase) -> None:
-        self._phase, self._message = phase, None
-        if phase is Phase.PACKAGING:
-            self._clock.resume()
-            self.query_one("#result").display = False
-        else:
-            self._clock.pause()
-        self.query_one(PackageFields).disabled = phase is Phase.PACKAGING
+    def show_progress(self, place: str, line: str) -> None:
+        """Show the last line of the command, with the time that it has taken."""
+        self._progress = line
+        self._show_clock()
+
+    def _show_clock(self) -> None:
+        if self._phase is Phase.RUNNING:
+            self.show_message(f"{self._seconds}  {self._progress or 'packaging …'}")
+
+    @property
+    def _seconds(self) -> str:
+        return format_duration(time.monotonic() - self._started_at)
+
+    def show_answers(self, answers: list[dict[str, Any]], commands: int) -> None:
+        """Show what was written."""
+        self.return_to_form(f"packaged in {self._seconds}." if answers else "cancelled.")
+        for answer in answers:
+            zip_, *facts = map(sanitize, result_lines(answer))
+            lines = [Content.styled(f"✓ {zip_}", "bold $text-success"), *(Content(f"  {fact}") for fact in facts)]
+            self.query_one("#result", Static).update(Content("\n").join(lines))
+            self.query_one("#result").display = True
+
+    def enter(self, phase: Phase) -> None:
+        """Show what the phase and the checklist allow."""
+        super().enter(phase)
+        self._check_again()
         self._update()
 
-    def _clear_message(self) -> None:
-        """Remove the message and the result, which are about earlier values."""
-        self._message = None
+    def _show_status(self) -> None:
+        """Replace the message and the result, which are about an earlier state, with the state of the checklist."""
         self.query_one("#result").display = False
+        if self._phase is Phase.EDITING:
+            self.show_message(self._state.status)
         self._update()
-
-    def show_message(self, text: str, *, is_error: bool = False) -> None:
-        """Show `text` beside the button until the values change."""
-        self._message = text, is_error
-        self._update_message()
 
     def _update(self) -> None:
         state = self._state
         with self.app.batch_update():
-            if state.snapshot is not None:
-                self._show_run(state.snapshot)
-                checklist = self.query_one(Checklist)
-                checklist.show(state)
-                checklist.border_title = Content(f"Checklist · {state.counts}")
+            self.query_one("#title", Static).update(self.heading())
+            self.show_state(state.header()[1], is_error=state.fault is not None)
+            checklist = self.query_one(Checklist)
+            checklist.show(state)
+            checklist.border_title = Content(f"Checklist · {state.counts}" if state.checks else "Checklist")
             self.show_command()
-            is_ready = self._phase is Phase.EDITING and state.blocker is None
-            self.query_one("#submit", Button).disabled = not is_ready
-            self._update_message()
-
-    def _show_run(self, snapshot: PackageSnapshot) -> None:
-        who = self.query_one("#who", Static)
-        who.set_class(snapshot.fault is not None, "-error")
-        if snapshot.summary is not None:
-            first, second = package_state.run_header(snapshot.summary)
-            self.query_one("#what", Static).update(Content(f"Package · {sanitize(first)}"))
-            who.update(Content(sanitize(second)))
-        if snapshot.fault is not None:
-            who.update(Content(sanitize(snapshot.fault)))
-
-    def _update_message(self) -> None:
-        text, is_error = self._message or (self._state.status, False)
-        if self._phase is Phase.PACKAGING:
-            progress = "cancelling …" if self._cancelled.is_set() else self._progress_line or "packaging …"
-            text, is_error = f"{format_duration(time.monotonic() - self._started_at)}  {progress}", False
-        super().show_message(text, is_error=is_error)
+            self.query_one("#submit", Button).disabled = self._phase is not Phase.EDITING or state.blocker is not None

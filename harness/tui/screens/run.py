@@ -116,7 +116,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         self.query_one(RunFigures).show(snapshot, baseline)
         facts = [*metric_facts(snapshot), *resource_facts(snapshot, self._feed.spec.round.suffix_length)]
         if facts != self._facts:
-            lengths, before = ([len(value) for _, value in each] for each in (facts, self._facts))
+            lengths, before = ([len(value) for _, value in shown] for shown in (facts, self._facts))
             self.query_one("#details-text", Static).update(labelled(facts), layout=lengths != before)
             self._facts = facts
         self.query_one(GuessTable).show(snapshot.lines)
@@ -126,11 +126,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         panel, view = self.query_one("#plot", Panel), self.query_one("#plot-view", PlotView)
         number = list(RunPlot).index(self._plot) + 1
         panel.set_title(f"{self._plot.value} · {number} of {len(RunPlot)}, [ ]")
-        plot = plot_of(self._plot, snapshot, self._reference)
-        if isinstance(plot, str):
-            view.show_text(plot)
-        else:
-            view.show(plot)
+        view.show(plot_of(self._plot, snapshot, self._reference))
 
     def action_plot(self, step: int) -> None:
         self._plot = self._plot.next(step)

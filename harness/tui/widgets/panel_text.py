@@ -6,7 +6,7 @@ from harness.core.text import NO_VALUE, format_number, format_score, pluralize, 
 from harness.runs.audit_reader import AuditFigure
 from harness.runs.facts import recall_label, score_facts
 from harness.runs.reader import StageWork
-from harness.tui.columns import Cell
+from harness.tui.columns import Cell, bar
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
 
 Fact = tuple[str, str]
@@ -35,7 +35,7 @@ def metric_facts(snapshot: RunSnapshot) -> list[Fact]:
     ]
     if len(summary.stages) > 1:
         facts += [
-            (shorten(f"stage {work.stage}", _MAX_STAGE), f"{_bar(share_done(work))} {share_done(work):.0%}")
+            (shorten(f"stage {work.stage}", _MAX_STAGE), f"{_stage_bar(work)} {share_done(work):.0%}")
             for work in summary.stages
         ]
     if snapshot.loaded < 1:
@@ -70,8 +70,7 @@ def progress_lines(snapshot: AuditSnapshot) -> list[str]:
     width = max((len(name) for name, _ in stages), default=0)
     lines = []
     for name, work in stages:
-        share = share_done(work)
-        lines.append(f"{name:<{width}}  {_bar(share)} {share:>4.0%}  {work.batches_done:,} done")
+        lines.append(f"{name:<{width}}  {_stage_bar(work)} {share_done(work):>4.0%}  {work.batches_done:,} done")
     if not stages:
         lines.append("no stage has started")
     lines.append(pluralize(snapshot.summary.guesses, "row") + " written")
@@ -95,9 +94,8 @@ def share_done(work: StageWork) -> float:
     return min(1.0, work.done / work.announced) if work.announced > 0 else 1.0
 
 
-def _bar(share: float) -> str:
-    filled = round(min(1.0, share) * _STAGE_BAR_CELLS)
-    return "━" * filled + "─" * (_STAGE_BAR_CELLS - filled)
+def _stage_bar(work: StageWork) -> str:
+    return "".join(bar(share_done(work), _STAGE_BAR_CELLS))
 
 
 def _machine_facts(sample: Mapping[str, float]) -> list[Fact]:

@@ -53,6 +53,11 @@ class Panel(Vertical):
             self.query_one(".why-empty", Static).update(Content(sanitize(f"{self.label}: {reason}")))
 
 
+def panel_of(widget: Widget) -> Panel | None:
+    """Return the panel that contains the widget; None if there is none."""
+    return next((node for node in widget.ancestors if isinstance(node, Panel)), None)
+
+
 class PanelTabs(Static):
     """The line of tabs of a group of panels. A click runs its action on the line itself."""
 
@@ -144,9 +149,9 @@ class PanelGroup(Container):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """Remember the panel that has the focus."""
-        panel = next((one for one in event.widget.ancestors if isinstance(one, Panel)), None)
-        if panel is not None and panel.id and panel.id != self._chosen:
-            self._chosen = panel.id
+        panel = panel_of(event.widget)
+        if panel is not None and panel.id != self._chosen:
+            self._chosen = panel.id or ""
             self._arrange()
 
     @property

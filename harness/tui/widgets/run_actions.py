@@ -1,10 +1,10 @@
-"""The actions on a run from the list and from its own screen, with the same keys."""
+"""The actions on a run from the list and from its own screen, with the same keys, and which screen that is."""
 
 import os
 import webbrowser
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -21,6 +21,10 @@ from harness.runs.status import Status
 from harness.runs.trash import restorable, restore
 from harness.tui.subprocesses import run_command
 
+if TYPE_CHECKING:
+    from harness.tui.screens.audit import AuditScreen
+    from harness.tui.screens.run import RunScreen
+
 _MAX_LISTED = 8
 RUN_BINDINGS: list[BindingType] = [
     Binding("s", "stop", "Stop", show=False, tooltip="Stop the run; it can be resumed"),
@@ -36,6 +40,29 @@ RUN_BINDINGS: list[BindingType] = [
     Binding("u", "restore", "Restore", show=False, tooltip="Restore what was deleted last, within a day"),
     Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the id of the run"),
 ]
+
+
+def screen_for(folder: RunFolder) -> "RunScreen | AuditScreen":
+    """Return the screen of the run's kind of job; a run that cannot be read gets a RunScreen, which shows the error."""
+    # Imported here to keep the first paint fast.
+    from harness.tui.screens.audit import AuditScreen
+    from harness.tui.screens.run import RunScreen
+
+    screens: dict[str, type[RunScreen | AuditScreen]] = {"attack": RunScreen, "audit": AuditScreen}
+    try:
+        return screens[folder.spec().kind](folder)
+    except HarnessError:
+        return RunScreen(folder)
+
+
+def _on_run(action: Callable[["RunActions", RunFolder], None]) -> Callable[["RunActions"], None]:
+    """Return an action that does nothing without a run."""
+
+    def act(actions: "RunActions") -> None:
+        if (folder := actions.run_under_action()) is not None:
+            action(actions, folder)
+
+    return act
 
 
 class RunActions(Widget):
@@ -74,20 +101,32 @@ class RunActions(Widget):
             return status.is_over and status not in (Status.FINISHED, Status.OUT_OF_TIME)
         return super().check_action(action, parameters)
 
-    def action_stop(self) -> None:
-        if (folder := self.run_under_action()) is not None:
-            question = f"Stop {folder.id}? Its results are kept, and it can be resumed."
-            self._ask(question, lambda: self._stop(folder))
+    @_on_run
+    def action_stop(self, folder: RunFolder) -> None:
+        def stop() -> str:
+            self._say("Stopping …")
+            return f"{folder.id} is {stop_run(folder).words}."
 
-    def action_resume(self) -> None:
-        if (folder := self.run_under_action()) is not None:
-            question = f"Resume {folder.id} with the rest of its budget?"
-            self._ask(question, lambda: self._command(["resume", folder.id, "--detach"], f"{folder.id} was resumed."))
+        self._ask(f"Stop {folder.id}? Its results are kept, and it can be resumed.", stop)
+
+    @_on_run
+    def action_resume(self, folder: RunFolder) -> None:
+        def resume() -> str:
+            run_command(["resume", folder.id, "--detach"], on_progress=self._say)
+            return f"{folder.id} was resumed."
+
+        self._ask(f"Resume {folder.id} with the rest of its budget?", resume)
 
     def action_delete(self) -> None:
         ids = [folder.id for folder in self.runs_to_delete()]
+
+        def delete() -> str:
+            run_command(["runs", "rm", "--force", "--yes", *ids], on_progress=self._say)
+            self.call_later(self.after_deletion, ids)
+            return f"Deleted {pluralize(len(ids), 'run')}. u restores {'it' if len(ids) == 1 else 'them'} for a day."
+
         if ids:
-            self._ask(self.deletion_question(ids), lambda: self._delete(ids), deletes=True)
+            self._ask(self.deletion_question(ids), delete, deletes=True)
 
     def deletion_question(self, ids: list[str]) -> str:
         """Return the question before a deletion; it names the runs."""
@@ -96,56 +135,36 @@ class RunActions(Widget):
         names = [] if len(ids) == 1 else ["", *(f"  {name}" for name in listed), ""]
         return "\n".join([f"{noun}, with all results?", *names, "u restores what was deleted, for a day."])
 
-    @work(thread=True, group="verbs")
-    def _delete(self, ids: list[str]) -> None:
-        try:
-            run_command(["runs", "rm", "--force", "--yes", *ids], on_progress=self._say)
-        except HarnessError as error:
-            self._say(str(error), is_error=True)
-        else:
-            self._say(
-                f"Deleted {pluralize(len(ids), 'run')}. u restores {'it' if len(ids) == 1 else 'them'} for a day."
-            )
-            self.call_later(self.after_deletion, ids)
-
     def after_deletion(self, ids: list[str]) -> None:
         """Update what refers to the runs that were deleted."""
 
-    @work(thread=True, group="verbs")
     def action_restore(self) -> None:
         """Restore what was deleted last."""
-        found = restorable()
-        last = [one for one in found if one.deleted_at == found[0].deleted_at]
-        try:
-            for one in last:
-                restore(one)
-        except HarnessError as error:
-            self._say(str(error), is_error=True)
-            return
-        ids = dict.fromkeys(one.id for one in last)
-        self._say(f"Restored {shorten(', '.join(ids))}." if ids else "Nothing was deleted within the last day.")
 
-    def action_note(self) -> None:
-        folder = self.run_under_action()
-        if folder is None:
-            return
+        def restore_last() -> str:
+            deleted = restorable()
+            last = [run for run in deleted if run.deleted_at == deleted[0].deleted_at]
+            for run in last:
+                restore(run)
+            ids = dict.fromkeys(run.id for run in last)
+            return f"Restored {shorten(', '.join(ids))}." if ids else "Nothing was deleted within the last day."
 
-        def named(text: str | None) -> None:
-            if text is not None:
-                self._command(["runs", "note", folder.id, text], "The note was saved.")
+        self._do(restore_last)
 
-        from harness.tui.screens.dialogs import NameDialog
+    @_on_run
+    def action_note(self, folder: RunFolder) -> None:
+        def save(text: str) -> str:
+            run_command(["runs", "note", folder.id, text], on_progress=self._say)
+            return "The note was saved."
 
         try:
             note = folder.note.read_text(encoding="utf-8") if folder.note.is_file() else ""
         except (OSError, ValueError):
             note = ""
-        self.app.push_screen(NameDialog(sanitize(f"Note about {folder.id}:"), sanitize(note), may_be_empty=True), named)
+        self._ask_text(f"Note about {folder.id}:", sanitize(note), save)
 
-    def action_tag(self) -> None:
-        folder = self.run_under_action()
-        if folder is None:
-            return
+    @_on_run
+    def action_tag(self, folder: RunFolder) -> None:
         try:
             before = tags_of(folder)
         except OSError as error:
@@ -160,94 +179,82 @@ class RunActions(Widget):
                 return str(error)
             return None
 
-        def named(text: str | None) -> None:
-            if text is not None:
-                self._change_tags(folder, set(before), set(text.split()))
+        def change(text: str) -> None:
+            add_tags(folder, {*text.split()} - {*before})
+            remove_tags(folder, {*before} - {*text.split()})
 
-        from harness.tui.screens.dialogs import NameDialog
+        self._ask_text(f"Tags of {folder.id}, separated by spaces:", " ".join(before), change, problem=problem)
 
-        label = sanitize(f"Tags of {folder.id}, separated by spaces:")
-        self.app.push_screen(NameDialog(label, " ".join(before), problem=problem, may_be_empty=True), named)
-
-    @work(thread=True, group="verbs")
-    def _change_tags(self, folder: RunFolder, before: set[str], wanted: set[str]) -> None:
-        try:
-            add_tags(folder, wanted - before)
-            remove_tags(folder, before - wanted)
-        except (HarnessError, OSError) as error:
-            self._say(str(error), is_error=True)
-
-    @work(thread=True, group="verbs")
     def action_queue(self, move: str) -> None:
-        folder = self.run_under_action()
-        if folder is not None:
-            try:
-                move_in_queue(folder.id, Move(move))
-            except HarnessError as error:
-                self._say(str(error), is_error=True)
-
-    def action_duplicate(self) -> None:
         if (folder := self.run_under_action()) is not None:
-            self.post_message(self.Duplicated(folder))
+            self._do(lambda: move_in_queue(folder.id, Move(move)))
 
-    def action_package(self) -> None:
+    @_on_run
+    def action_duplicate(self, folder: RunFolder) -> None:
+        self.post_message(self.Duplicated(folder))
+
+    @_on_run
+    def action_package(self, folder: RunFolder) -> None:
         # Imported here to keep the first paint fast.
         from harness.tui.screens.package import PackageScreen
 
-        if (folder := self.run_under_action()) is not None:
-            self.app.push_screen(PackageScreen(folder))
+        self.app.push_screen(PackageScreen(folder))
 
-    def action_report(self) -> None:
-        if (folder := self.run_under_action()) is not None:
-            self._report(folder)
+    @_on_run
+    def action_report(self, folder: RunFolder) -> None:
+        def report() -> str:
+            file = paths.state_home() / "reports" / f"{folder.id}.html"
+            self._say("Writing the report …")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            run_command(["report", folder.id, "-o", str(file), "--force"], on_progress=self._say)
+            # Without a display a browser would be a text browser in this terminal, over the screen.
+            has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+            return f"{'Opened' if has_display and webbrowser.open(file.as_uri()) else 'Wrote'} {file}"
 
-    def action_copy_id(self) -> None:
-        if (folder := self.run_under_action()) is not None:
-            self.app.copy_to_clipboard(folder.id)
-            self._say(f"Copied {folder.id}.")
+        self._do(report)
 
-    def _ask(self, question: str, confirmed: Callable[[], Any], *, deletes: bool = False) -> None:
-        # Imported here, as the other dialogs, to keep the first paint fast.
+    @_on_run
+    def action_copy_id(self, folder: RunFolder) -> None:
+        self.app.copy_to_clipboard(folder.id)
+        self._say(f"Copied {folder.id}.")
+
+    def _ask(self, question: str, work: Callable[[], str], *, deletes: bool = False) -> None:
+        """Ask, and do the work if the answer is yes."""
+        # Imported here, as the other dialog, to keep the first paint fast.
         from harness.tui.screens.dialogs import ConfirmDialog
 
         def answered(is_confirmed: bool | None) -> None:
             if is_confirmed:
-                confirmed()
+                self._do(work)
 
         text = "\n".join(map(sanitize, question.split("\n")))
         self.app.push_screen(ConfirmDialog(text, deletes=deletes), answered)
 
-    @work(thread=True, group="verbs")
-    def _stop(self, folder: RunFolder) -> None:
-        self._say("Stopping …")
-        try:
-            self._say(f"{folder.id} is {stop_run(folder).words}.")
-        except HarnessError as error:
-            self._say(str(error), is_error=True)
+    def _ask_text(
+        self,
+        label: str,
+        text: str,
+        use: Callable[[str], str | None],
+        *,
+        problem: Callable[[str], str | None] = lambda text: None,
+    ) -> None:
+        """Ask for a text, which may be empty, and use it in a thread."""
+        from harness.tui.screens.dialogs import NameDialog
+
+        def named(answer: str | None) -> None:
+            if answer is not None:
+                self._do(lambda: use(answer))
+
+        self.app.push_screen(NameDialog(sanitize(label), text, problem=problem, may_be_empty=True), named)
 
     @work(thread=True, group="verbs")
-    def _command(self, command: list[str], done: str) -> None:
+    def _do(self, work: Callable[[], str | None]) -> None:
+        """Do the work in a thread, and show the text that it returns, or its error."""
         try:
-            run_command(command, on_progress=self._say)
-        except HarnessError as error:
-            self._say(str(error), is_error=True)
-        else:
-            self._say(done)
-
-    @work(thread=True, group="verbs")
-    def _report(self, folder: RunFolder) -> None:
-        file = paths.state_home() / "reports" / f"{folder.id}.html"
-        self._say("Writing the report …")
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            run_command(["report", folder.id, "-o", str(file), "--force"], on_progress=self._say)
+            if text := work():
+                self._say(text)
         except (HarnessError, OSError) as error:
             self._say(str(error), is_error=True)
-            return
-        # Without a display a browser would be a text browser in this terminal, over the screen.
-        has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-        is_open = has_display and webbrowser.open(file.as_uri())
-        self._say(f"{'Opened' if is_open else 'Wrote'} {file}")
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
         self.app.notify(sanitize(text), severity="error" if is_error else "information", markup=False)

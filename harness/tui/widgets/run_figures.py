@@ -7,6 +7,7 @@ from textual.widgets import Digits, Static
 
 from harness.core.text import NO_VALUE, format_score, sanitize
 from harness.core.times import format_duration
+from harness.tui.columns import bar
 from harness.tui.snapshot import RunSnapshot, Snapshot
 
 _BAR_CELLS = 16
@@ -46,8 +47,8 @@ class Figure(Vertical):
         self.query_one(Digits).update(value)
         self.query_one(".small", Static).update(Content.styled(value, "bold"), layout=has_other_size)
         self.query_one(".name", Static).update(Content(sanitize(name)), layout=has_other_size)
-        for one in ("good", "bad", "none"):
-            self.set_class(mood == one, f"-{one}")
+        for known in ("good", "bad", "none"):
+            self.set_class(mood == known, f"-{known}")
 
 
 class RunFigures(Horizontal):
@@ -91,12 +92,9 @@ class RunFigures(Horizontal):
         self._show_recall(snapshot)
         self.query_one("#difference-figure", Figure).show(*difference_to_baseline(snapshot, baseline))
         summary = snapshot.summary
-        left = format_duration(summary.left_s)
-        time = self.query_one("#time-figure", Figure)
-        if summary.status.is_over:
-            time.show(format_duration(summary.elapsed_s), summary.status.words)
-        else:
-            time.show(left, "left")
+        is_over = summary.status.is_over
+        time = (summary.elapsed_s, summary.status.words) if is_over else (summary.left_s, "left")
+        self.query_one("#time-figure", Figure).show(format_duration(time[0]), time[1])
         cells = 8 if self.has_class("-small") else _BAR_CELLS
         self.query_one("#bars", Static).update(bars(snapshot, cells=cells), layout=False)
 
@@ -135,22 +133,17 @@ def bars(snapshot: Snapshot, *, cells: int = _BAR_CELLS) -> Content:
     """Return two labelled bars: the budget that is spent, and the work that is done with the ETA."""
     summary = snapshot.summary
     spent = summary.elapsed_s / summary.budget_s
-    times = summary.time_text
-    lines = [Content.assemble(("budget ", "$foreground 55%"), *_bar(spent, cells), f" {spent:4.0%}  {times}")]
+    lines = [_bar_line("budget", spent, summary.time_text, cells)]
     if summary.progress is None:
-        words = "not known yet" if not summary.status.is_over else "not known"
+        words = "not known" if summary.status.is_over else "not known yet"
         lines.append(Content.assemble(("work   ", "$foreground 55%"), words))
     else:
-        lines.append(
-            Content.assemble(
-                ("work   ", "$foreground 55%"),
-                *_bar(summary.progress, cells),
-                f" {summary.progress:4.0%}  {', '.join(filter(None, [summary.eta_text, sanitize(summary.step)]))}",
-            )
-        )
+        words = ", ".join(filter(None, [summary.eta_text, sanitize(summary.step)]))
+        lines.append(_bar_line("work", summary.progress, words, cells))
     return Content("\n").join(lines)
 
 
-def _bar(share: float, cells: int) -> list[tuple[str, str]]:
-    filled = round(min(1.0, max(0.0, share)) * cells)
-    return [("━" * filled, "$text-primary"), ("─" * (cells - filled), "$foreground 55%")]
+def _bar_line(label: str, share: float, words: str, cells: int) -> Content:
+    done, left = bar(share, cells)
+    dim = "$foreground 55%"
+    return Content.assemble((f"{label:<7}", dim), (done, "$text-primary"), (left, dim), f" {share:4.0%}  {words}")

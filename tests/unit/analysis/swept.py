@@ -50,8 +50,8 @@ def record(
     recorded = recorded_run(home, id_=run.run, is_blind=is_blind)
     solved = list(solved)
     batch = recorded.batch("all/0/0")
-    others = [example for example in range(EXAMPLES) if example not in solved]
-    recorded.guess(batch, [(example, True, 2.0) for example in solved] + [(example, False, 1.0) for example in others])
+    wrong = [example for example in range(EXAMPLES) if example not in solved]
+    recorded.guess(batch, [(example, True, 2.0) for example in solved] + [(example, False, 1.0) for example in wrong])
     recorded.supervised_by(1)
     recorded.event("phase", phase=phase, reason="")
     if phase in ("finished", "out_of_time"):

@@ -102,6 +102,6 @@ def test_a_part_scales_the_cap_but_not_below_1():
 def test_an_example_solved_after_the_cap_is_not_solved():
     late = JudgedRows(np.array([False, False, True]), np.array([0, 1, 3]))
     early = JudgedRows(np.array([True, False, False]), np.array([3, 0, 1]))
-    found = contrast(early, late, Part.whole(4, cap=2))
-    assert (found.only_first.tolist(), found.only_second.tolist()) == ([3], [])
-    assert found.difference.difference == 0.25
+    result = contrast(early, late, Part.whole(4, cap=2))
+    assert (result.only_first.tolist(), result.only_second.tolist()) == ([3], [])
+    assert result.difference.difference == 0.25

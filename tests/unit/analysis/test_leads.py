@@ -27,7 +27,7 @@ def test_the_leader_has_the_highest_recall_at_each_time(runs, counts, time):
     counts = counts[: len(runs)]
     spans = leads(runs, counts, until=UNTIL)
     assert spans[0].start == 0.0 and spans[-1].end == UNTIL
-    assert all(one.end == other.start and one.leader != other.leader for one, other in pairwise(spans))
+    assert all(span.end == following.start and span.leader != following.leader for span, following in pairwise(spans))
     (span,) = [span for span in spans if span.start <= time < span.end]
     counted = sorted((-recall_at(run, time), number) for number, run in enumerate(runs) if time < counts[number])
     if not counted or counted[0][0] == 0 or (len(counted) > 1 and counted[1][0] == counted[0][0]):

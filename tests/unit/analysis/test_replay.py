@@ -44,14 +44,14 @@ def test_recall_at_each_moment_is_that_of_a_run_that_ended_there(
             patch.setenv(name, value)
         whole = recorded_run(folder)
         whole.guess(whole.batch("a"), scored)
-        found = _replayed(whole, counts, part)
+        recalls = _replayed(whole, counts, part)
         expected = []
         for count in counts:
             shorter = recorded_run(folder, id_=f"n{count:03}-some")
             if count:
                 shorter.guess(shorter.batch("a"), scored[:count])
             expected.append(_recall(shorter, part))
-    assert found == pytest.approx(expected)
+    assert recalls == pytest.approx(expected)
 
 
 def test_void_guesses_score_nothing(run: Recorded) -> None:

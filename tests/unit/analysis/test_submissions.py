@@ -11,7 +11,7 @@ from harness.core.submission import write_submission
 ANSWERS = np.arange(1500, dtype=np.uint16)[:, None]
 
 
-def found(folder: Path, ids: list[int], answers: np.ndarray, *, last: int | None = None) -> AnsweredSubmission:
+def answered(folder: Path, ids: list[int], answers: np.ndarray, *, last: int | None = None) -> AnsweredSubmission:
     """Return the submission whose suffix for each id is that of the last 1,000 answers."""
     np.save(folder / "answers.npy", answers)
     ids_ = np.array(ids)
@@ -22,7 +22,7 @@ def found(folder: Path, ids: list[int], answers: np.ndarray, *, last: int | None
 
 
 def test_ids_of_the_challenge_count_from_the_last_thousand_answers(tmp_path: Path) -> None:
-    submission = found(tmp_path, [0, 5, 999], ANSWERS)
+    submission = answered(tmp_path, [0, 5, 999], ANSWERS)
     assert submission.score().solved == 3 and submission.score().examples == 1000
     assert submission.note.startswith("Scored against the last 1,000 of 1,500 answers, as the official scorer does")
     assert "Use --last 1500 to count" in submission.note
@@ -36,6 +36,6 @@ def test_ids_of_the_challenge_count_from_the_last_thousand_answers(tmp_path: Pat
 def test_other_ids_count_from_the_first_answer(
     tmp_path: Path, ids: list[int], answers: np.ndarray, last: int | None, examples: int
 ) -> None:
-    submission = found(tmp_path, ids, answers, last=last)
+    submission = answered(tmp_path, ids, answers, last=last)
     assert not submission.note and len(submission.answers) == examples
     assert (submission.answers == answers).all()

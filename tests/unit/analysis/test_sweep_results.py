@@ -27,19 +27,22 @@ def test_a_row_has_the_mean_and_the_range_over_the_seeds(home: Path) -> None:
     results = sweep_results(finish(home, make_sweep()))
     assert [row.setting for row in results.rows] == ["some trials=16", "some trials=4", "some trials=1"]
     best = results.rows[0]
-    assert best.recall == pytest.approx(12.5 / EXAMPLES)
-    assert (best.lowest, best.highest) == pytest.approx((12 / EXAMPLES, 13 / EXAMPLES))
-    assert best.exact_at_1 == best.any_guess_correct == best.recall
+    assert best.recall_at_cap == pytest.approx(12.5 / EXAMPLES)
+    assert (best.lowest_recall, best.highest_recall) == pytest.approx((12 / EXAMPLES, 13 / EXAMPLES))
+    assert best.exact_at_1 == best.any_guess_correct == best.recall_at_cap
     assert (best.guesses, best.unfinished, results.finished, results.notes) == (EXAMPLES, {}, 6, ())
 
 
 def test_differences_are_paired_by_seed_and_corrected_together(home: Path) -> None:
     results = sweep_results(finish(home, make_sweep()))
-    found = {one.setting: one for one in results.differences}
-    assert set(found) == {"some trials=4", "some trials=16"}
-    assert found["some trials=16"].difference == pytest.approx(10 / EXAMPLES)
-    assert all(one.seeds == (0, 1) and one.is_different and one.interval[0] > 0 for one in found.values())
-    assert all(one.holm_p == pytest.approx(2 * one.p) for one in found.values())
+    differences = {difference.setting: difference for difference in results.differences}
+    assert set(differences) == {"some trials=4", "some trials=16"}
+    assert differences["some trials=16"].difference == pytest.approx(10 / EXAMPLES)
+    assert all(
+        difference.seeds == (0, 1) and difference.is_different and difference.interval[0] > 0
+        for difference in differences.values()
+    )
+    assert all(difference.holm_p == pytest.approx(2 * difference.p) for difference in differences.values())
     assert "2 comparisons, bootstrap by" in sweep_tables.differences_heading(results)
 
 
@@ -48,7 +51,10 @@ def test_equal_settings_do_not_differ(home: Path) -> None:
     for run in sweep.runs:
         record(home, run, range(5))
     results = sweep_results(sweep)
-    assert all((one.difference, one.p, one.interval) == (0, 1, (0, 0)) for one in results.differences)
+    assert all(
+        (difference.difference, difference.p, difference.interval) == (0, 1, (0, 0))
+        for difference in results.differences
+    )
     assert results.importances[0].reason == "the recall of all runs is the same"
 
 
@@ -56,7 +62,7 @@ def test_only_seeds_that_both_have_finished_are_compared(home: Path) -> None:
     sweep = make_sweep()
     (lacking,) = (run.run for run in sweep.runs if run.params["trials"] == "1" and run.seed == 1)
     results = sweep_results(finish(home, sweep, without=[lacking]))
-    assert {one.seeds for one in results.differences} == {(0,)}
+    assert {difference.seeds for difference in results.differences} == {(0,)}
     assert results.notes[0].startswith("1 run of 6 not finished: 1 not started")
 
 
@@ -79,7 +85,7 @@ def test_runs_in_every_state_give_a_partial_answer(home: Path) -> None:
 
 def test_a_sweep_without_any_run_is_no_error(home: Path) -> None:
     results = sweep_results(make_sweep())
-    assert results.finished == 0 and {row.recall for row in results.rows} == {None}
+    assert results.finished == 0 and {row.recall_at_cap for row in results.rows} == {None}
     assert any("no run of the baseline some trials=1 is finished yet" in note for note in results.notes)
     assert "no recall yet" in sweep_page(results)
 
@@ -88,7 +94,7 @@ def test_a_deleted_answer_file_leaves_the_table(home: Path) -> None:
     sweep = finish(home, make_sweep())
     (home / f"answer-{EXAMPLES}.npy").unlink()
     results = sweep_results(sweep)
-    assert results.rows[0].recall is not None and results.differences == ()
+    assert results.rows[0].recall_at_cap is not None and results.differences == ()
     assert any(note.startswith("no differences on round small") for note in results.notes)
     assert recall_over_time(results.rows) == []
     assert "some trials=16" in sweep_page(results)
@@ -99,7 +105,7 @@ def test_a_blind_round_has_counts_and_no_recall(home: Path) -> None:
     for run in sweep.runs:
         record(home, run, range(4), is_blind=True)
     results = sweep_results(sweep)
-    assert {(row.is_blind, row.recall, row.guesses) for row in results.rows} == {(True, None, EXAMPLES)}
+    assert {(row.is_blind, row.recall_at_cap, row.guesses) for row in results.rows} == {(True, None, EXAMPLES)}
     assert sweep_tables.settings_table(results.rows)[1][2] == "blind"
     assert results.importances == ()
     assert any("is blind" in note for note in sweep_results(sweep, baseline="some trials=4").notes)
@@ -135,7 +141,7 @@ def test_rounds_are_compared_apart_and_corrected_together(home: Path) -> None:
     results = sweep_results(sweep)
     assert len(sweep_tables.places(results)) == 2
     assert len(results.differences) == 4
-    assert all(one.holm_p == pytest.approx(4 * one.p) for one in results.differences)
+    assert all(difference.holm_p == pytest.approx(4 * difference.p) for difference in results.differences)
     assert {factor.factor: factor.share for factor in results.importances[0].factors}["round"] < 0.05
 
 
@@ -143,7 +149,7 @@ def test_the_curve_of_a_setting_ends_at_its_mean_recall(home: Path) -> None:
     results = sweep_results(finish(home, make_sweep()))
     for row, (setting, curve) in zip(results.rows, recall_over_time(results.rows), strict=True):
         assert setting == row.setting
-        assert curve[-1].recall == pytest.approx(row.recall)
+        assert curve[-1].recall == pytest.approx(row.recall_at_cap)
 
 
 def test_equal_records_give_equal_pages(home: Path) -> None:

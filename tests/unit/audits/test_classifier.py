@@ -71,8 +71,8 @@ def test_tokens_of_a_name_cover_its_characters(classifier):
 def test_confidence_is_the_mean_over_tokens_of_the_best_person_label(classifier):
     texts, spans = texts_with("We met MASK, once.", NAMES.read[:5])
     labels = classifier.label_ids()
-    found = classifier.confidences(texts, spans, labels)
-    for text, span, confidence in zip(texts, spans, found, strict=True):
+    confidences = classifier.confidences(texts, spans, labels)
+    for text, span, confidence in zip(texts, spans, confidences, strict=True):
         encoding = classifier.tokenizer.encode(text)
         probabilities = label_probabilities(classifier, encoding)
         wanted = probabilities[tokens_covering(encoding, span)][:, labels].max(axis=1).mean()
@@ -132,8 +132,8 @@ def test_only_texts_that_are_too_long_have_no_confidence(classifier):
     assert classifier.max_tokens == 128
     texts, spans = texts_with("We met MASK, once.", [NAMES.read[0]])
     texts, spans = [*texts, NAMES.read[0] + " and so on" * 100], [*spans, Span(0, len(NAMES.read[0]))]
-    found = classifier.confidences(texts, spans, classifier.label_ids())
-    assert np.isfinite(found).tolist() == [True, False]
+    confidences = classifier.confidences(texts, spans, classifier.label_ids())
+    assert np.isfinite(confidences).tolist() == [True, False]
     assert classifier.attention(texts, spans)[1] is None
 
 
@@ -225,8 +225,8 @@ def test_a_vocabulary_replaces_tokenizer_json(folders, tmp_path):
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}')
     texts, spans = texts_with("We met MASK, once.", NAMES.read)
     labels = whole.label_ids()
-    found = load_classifier(folder, device="cpu").confidences(texts, spans, labels)
-    assert np.allclose(found, whole.confidences(texts, spans, labels), atol=1e-6)
+    confidences = load_classifier(folder, device="cpu").confidences(texts, spans, labels)
+    assert np.allclose(confidences, whole.confidences(texts, spans, labels), atol=1e-6)
 
 
 def test_a_broken_tokenizer_is_refused(folders, tmp_path):

@@ -219,7 +219,7 @@ def test_latest_is_the_newest_of_the_kind_that_a_command_needs(harness: CommandL
     set_parent(folder, tuning.id)
     folder.code.mkdir()
     (folder.code / "some.py").write_text("")
-    assert tuning.id in harness("show", "latest").err + harness("resume", "latest").err
+    assert "unknown attack 'removed'" in harness("resume", "latest").err
     assert harness("watch", "latest", "--json").json["id"] == folder.id
 
 

@@ -40,6 +40,7 @@ SPEC = {
         "origin": "bundle",
         "file": "a.py",
         "sha256": "0",
+        "summary": "",
         "reference": "",
         "control": False,
         "uses_target": False,

@@ -100,6 +100,7 @@ def recorded_run(
         created_at=time.time() if created_at is None else created_at,
         attack=AttackRecord(
             name="some",
+            summary="",
             origin="test",
             file="some.py",
             sha256="",

@@ -95,7 +95,7 @@ def test_a_run_without_guesses_is_marked_and_left_out_of_the_tests(home: Path) -
 
 
 def test_examples_that_split_the_runs_most_evenly_are_first(runs: list[Recorded]) -> None:
-    columns, rows = example_table(compared(*runs), answer_texts(runs[0].folder), is_dark=True)
+    columns, rows = example_table(compared(*runs), answer_texts(runs[0].folder))
     assert [column.title for column in columns[1:]] == ["● best", "■ half", "▲ live", "answer"]
     assert text_of(rows[0])[4].split() == [str(token) for token in runs[0].answers[int(rows[0].key)]]
     assert [row.key for row in rows] == [str(example) for example in range(12) if not 3 <= example < 6]
@@ -104,7 +104,7 @@ def test_examples_that_split_the_runs_most_evenly_are_first(runs: list[Recorded]
 
 def test_runs_that_solve_the_same_have_no_examples(home: Path) -> None:
     same = [run_of(home, id_, range(5)) for id_ in ("one-1", "two-1")]
-    assert example_table(compared(*same), [], is_dark=True)[1] == []
+    assert example_table(compared(*same), [])[1] == []
 
 
 def test_settings_are_listed_and_hashes_only_say_that_they_differ(home: Path) -> None:
@@ -114,7 +114,7 @@ def test_settings_are_listed_and_hashes_only_say_that_they_differ(home: Path) ->
         spec = json.loads(run.folder.spec_file.read_text())
         spec["attack"]["sha256"] = digest
         run.folder.spec_file.write_text(json.dumps(spec))
-    columns, rows = setting_table(compared(first, second), is_dark=True)
+    columns, rows = setting_table(compared(first, second))
     found = {row.key: text_of(row) for row in rows}
     assert found["params.trials"] == ["trials", "1", "2"]
     assert all(len(cell) <= 28 for cell in found["params.long"])

@@ -7,19 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
+from harness.runs.folder import RunFolder
 from harness.submit.checklist import Check
-from harness.tui.package_state import (
-    FIELDS,
-    CheckState,
-    PackageSnapshot,
-    PackageState,
-    initial_values,
-    parse_result,
-    read_snapshot,
-    run_header,
-    save_initial_values,
-)
-from harness.tui.validation import validation_error
+from harness.tui.package_state import PackageState, initial_values, package_form, result_lines
+from harness.tui.saved_state import save_values
 from harness.tui.widgets.form_fields import complete_path
 from tests.unit.tui.recorded import recorded_run
 
@@ -38,17 +29,8 @@ def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return current
 
 
-def snapshot(
-    *checks: Check, team: str | None = None, description: str | None = None, **more: object
-) -> PackageSnapshot:
-    return replace(
-        PackageSnapshot(VALUES, team and Path(team), description and Path(description), checks=checks),
-        **more,  # type: ignore[arg-type]
-    )
-
-
-def state(*checks: Check, **more: object) -> PackageState:
-    return PackageState("abcd-some", VALUES).with_snapshot(snapshot(*checks, **more))
+def state(*checks: Check) -> PackageState:
+    return PackageState(RunFolder(Path("abcd-some")), VALUES, checked_values=VALUES, checks=checks)
 
 
 def test_an_unmet_check_blocks_until_it_is_accepted() -> None:
@@ -56,9 +38,9 @@ def test_an_unmet_check_blocks_until_it_is_accepted() -> None:
     assert current.counts == "1 of 2 met" and current.status == "unmet: partial"
     assert current.blocker is not None and current.blocker.startswith("partial: --limit left 1 of 2")
     accepted = current.with_accepted_toggled("partial")
-    assert (accepted.check_state(LIMITED), accepted.blocker) == (CheckState.ACCEPTED, None)
+    assert (accepted.sign(LIMITED), accepted.blocker) == ("–", None)
     assert accepted.counts == "1 of 2 met, 1 accepted" and accepted.status == "ready."
-    assert accepted.command_line()[-2:] == ["--accept", "partial"]
+    assert accepted.options == ["--accept", "partial"]
     assert accepted.with_accepted_toggled("partial") == current
 
 
@@ -72,55 +54,40 @@ def test_some_checks_cannot_be_accepted() -> None:
 
 def test_a_changed_check_must_be_accepted_again() -> None:
     current = state(LIMITED).with_accepted_toggled("partial")
-    assert current.with_snapshot(snapshot(LIMITED)).check_state(LIMITED) is CheckState.ACCEPTED
-    other = LIMITED._replace(sentence="--limit left 2 of 3 examples out")
-    assert current.with_snapshot(snapshot(other)).check_state(other) is CheckState.UNMET
+    assert current.updated(state(LIMITED)).sign(LIMITED) == "–"
+    changed = LIMITED._replace(sentence="--limit left 2 of 3 examples out")
+    assert current.updated(state(changed)).sign(changed) == "✗"
     met = Check("partial", True, "all 3 examples were attacked")
-    assert (
-        current.with_snapshot(snapshot(met)).with_snapshot(snapshot(LIMITED)).check_state(LIMITED) is CheckState.UNMET
-    )
+    assert current.updated(state(met)).updated(state(LIMITED)).sign(LIMITED) == "✗"
 
 
-def test_an_edit_blocks_until_the_next_snapshot() -> None:
-    current = state(MET).with_values(VALUES | {"--team": "other.toml"})
+def test_an_edit_blocks_until_the_next_checklist() -> None:
+    current = replace(state(MET), values=VALUES | {"--team": "other.toml"})
     assert current.blocker == current.status == "checking …"
-    assert current.command_line() == ["bundle", "create", "abcd-some", "--team", "other.toml"]
-    assert current.with_snapshot(snapshot(MET, values=current.values)).blocker is None
+    # A checklist that was begun before the edit.
+    assert current.updated(state(MET)).blocker == "checking …"
+    assert current.updated(replace(current, checked_values=current.values)).blocker is None
 
 
-def test_an_unreadable_run_keeps_its_checklist_and_acceptance() -> None:
-    current = state(LIMITED).with_accepted_toggled("partial").with_snapshot(snapshot(fault="run.db: cannot be read."))
-    assert current.checks == (LIMITED,) and current.check_state(LIMITED) is CheckState.ACCEPTED
-    assert current.blocker == "run.db: cannot be read."
-    assert current.with_snapshot(snapshot(LIMITED)).blocker is None
+def test_an_unreadable_run_keeps_its_checklist_and_acceptance(folder: Path) -> None:
+    current = state(LIMITED).with_accepted_toggled("partial")
+    unreadable = current.updated(current.checked())
+    assert unreadable.checks == (LIMITED,) and unreadable.sign(LIMITED) == "–"
+    assert unreadable.fault is not None and "spec.json" in unreadable.fault and unreadable.blocker == unreadable.fault
+    assert unreadable.updated(state(LIMITED)).blocker is None
 
 
-def test_an_invalid_destination_blocks() -> None:
-    assert state(MET, out_error="x is a file, not a directory").blocker == "out: x is a file, not a directory."
-
-
-def test_the_command_line_prefers_typed_files_and_omits_defaults(folder: Path) -> None:
-    filled = state(MET, team="team.toml", description="submissions/description.md")
-    files = ["--team", "team.toml", "--description", "submissions/description.md"]
-    assert filled.command_line() == ["bundle", "create", "abcd-some", *files]
-    typed = filled.with_values(
-        {"--team": " ~/my team.toml ", "--description": "", "--out": "x.zip", "--redact": "true"}
-    )
-    home = Path.home()
-    assert typed.command_line(force=True) == [
-        *(
-            "bundle",
-            "create",
-            "abcd-some",
-            "--team",
-            f"{home}/my team.toml",
-            "--description",
-            "submissions/description.md",
-        ),
-        *("--out", "x.zip", "--redact", "--force"),
+def test_the_command_line_omits_defaults(folder: Path) -> None:
+    form, current = package_form(state().folder), state(MET)
+    assert form.command_line(VALUES) == ["bundle", "create", "abcd-some"]
+    texts = {"--team": " ~/my team.toml ", "--description": "x.md", "--out": "x.zip", "--redact": "true"}
+    assert form.command_line(texts) == [
+        *("bundle", "create", "abcd-some", "--team", f"{Path.home()}/my team.toml", "--description", "x.md"),
+        *("--out", "x.zip", "--redact"),
     ]
-    assert (filled.destination, typed.destination) == (Path("submissions/abcd-some.zip"), Path("x.zip"))
-    assert filled.with_values(VALUES | {"--out": "far"}).destination == Path("far/abcd-some.zip")
+    assert current.destination == Path("submissions/abcd-some.zip")
+    assert replace(current, values=texts).destination == Path("x.zip")
+    assert replace(current, values=VALUES | {"--out": "~/far"}).destination == Path.home() / "far" / "abcd-some.zip"
 
 
 def test_fields_start_with_existing_files_or_the_saved_values(folder: Path) -> None:
@@ -130,21 +97,29 @@ def test_fields_start_with_existing_files_or_the_saved_values(folder: Path) -> N
     (folder / "submissions" / "description.md").touch()
     assert initial_values() == VALUES | {"--team": "team.toml", "--description": "submissions/description.md"}
     (folder / "ours.toml").touch()
-    save_initial_values(VALUES | {"--team": "ours.toml", "--redact": "true"})
+    save_values("harness bundle create", {"--team": "ours.toml", "--redact": "true"})
     expected = VALUES | {"--team": "ours.toml", "--description": "submissions/description.md", "--redact": "true"}
     assert initial_values() == expected
     (folder / "ours.toml").unlink()
     assert initial_values()["--team"] == "team.toml"
 
 
-def test_a_snapshot_finds_files_for_empty_fields(folder: Path) -> None:
+def test_saved_files_that_are_gone_are_not_used(folder: Path) -> None:
+    save_values("harness bundle create", {"--team": "gone.toml", "--out": "new/deeper"})
+    assert initial_values() == VALUES | {"--out": "new/deeper"}
+
+
+def test_the_checklist_finds_files_for_empty_fields(folder: Path) -> None:
     run = recorded_run(folder, pid=os.getpid())
-    assert read_snapshot(run.folder, VALUES).team is None
+    checked = PackageState(run.folder, VALUES).checked()
+    assert "team" in checked.unmet
     (folder / "team.toml").write_text('[[members]]\nname = "[/ Ada \\u001b[31m"\n')
-    seen = read_snapshot(run.folder, VALUES)
-    assert seen.team == Path("team.toml") and seen.fault is None
-    checks = {check.name: check for check in seen.checks}
+    checked = PackageState(run.folder, VALUES).checked()
+    assert checked.fault is None
+    checks = {check.name: check for check in checked.checks}
     assert checks["team"].is_met and not checks["ended"].is_met and not checks["ended"].can_be_accepted
+    missing = replace(checked, values=VALUES | {"--team": "~nobody-of-this-name/x"}).checked()
+    assert "team" in missing.unmet
 
 
 def test_a_starting_run_has_a_checklist_and_an_unreadable_one_a_fault(folder: Path) -> None:
@@ -152,11 +127,12 @@ def test_a_starting_run_has_a_checklist_and_an_unreadable_one_a_fault(folder: Pa
     run.store.close()
     run.folder.store.unlink()
     os.utime(run.folder.spec_file)
-    seen = read_snapshot(run.folder, VALUES)
-    assert seen.fault is None and seen.checks[0].sentence == "the run is starting"
+    checked = PackageState(run.folder, VALUES).checked()
+    assert checked.fault is None and checked.checks[0].sentence == "the run is starting"
     run.folder.spec_file.write_text("{")
-    seen = read_snapshot(run.folder, VALUES)
-    assert seen.fault is not None and seen.checks == ()
+    checked = PackageState(run.folder, VALUES).checked()
+    assert checked.fault is not None and checked.checks == ()
+    assert checked.header() == (run.folder.id, checked.fault)
 
 
 @pytest.mark.parametrize(
@@ -166,45 +142,21 @@ def test_a_starting_run_has_a_checklist_and_an_unreadable_one_a_fault(folder: Pa
 def test_the_header_has_attack_round_score_and_note(folder: Path, is_blind: bool, header: str) -> None:
     run = recorded_run(folder, is_blind=is_blind, pid=os.getpid())
     run.folder.note.write_text("for the camera")
-    summary = read_snapshot(run.folder, VALUES).summary
-    assert summary is not None
-    assert run_header(summary) == (header, "abcd-some · starting · for the camera")
-    scored = replace(summary, is_blind=False, guesses=1, recall_at_cap=0.5, recall_interval=(0.25, 0.75), error_cap=100)
-    assert run_header(scored)[0] == "some on small, Recall@100 0.500 [0.250, 0.750]"
+    checked = PackageState(run.folder, VALUES).checked()
+    assert checked.header() == (header, "abcd-some · starting · for the camera")
+    assert checked.summary is not None
+    scored = replace(
+        checked.summary, is_blind=False, guesses=1, recall_at_cap=0.5, recall_interval=(0.25, 0.75), error_cap=100
+    )
+    assert replace(checked, summary=scored).header()[0] == "some on small, Recall@100 0.500 [0.250, 0.750]"
 
 
 def test_the_result_is_shown_in_lines() -> None:
     result = {"bundle": "out/a.zip", "sha256": "ab", "bytes": 2_320_498, "files": 19, "pages": 2, "marks": []}
-    lines = parse_result(result).lines
-    assert lines == ["out/a.zip", "SHA-256 ab", "19 files, description of 2 pages, 2.3 MB, 0 marks"]
-    marked = parse_result(result | {"marks": [{"check": "partial", "sentence": "half of it"}]}).lines
+    lines = ["out/a.zip", "SHA-256 ab", "19 files, description of 2 pages, 2.3 MB, 0 marks"]
+    assert result_lines(result) == lines
+    marked = result_lines(result | {"marks": [{"check": "partial", "sentence": "half of it"}]})
     assert marked[2:] == ["19 files, description of 2 pages, 2.3 MB, 1 mark", "accepted: partial – half of it"]
-    with pytest.raises(HarnessError, match="did not describe the zip"):
-        parse_result({"bundle": 3})
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "error"),
-    [
-        ("--team", "", None),
-        ("--team", "file", None),
-        ("--team", "folder", "a directory, not a file"),
-        ("--team", "none", "no such file"),
-        ("--team", "~nobody-of-this-name/x", "not a valid path"),
-        ("--out", "", None),
-        ("--out", "new/deeper", None),
-        ("--out", "new/deeper/x.zip", None),
-        ("--out", "file", "file is a file, not a directory"),
-        ("--out", "file/below/x.zip", "file is a file, not a directory"),
-        ("--out", "odd.zip", "a directory, not a .zip file"),
-    ],
-)
-def test_an_invalid_path_is_an_error(folder: Path, key: str, text: str, error: str | None) -> None:
-    (folder / "file").touch()
-    (folder / "folder").mkdir()
-    (folder / "odd.zip").mkdir()
-    field = next(field for field in FIELDS if field.key == key)
-    assert validation_error(field, text) == error
 
 
 @pytest.mark.parametrize(

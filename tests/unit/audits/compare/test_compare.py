@@ -40,8 +40,8 @@ def sequences() -> Sequences:
     """40 sequences of the demo and 10 that serve as the control."""
     pairs = read_pairs(load_round("demo"), [DEMO], PairSize(), limit=40, seed=1)
     whole = read_pairs(load_round("demo"), [DEMO], PairSize(), limit=1000, seed=1)
-    others = np.setdiff1d(whole.rows, pairs.rows)[:10]
-    control = replace(whole, prefixes=whole.prefixes[others], suffixes=whole.suffixes[others], rows=others)
+    chosen = np.setdiff1d(whole.rows, pairs.rows)[:10]
+    control = replace(whole, prefixes=whole.prefixes[chosen], suffixes=whole.suffixes[chosen], rows=chosen)
     joined, is_control = with_control(pairs, control)
     return Sequences(joined, is_control, read_copies(COPIES, pairs, len(control)), joined.rows)
 
@@ -148,32 +148,32 @@ def stored(pairs: Pairs, name: str, top_k: int = 10) -> Stored:
 def test_stored_audits_are_compared_without_their_models(sequences: Sequences):
     pairs = sequences.pairs
     order = np.arange(40)[::-1][:30]
-    other = replace(pairs, prefixes=pairs.prefixes[order], suffixes=pairs.suffixes[order])
-    one, two = stored(pairs, "a"), stored(other, "bb")
-    common = common_sequences([("r1", pairs, [one]), ("r2", other, [two])])
-    assert len(common.pairs) == 30 and [each.name for each in common.stored] == ["a", "bb"]
-    suffixes, others = pairs.suffixes.tolist(), other.suffixes.tolist()
+    reordered = replace(pairs, prefixes=pairs.prefixes[order], suffixes=pairs.suffixes[order])
+    first, second = stored(pairs, "a"), stored(reordered, "bb")
+    common = common_sequences([("r1", pairs, [first]), ("r2", reordered, [second])])
+    assert len(common.pairs) == 30 and [target.name for target in common.stored] == ["a", "bb"]
+    suffixes, reordered_suffixes = pairs.suffixes.tolist(), reordered.suffixes.tolist()
     for place, suffix in enumerate(common.pairs.suffixes.tolist()):
-        results = [each.logprobs[:, place] for each in common.stored]
-        assert np.array_equal(results[0], one.logprobs[:, suffixes.index(suffix)])
-        assert np.array_equal(results[1], two.logprobs[:, others.index(suffix)])
+        results = [target.logprobs[:, place] for target in common.stored]
+        assert np.array_equal(results[0], first.logprobs[:, suffixes.index(suffix)])
+        assert np.array_equal(results[1], second.logprobs[:, reordered_suffixes.index(suffix)])
     findings = context(common).run().findings()
     assert findings.figures["is_complete"] and findings.figures["targets"] == ["a", "bb"]
     assert len(findings.measures.select(CHANGE, model="bb")) == len(MEMORIZATION)
-    assert all(label in ("end of the prefix", "suffix") for one in findings.passages for label, _ in one.texts)
+    assert all(label in ("end of the prefix", "suffix") for passage in findings.passages for label, _ in passage.texts)
 
 
 def test_audits_that_do_not_fit_are_refused(sequences: Sequences, tmp_path: Path):
     pairs = sequences.pairs
     shifted = replace(pairs, suffixes=pairs.suffixes[:, ::-1])
-    for other, top_k, words in (
+    for second, top_k, words in (
         (replace(pairs, tokenizer="{}"), 10, "different tokenizers"),
         (shifted, 10, "no sequence in common"),
         (replace(pairs, suffixes=pairs.suffixes[:, 1:]), 10, r"50 \+ 50 tokens, and r2 of 50 \+ 49"),
         (pairs, 40, "different values of --top-k"),
     ):
         with pytest.raises(HarnessError, match=words):
-            common_sequences([("r1", pairs, [stored(pairs, "a")]), ("r2", other, [stored(other, "b", top_k)])])
+            common_sequences([("r1", pairs, [stored(pairs, "a")]), ("r2", second, [stored(second, "b", top_k)])])
     with pytest.raises(HarnessError, match="those of the control 49"):
         with_control(pairs, replace(pairs, prefixes=pairs.prefixes[:, 1:]))
     with pytest.raises(HarnessError, match="sequences of the control are among the compared ones"):
@@ -181,14 +181,14 @@ def test_audits_that_do_not_fit_are_refused(sequences: Sequences, tmp_path: Path
     np.save(tmp_path / "few.npy", np.arange(3))
     np.save(tmp_path / "real.npy", np.zeros(100))
     np.save(tmp_path / "negative.npy", np.arange(-1, 49))
-    some = replace(pairs, rows=np.arange(50), source_rows=50)
+    of_source = replace(pairs, rows=np.arange(50), source_rows=50)
     for file, words in (
         ("few.npy", "has 3 numbers of copies, and there are 50 pairs"),
         ("real.npy", "expected integers"),
         ("negative.npy", "contains a negative number"),
     ):
         with pytest.raises(HarnessError, match=words):
-            read_copies(tmp_path / file, some, 0)
+            read_copies(tmp_path / file, of_source, 0)
 
 
 def test_two_precisions_of_a_target_keep_their_names(sequences: Sequences):
@@ -208,8 +208,8 @@ def test_a_tokenizer_that_is_written_in_another_way_is_the_same(sequences: Seque
 def test_few_sequences_allow_no_conclusion(sequences: Sequences):
     pairs = sequences.pairs
     few = replace(pairs, prefixes=pairs.prefixes[:1], suffixes=pairs.suffixes[:1])
-    one = Sequences(few, np.array([False]), np.array([0]), np.array([7]))
-    findings = context(one, TINY, DEMO).run().findings("tiny", "demo")
+    sequences_of_one = Sequences(few, np.array([False]), np.array([0]), np.array([7]))
+    findings = context(sequences_of_one, TINY, DEMO).run().findings("tiny", "demo")
     assert findings.conclusion.answer == "Too few sequences"
     assert {row.side for row in findings.measures.select(GREEDY)} == {"text", "copies: 0"}
 

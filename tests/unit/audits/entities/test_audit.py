@@ -9,9 +9,8 @@ import pytest
 
 from harness.audits.classifier import Span
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match, NameProbe
-from harness.audits.entities.inputs import read_inputs
-from harness.audits.entities.prompt import Prompt
-from harness.audits.entities.results import ATTENTION, BETWEEN_MODELS, BY_TYPE, M_MEM, PROMPTS_M_MEM, TAU
+from harness.audits.entities.inputs import Prompt, read_inputs
+from harness.audits.entities.measures import ATTENTION, BETWEEN_MODELS, BY_TYPE, M_MEM, PROMPTS_M_MEM, TAU
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, HeatMap, LineChart
@@ -169,15 +168,15 @@ def test_words_are_dropped_by_importance(whole):
 def test_attention_of_words_beside_a_name_joined_with_a_word(bert, named):
     probe = NameProbe(*bert, [*NAMES.read, "Ada"], (), by_set=False)
     prompt = Prompt(f"I met {named} twice.", "")
-    found = probe.attention(prompt)
+    attention = probe.attention(prompt)
     for number, name in enumerate(probe.names):
         text = prompt.fill(name)
         (attended,) = probe.classifier.attention([text], [Span(prompt.name_start, prompt.name_start + len(name))])
         for word in ("met", "twice"):
             at = text.rindex(word)
             is_word = [at <= start and end <= at + len(word) for start, end in attended.spans]
-            place = [one.text for one in prompt.words].index(word)
-            assert found.of_word[place, number] == pytest.approx(attended.to_name[is_word].mean())
+            place = [of_prompt.text for of_prompt in prompt.words].index(word)
+            assert attention.of_word[place, number] == pytest.approx(attended.to_name[is_word].mean())
 
 
 def test_names_joined_with_words_are_measured(root, bert, tmp_path):
@@ -210,7 +209,7 @@ def test_own_prompts_are_marked_as_text_and_built_in_ones_are_not(whole, inputs,
     labels = [
         label
         for chart in findings.charts
-        for label in (*getattr(chart, "labels", ()), *(one.name for one in getattr(chart, "series", ())))
+        for label in (*getattr(chart, "labels", ()), *(series.name for series in getattr(chart, "series", ())))
     ]
     rest = json.dumps([*findings.sentences, *labels, findings.figures, findings.measures.as_json()])
     assert not [prompt for prompt in inputs.texts["prompts"] if prompt in rest]

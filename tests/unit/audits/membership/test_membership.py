@@ -73,7 +73,7 @@ def against(unseen: CorpusFiles, folder: Path, texts: list[str]) -> Findings:
 
 def by_hand(tokens: np.ndarray, text: str, shots: np.ndarray) -> dict[Score, float]:
     """Return the scores of one text from the logits of the model."""
-    found = {}
+    scores = {}
     for model in (DEMO, OTHER):
         target = load_target(model.path, device="cpu", threads=1)
         bos = [] if target.bos_token is None else [target.bos_token]
@@ -85,22 +85,22 @@ def by_hand(tokens: np.ndarray, text: str, shots: np.ndarray) -> dict[Score, flo
             return torch.log_softmax(logits[-len(tokens) : -1], dim=-1)
 
         every = logprobs(tokens[:0])
-        own = every.gather(1, torch.tensor(tokens[1:, None])).squeeze(1)
+        of_tokens = every.gather(1, torch.tensor(tokens[1:, None])).squeeze(1)
         if model is OTHER:
-            found[Score.REFERENCE] = float(-found[Score.LOSS] / own.mean())
+            scores[Score.REFERENCE] = float(-scores[Score.LOSS] / of_tokens.mean())
             continue
         mean = (every.exp() * every).sum(1)
         deviation = ((every.exp() * every**2).sum(1) - mean**2).sqrt()
-        number = int(len(own) * 0.2)
-        found |= {
-            Score.LOSS: float(own.mean()),
-            Score.ZLIB: float(own.mean()) / len(zlib.compress(text.encode())),
-            Score.MIN_K: float(own.sort().values[:number].mean()),
-            Score.MIN_K_PLUS: float(((own - mean) / deviation).sort().values[:number].mean()),
+        number = int(len(of_tokens) * 0.2)
+        scores |= {
+            Score.LOSS: float(of_tokens.mean()),
+            Score.ZLIB: float(of_tokens.mean()) / len(zlib.compress(text.encode())),
+            Score.MIN_K: float(of_tokens.sort().values[:number].mean()),
+            Score.MIN_K_PLUS: float(((of_tokens - mean) / deviation).sort().values[:number].mean()),
         }
         after = logprobs(shots).gather(1, torch.tensor(tokens[1:, None])).squeeze(1)
-        found[Score.RECALL] = float(after.mean() / own.mean())
-    return found
+        scores[Score.RECALL] = float(after.mean() / of_tokens.mean())
+    return scores
 
 
 def test_scores_are_those_computed_by_hand(audited: InMemory, documents: Documents):
@@ -183,13 +183,13 @@ def test_bad_input_is_one_sentence(tmp_path: Path, unseen: CorpusFiles):
     short = tmp_path / "short.txt"
     short.write_text("a few words")
     params = MembershipParams()
-    for members, others, words in (
+    for members, non_members, words in (
         (CorpusFiles(short), unseen, "short.txt contains no document of 32 tokens. Skipped short.txt"),
         (unseen, unseen, "members and non-members are the same documents"),
         (CorpusFiles(tmp_path / "none"), unseen, "no such file or directory"),
     ):
         with pytest.raises(HarnessError, match=words):
-            read_documents(members, others, [DEMO], params, limit=10, seed=1)
+            read_documents(members, non_members, [DEMO], params, limit=10, seed=1)
     with pytest.raises(HarnessError, match="the context of demo is"):
         read_documents(unseen, unseen, [DEMO], MembershipParams(tokens=4000), limit=10, seed=1)
 

@@ -17,22 +17,22 @@ def test_words_tell_kinds_apart_on_texts_that_were_not_trained_on():
     same = word_shift([f"a b c {number}" for number in range(80)], is_member, np.arange(80), seed=1)
     assert (same.scores == 0).all() and same.p_value == 1
     texts = [f"{'old' if member else 'new'} b {number}" for number, member in enumerate(is_member)]
-    other = word_shift(texts, is_member, np.arange(80), seed=1)
-    assert roc_auc_score(is_member, other.scores) == 1
-    assert other.p_value == 1 / (1 + module.PERMUTATIONS)
+    shift = word_shift(texts, is_member, np.arange(80), seed=1)
+    assert roc_auc_score(is_member, shift.scores) == 1
+    assert shift.p_value == 1 / (1 + module.PERMUTATIONS)
 
 
 def test_no_word_in_two_texts_tells_nothing():
-    found = word_shift([f"w{number}" for number in range(20)], np.arange(20) % 2 == 0, np.arange(20), seed=1)
-    assert (found.scores == 0).all() and found.p_value == 1
+    shift = word_shift([f"w{number}" for number in range(20)], np.arange(20) % 2 == 0, np.arange(20), seed=1)
+    assert (shift.scores == 0).all() and shift.p_value == 1
 
 
 def test_fewer_clusters_than_folds_on_a_side_are_too_few():
     is_member = np.repeat([True, False], 20)
     for clusters in (4, FOLDS):
         cluster = np.where(is_member, np.arange(40) % clusters, np.arange(40))
-        found = word_shift(["a b"] * 40, is_member, cluster, seed=1)
-        assert np.isnan(found.scores).all() == np.isnan(found.p_value) == (clusters < FOLDS)
+        shift = word_shift(["a b"] * 40, is_member, cluster, seed=1)
+        assert np.isnan(shift.scores).all() == np.isnan(shift.p_value) == (clusters < FOLDS)
 
 
 def test_the_scores_are_those_of_a_ridge_regression_on_other_clusters():
@@ -40,7 +40,7 @@ def test_the_scores_are_those_of_a_ridge_regression_on_other_clusters():
     occurs = generator.random((60, 30)) < 0.3
     texts = [" ".join(f"w{word}" for word in np.flatnonzero(row)) for row in occurs]
     is_member, clusters = generator.random(60) < 0.5, np.arange(60) // 2
-    found = word_shift(texts, is_member, clusters, seed=3).scores
+    scores = word_shift(texts, is_member, clusters, seed=3).scores
     folds = module._folds(is_member, clusters, 3)
     assert folds is not None and set(folds.tolist()) == set(range(FOLDS))
     assert (folds[::2] == folds[1::2]).all()
@@ -48,7 +48,7 @@ def test_the_scores_are_those_of_a_ridge_regression_on_other_clusters():
     for fold in range(FOLDS):
         test = folds == fold
         wanted = Ridge(alpha=1.0).fit(features[~test], is_member[~test].astype(float)).predict(features[test])
-        assert found[test] == pytest.approx(wanted - wanted.mean(), abs=1e-6)
+        assert scores[test] == pytest.approx(wanted - wanted.mean(), abs=1e-6)
 
 
 def test_the_permutations_keep_the_texts_of_a_cluster_and_side_together():
@@ -63,9 +63,9 @@ def test_the_permutations_keep_the_texts_of_a_cluster_and_side_together():
 
 def test_near_copies_are_found_by_a_common_run_of_tokens():
     tokens = [np.arange(0, 40), np.arange(24, 60), np.arange(45, 80), np.arange(100, 110)]
-    found = Documents(tokens, [""] * 4, [""] * 4, np.ones(4, bool), np.empty(0, np.int64), [])
+    documents = Documents(tokens, [""] * 4, [""] * 4, np.ones(4, bool), np.empty(0, np.int64), [])
     # The first two share 16 tokens. The second and the third share 15.
-    assert found.clusters().tolist() == [0, 0, 1, 2]
+    assert documents.clusters().tolist() == [0, 0, 1, 2]
 
 
 def test_near_copies_on_one_side_are_no_difference_in_kind(monkeypatch: pytest.MonkeyPatch):

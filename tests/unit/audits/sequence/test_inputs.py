@@ -23,8 +23,8 @@ from harness.audits.sequence.dataset import (
     paragraphs_of,
     permuted_partners,
 )
-from harness.audits.sequence.inputs import Paragraph, read_inputs, sample_paragraphs, select_target
-from harness.audits.sources import CorpusFiles, Source, select_source
+from harness.audits.sequence.inputs import Paragraph, SequenceSubject, read_inputs, sample_paragraphs, select_target
+from harness.audits.sources import CorpusFiles, Source, named_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
@@ -251,13 +251,13 @@ def test_a_round_needs_a_tokenizer_and_answers(tmp_path: Path) -> None:
 
 def test_a_corpus_whose_path_is_not_utf8_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"path is not UTF-8: .*caf\ufffd"):
-        select_source(tmp_path / os.fsdecode(b"caf\xe9"), None, field="text")
+        named_source(SequenceSubject(), tmp_path / os.fsdecode(b"caf\xe9"), None)
 
 
 def test_one_corpus_and_one_model_are_selected(tmp_path: Path) -> None:
     files, round_ = CorpusFiles(tmp_path), load_round("demo")
     with pytest.raises(HarnessError, match="Name one"):
-        select_source(tmp_path, "demo", field="text")
+        named_source(SequenceSubject(), tmp_path, "demo")
     with pytest.raises(HarnessError, match="no model is named"):
         select_target(None, "main", files, None, SequenceParams())
     remote = SequenceParams.checked(endpoint="http://localhost/v1", endpoint_model="gpt")

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from harness.core import paths
 from harness.tui.form import Field, FieldKind
-from harness.tui.form_history import load_values, save_values
+from harness.tui.saved_state import load_values, save_values
 
 FIELDS = (
-    Field("trials", FieldKind.INTEGER, "100", rules={"minimum": 1}),
+    Field("trials", FieldKind.NUMBER, "100", rules={"type": "integer", "minimum": 1}),
     Field("label", FieldKind.TEXT, "x"),
-    Field("seed", FieldKind.INTEGER, "0", rules={"minimum": 0}, is_option=True),
+    Field("seed", FieldKind.NUMBER, "0", rules={"type": "integer", "minimum": 0}, is_option=True),
 )
 
 
