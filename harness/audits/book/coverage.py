@@ -96,7 +96,7 @@ def read_measured(rows: RowsOf) -> tuple[list[Measured], int]:
     The second result is the number of windows that an endpoint could not measure.
     """
     windows = {name: np.asarray(values) for name, values in rows(WINDOWS.name).items()}
-    unmeasured = np.isnan([windows[scheme.value] for scheme in SCHEMES]).all(axis=0)
+    unmeasured = np.asarray(np.isnan([windows[scheme.value] for scheme in SCHEMES]).all(axis=0))
     order = np.lexsort((windows["window"], windows["text"], windows["model"]))
     order = order[~unmeasured[order]]
     windows = {name: values[order] for name, values in windows.items()}
