@@ -52,9 +52,10 @@ def find_submission(
     """Return the submission that `source`, a CSV file or a run, names, with the answers that the options name.
 
     answers: a file with one row per example, of which only the last `last` count; without `last`, the last 1,000 if all
-    ids of a CSV file are below 1,000, else all. round_name: the round whose answers
-    and rules are used. cap: wrong rows at which scoring stops, None for the round's. Raises UsageError if the options
-    contradict each other, and HarnessError if something is missing or does not fit.
+    ids of a CSV file are below 1,000, else all.
+    round_name: the round whose answers and rules are used.
+    cap: wrong rows at which scoring stops, None for the round's.
+    Raises UsageError if the options contradict each other, and HarnessError if something is missing or does not fit.
     """
     if answers is not None and round_name is not None:
         raise UsageError("--answers and --round exclude each other. Use one of them.")

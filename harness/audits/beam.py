@@ -204,8 +204,10 @@ def search_suffixes(
 ) -> list[NDArray[Any]]:
     """Search for the suffixes near `suffixes` [rows, length] after `prefixes` [rows, any]; return what `read` returns.
 
-    The columns of all ends are concatenated. expected: the usual number of partial suffixes of a row. minimum, purpose:
-    as in `Target.run_within_memory`. Raises HarnessError as `Target.sample` does.
+    The columns of all ends are concatenated.
+    expected: the usual number of partial suffixes of a row.
+    minimum, purpose: as in `Target.run_within_memory`.
+    Raises HarnessError as `Target.sample` does.
     """
     target.check_pairs(prefixes, suffixes)
 
@@ -246,8 +248,11 @@ def next_tokens(
 ) -> NextTokens:
     """Return the likeliest tokens under `policy` after partial suffixes and the given suffixes' own tokens.
 
-    states: [partial suffixes, width]. prefixes: [partial suffixes, prefix length], the prefix of each. so_far: [partial
-    suffixes, tokens]. wanted: [partial suffixes], the own tokens. Raises HarnessError if the model returns NaN.
+    states: [partial suffixes, width].
+    prefixes: [partial suffixes, prefix length], the prefix of each.
+    so_far: [partial suffixes, tokens].
+    wanted: [partial suffixes], the own tokens.
+    Raises HarnessError if the model returns NaN.
     """
     device = predictor.device
     targets = torch.as_tensor(wanted, device=device)
@@ -285,8 +290,10 @@ _MOST_TEXTS = 64
 class NearSuffixes(NamedTuple):
     """Suffixes within the allowed distance of the given ones, ordered by row and then by probability.
 
-    row: [found] int64. tokens: [found, length] int64. logprob: [found] float64. edits: [found] int64, the distance in
-    tokens.
+    row: [found] int64.
+    tokens: [found, length] int64.
+    logprob: [found] float64.
+    edits: [found] int64, the distance in tokens.
     """
 
     row: Ints

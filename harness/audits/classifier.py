@@ -54,9 +54,10 @@ class NameAttention(NamedTuple):
 class TokenClassifier:
     """A model that gives every token of a text a label.
 
-    labels: the names of the labels by id. max_tokens: the maximum number of tokens of a text, special tokens included,
-    None if unbounded. rows_at_once: how many texts go through the model together; each time memory runs out it is
-    halved for all later calls.
+    labels: the names of the labels by id.
+    max_tokens: the maximum number of tokens of a text, special tokens included, None if unbounded.
+    rows_at_once: how many texts go through the model together; each time memory runs out it is halved for all later
+    calls.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer) -> None:
@@ -184,8 +185,8 @@ class TokenClassifier:
     ) -> Iterator[tuple[int, Floats]]:
         """Yield each of `rows` and `measure` of its tokens, [tokens, …], shortest texts first.
 
-        measure: maps token ids and mask of as many texts as fit into memory, [texts, longest] each. share: the memory
-        that it needs for a text, relative to that for probabilities.
+        measure: maps token ids and mask of as many texts as fit into memory, [texts, longest] each.
+        share: the memory that it needs for a text, relative to that for probabilities.
         """
         waiting = sorted(rows, key=lambda row: len(encodings[row].ids))
         problem = "no room for one text at a time. Free memory or use a smaller --dtype."

@@ -80,7 +80,9 @@ class Bands:
     def extended(self, parents: Ints, tokens: Ints, wanted: Ints) -> "Bands":
         """Return the rows after one more token.
 
-        parents: [new], the sequence that each extends. tokens: [new]. wanted: [new, length], the given sequences.
+        parents: [new], the sequence that each extends.
+        tokens: [new].
+        wanted: [new, length], the given sequences.
         """
         before = self.costs[parents]
         new = np.full_like(before, self.limit + 1)

@@ -70,7 +70,8 @@ def target_logprobs(
 ) -> list[Tensor]:
     """Return the log-probability of targets [n] under each policy, [n] float64 each, none above 0.
 
-    logits: of n positions. before: [n, any] int64, the tokens before each target, which a repetition penalty needs.
+    logits: of n positions.
+    before: [n, any] int64, the tokens before each target, which a repetition penalty needs.
     """
     distribution = _Distribution(logits.scores, logits)
     logprobs: dict[Policy, Tensor] = {}

@@ -77,7 +77,8 @@ def measure_near(
 ) -> None:
     """Bound the probabilities of suffixes near those of n sequences under a model, and emit them.
 
-    pairs: the prefixes and the suffixes, [n, tokens] each. keys: the text and the number of each sequence, [n] each.
+    pairs: the prefixes and the suffixes, [n, tokens] each.
+    keys: the text and the number of each sequence, [n] each.
     """
     if not len(keys[0]):
         return
@@ -97,7 +98,8 @@ TOKEN_EDITS, CHARACTER_EDITS_CASE = "token edits", "character edits"
 def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Sequence[int] = (0,)) -> list[MeasureRow]:
     """Return the near-verbatim probabilities of the sequences of `texts` under a model, empty if none was measured.
 
-    model, name: its number and its name. side: what the texts are, such as `control`.
+    model, name: its number and its name.
+    side: what the texts are, such as `control`.
     """
     near = rows(NEAR.name)
     chosen = np.flatnonzero((np.asarray(near["model"]) == model) & np.isin(near["text"], texts))

@@ -32,8 +32,9 @@ def option(
 ) -> Any:
     """Return a field with hints for the command line, where `description` is its help.
 
-    name: its name on the command line, if it is not that of the field. is_hidden: True if it is no option, because
-    other options decide its value. separator: between the values of a list; without one, the option is repeated.
+    name: its name on the command line, if it is not that of the field.
+    is_hidden: True if it is no option, because other options decide its value.
+    separator: between the values of a list; without one, the option is repeated.
     rules: bounds and other arguments of pydantic's `Field`.
     """
     hints: dict[str, JsonValue] = {

@@ -95,10 +95,11 @@ def wide_table(
 ) -> FoundTable:
     """Return measured rows as a table with a column for each measure and value of its parameter.
 
-    by: the parts that identify a row of the table, by the name of their column. has_parameter: False if one of them is
-    made of the parameter, so that a measure has one column; `at` among them has the same effect.
-    intervals: measures whose interval follows their first column, as `low` and `high`. number: the column with
-    the numbers of items behind the first measure of each row, empty for none.
+    by: the parts that identify a row of the table, by the name of their column.
+    has_parameter: False if one of them is made of the parameter, so that a measure has one column; `at` among them has
+    the same effect.
+    intervals: measures whose interval follows their first column, as `low` and `high`.
+    number: the column with the numbers of items behind the first measure of each row, empty for none.
     """
     has_parameter = has_parameter and "at" not in by.values()
     columns: dict[str, None] = dict.fromkeys(by)

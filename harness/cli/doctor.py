@@ -33,8 +33,8 @@ _NETWORK_FILE_SYSTEMS = frozenset(
 class Finding:
     """One line of the report.
 
-    advice: what to do about it, None if nothing is wrong. is_missing: the harness needs this and does not have it, so
-    the advice is not optional.
+    advice: what to do about it, None if nothing is wrong.
+    is_missing: the harness needs this and does not have it, so the advice is not optional.
     """
 
     name: str

@@ -46,8 +46,10 @@ GPU_NODES = [(Path("/dev"), name) for name in ("nvidia[0-9]*", "kfd", "dxg")]
 class ResolvedRun:
     """A run that can start.
 
-    spec: what it records. attack: the file that its source is copied from. unused_preset: the values of the round's
-    preset that differ from those of the run, without the parameters that `--set` names.
+    spec: what it records.
+    attack: the file that its source is copied from.
+    unused_preset: the values of the round's preset that differ from those of the run, without the parameters that
+    `--set` names.
     """
 
     spec: AttackSpec

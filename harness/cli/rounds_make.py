@@ -155,7 +155,8 @@ def _make(
 ) -> dict[str, Any]:
     """Make the round with a progress bar for each step, and return its data card.
 
-    target: the model that completes every example, None if none has to. named: name, target and budget of the round.
+    target: the model that completes every example, None if none has to.
+    named: name, target and budget of the round.
     """
     from harness.corpora.making import ATTACKED, draw_examples
     from harness.corpora.opening import open_corpus, remove_work

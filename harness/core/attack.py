@@ -45,8 +45,11 @@ def params_type_of(job: type) -> type[Params]:
 class Batch:
     """A fixed list of examples and trials: the unit of progress, commit and resume.
 
-    ids: [n] int64. prefixes: [n, prefix length]. trials: requested draws per prefix. seed: differs between passes and
-    stages and is equal in all batches of one pass, so that no draw depends on how examples are grouped.
+    ids: [n] int64.
+    prefixes: [n, prefix length].
+    trials: requested draws per prefix.
+    seed: differs between passes and stages and is equal in all batches of one pass, so that no draw depends on how
+    examples are grouped.
     """
 
     ids: Ints
@@ -164,11 +167,14 @@ class Attack(ABC, Generic[ParamsType]):
 
     Class attributes, whose values are literals, because the source is read without running it:
 
-    name: the name on the command line. reference: the publication of the method. control: true for an attack that
-    measures something else and may not be submitted. uses_target: false if no model is needed. reference_model: the hub
-    id or directory of the reference model if `--reference` names no other one, empty for none. guesses_per_example: the
-    number of suffixes per example in the submission, 0 for any number. requires: distributions that must be installed
-    besides those of the harness. models: models that are loaded besides the target, which a submission names.
+    name: the name on the command line.
+    reference: the publication of the method.
+    control: true for an attack that measures something else and may not be submitted.
+    uses_target: false if no model is needed.
+    reference_model: the hub id or directory of the reference model if `--reference` names no other one, empty for none.
+    guesses_per_example: the number of suffixes per example in the submission, 0 for any number.
+    requires: distributions that must be installed besides those of the harness.
+    models: models that are loaded besides the target, which a submission names.
     """
 
     name: ClassVar[str]

@@ -17,8 +17,10 @@ from harness.core.windows import cluster_ids, stitched
 class Training:
     """Training examples of a round, n rows.
 
-    prefixes: [n, prefix length]. suffixes: [n, suffix length]. preprefixes: [n, any] or None. clusters: [n] int64,
-    equal for training rows that share a 32-token window.
+    prefixes: [n, prefix length].
+    suffixes: [n, suffix length].
+    preprefixes: [n, any] or None.
+    clusters: [n] int64, equal for training rows that share a 32-token window.
     """
 
     prefixes: Tokens
@@ -223,10 +225,13 @@ def folds_by_cluster(clusters: Ints, folds: int) -> Ints:
 class Overlap:
     """The information in training rows about each attacked example; every array is [examples].
 
-    has_known_prefix: its prefix is the prefix of a training row. known_prefix_is_right: the first such row has its
-    suffix. is_stitched: stitching (harness.core.windows) completes a suffix. is_in_train: this suffix is the answer.
-    clusters: the cluster of each example. is_clustered: this cluster has a training row. Fields that need answers are
-    None for a blind round, and those about clusters if the round has none.
+    has_known_prefix: its prefix is the prefix of a training row.
+    known_prefix_is_right: the first such row has its suffix.
+    is_stitched: stitching (harness.core.windows) completes a suffix.
+    is_in_train: this suffix is the answer.
+    clusters: the cluster of each example.
+    is_clustered: this cluster has a training row. Fields that need answers are None for a blind round, and those about
+    clusters if the round has none.
     """
 
     has_known_prefix: Bools

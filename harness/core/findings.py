@@ -84,7 +84,8 @@ Chart = LineChart | BarChart | HeatMap
 class ShadedText:
     """A whole text whose characters are coloured by a value. values: [characters], NaN for none.
 
-    name: of the file, without an extension. bounds: at most four ascending values at which the colour changes.
+    name: of the file, without an extension.
+    bounds: at most four ascending values at which the colour changes.
     """
 
     name: str

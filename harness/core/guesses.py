@@ -25,7 +25,9 @@ def _column(name: str, kind: Kind) -> dict[str, Column]:
 class Guesses:
     """Suffixes guessed for examples; a higher score is submitted earlier.
 
-    ids: [rows] int64. suffixes: [rows, suffix length] integers. score: [rows] float64.
+    ids: [rows] int64.
+    suffixes: [rows, suffix length] integers.
+    score: [rows] float64.
     """
 
     ids: Ints = field(metadata=_column("example", Kind.INTEGER))

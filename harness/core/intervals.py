@@ -31,7 +31,9 @@ class JudgedRows(NamedTuple):
 class Solutions(NamedTuple):
     """The examples that a submission solves, ordered by their first correct row; every array is [solved] int64.
 
-    examples: example ids. rows: the first correct row of each. wrong_before: the number of wrong rows before that row.
+    examples: example ids.
+    rows: the first correct row of each.
+    wrong_before: the number of wrong rows before that row.
     """
 
     examples: Ints
@@ -151,8 +153,8 @@ def draw_units(
 ) -> Iterator[list[NDArray[np.int64]]]:
     """Yield how often each unit is drawn in some replicates of a bootstrap, [at_once, units] for each side.
 
-    units: the number of units of each side. As many as there are are drawn from a side, with replacement. at_once: a
-    divisor of `replicates`. Equal arguments give equal draws.
+    units: the number of units of each side. As many as there are are drawn from a side, with replacement.
+    at_once: a divisor of `replicates`. Equal arguments give equal draws.
     """
     generator = np.random.default_rng(seed)
     for _ in range(0, replicates, at_once):
@@ -197,8 +199,9 @@ class _Sample:
 class _Order:
     """The part of a submission that a weighted walk reads.
 
-    wrong: [wrong rows] the example of each wrong row, in order. solved: [solved] each example solved, ordered by its
-    first correct row. wrong_before: [solved] how many of `wrong` come before that row.
+    wrong: [wrong rows] the example of each wrong row, in order.
+    solved: [solved] each example solved, ordered by its first correct row.
+    wrong_before: [solved] how many of `wrong` come before that row.
     """
 
     wrong: Ints

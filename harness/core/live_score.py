@@ -35,10 +35,14 @@ class CurvePoint(NamedTuple):
 class Figures:
     """The submission at one moment. The first five are None in a blind round.
 
-    errors: [points] int64, error caps from 1 to all wrong rows + 1, evenly spaced on a log scale. recall: [points],
-    at each of them. recall_at_cap: at the round's cap. exact_at_1: share of examples whose first row is correct.
-    any_guess_correct: share of examples with any correct guess. guessed: examples with a guess. rows: rows of the
-    submission. score_edges [bins + 1] and score_counts [bins]: histogram of each example's best score.
+    errors: [points] int64, error caps from 1 to all wrong rows + 1, evenly spaced on a log scale.
+    recall: [points], at each of them.
+    recall_at_cap: at the round's cap.
+    exact_at_1: share of examples whose first row is correct.
+    any_guess_correct: share of examples with any correct guess.
+    guessed: examples with a guess.
+    rows: rows of the submission. score_edges [bins + 1] and score_counts [bins]: histogram of each example's best
+    score.
     """
 
     errors: Ints | None

@@ -63,8 +63,9 @@ def replicates_for(comparisons: int) -> int:
 class PairedBootstrap:
     """A difference of two recalls, each the mean over the same seeds, with its bootstrap replicates.
 
-    replicates: [replicates] the difference in each, ascending. constant: the two recalls if neither varies over the
-    replicates, else None. The replicates then say nothing, and the interval is Newcombe's (1998, method 10).
+    replicates: [replicates] the difference in each, ascending.
+    constant: the two recalls if neither varies over the replicates, else None. The replicates then say nothing, and the
+    interval is Newcombe's (1998, method 10).
     """
 
     difference: float

@@ -34,9 +34,10 @@ class Policy(BaseModel):
 class PrefixView:
     """One way of showing a prefix to a target.
 
-    start: number of tokens dropped from the beginning of the prefix. shift: the position of the first token shown, 0 as
-    in training. prompt: embeddings [tokens, width] of a soft prompt before the tokens. weight: the view's weight
-    relative to others.
+    start: number of tokens dropped from the beginning of the prefix.
+    shift: the position of the first token shown, 0 as in training.
+    prompt: embeddings [tokens, width] of a soft prompt before the tokens.
+    weight: the view's weight relative to others.
     """
 
     start: int = 0
@@ -53,9 +54,10 @@ class PrefixView:
 class Combination(Enum):
     """The rule that combines the next-token distributions of several views.
 
-    LOGITS: the weighted mean of the log-probabilities, renormalised. VOTES: each view gives its five likeliest tokens
-    5, 4, 3, 2 and 1 votes times its weight. With integer weights a token with more votes is always likelier than one
-    with fewer, and the mean of the log-probabilities decides between equals.
+    LOGITS: the weighted mean of the log-probabilities, renormalised.
+    VOTES: each view gives its five likeliest tokens 5, 4, 3, 2 and 1 votes times its weight. With integer weights a
+    token with more votes is always likelier than one with fewer, and the mean of the log-probabilities decides between
+    equals.
     """
 
     LOGITS = "logits"

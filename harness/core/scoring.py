@@ -32,8 +32,10 @@ class RecallCurve(NamedTuple):
 class Score:
     """The score of a submission of `rows` rows against the answers of `examples` examples.
 
-    solved: distinct examples solved before the walk ended. wrong_rows_read: at most `cap`. rows_read: includes the row
-    that ended the walk. curve: as `solved_curve` returns it.
+    solved: distinct examples solved before the walk ended.
+    wrong_rows_read: at most `cap`.
+    rows_read: includes the row that ended the walk.
+    curve: as `solved_curve` returns it.
     """
 
     cap: int

@@ -29,7 +29,9 @@ _OTHER_ODD = np.uint64(0xC2B2AE3D27D4EB4F)
 class Windows:
     """All windows of `length` tokens inside rows, row by row and from left to right.
 
-    tokens: all rows, flat. start: [windows] int64, the first token of each in `tokens`. row: [windows] int64.
+    tokens: all rows, flat.
+    start: [windows] int64, the first token of each in `tokens`.
+    row: [windows] int64.
     """
 
     length: int

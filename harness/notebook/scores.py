@@ -59,7 +59,8 @@ def _cell(tag: str, text: str) -> str:
 class Score:
     """The score of a submission. A notebook shows it as a table with the curve of recall vs. errors.
 
-    name: Name of the file or the run. details: Everything that was counted.
+    name: Name of the file or the run.
+    details: Everything that was counted.
     """
 
     name: str
@@ -145,7 +146,7 @@ def score(
     submission: A CSV file, or a run by its id, by the beginning of its id, or as `latest`.
     round: Name or TOML file of the round whose answers and rules are used. A run is scored on its own round.
     answers: Instead of a round, a .npy file of answers, [examples, suffix length]. If all ids of a CSV file are below
-        1,000, the last 1,000 rows count, as in the challenge, and a warning says so.
+    1,000, the last 1,000 rows count, as in the challenge, and a warning says so.
     last: With `answers`, use only the last `last` rows of the file.
     cap: Wrong rows at which scoring stops. The default is the round's, or else 100.
 

@@ -148,9 +148,10 @@ class Span:
 def space_of(schema: Mapping[str, Any], fixed: Sequence[str], vary: Sequence[str]) -> dict[str, Span]:
     """Return the parameters to search: those with two bounds or a list of values, and those of `vary`.
 
-    schema: JSON schema of the parameters. vary: options `NAME=LOW..HIGH` or `NAME=A,B,C`. fixed: settings
-    `NAME=VALUE`, which are not searched. Raises HarnessError if a `vary` does not fit the schema, or if no parameter
-    is left.
+    schema: JSON schema of the parameters.
+    vary: options `NAME=LOW..HIGH` or `NAME=A,B,C`.
+    fixed: settings `NAME=VALUE`, which are not searched.
+    Raises HarnessError if a `vary` does not fit the schema, or if no parameter is left.
     """
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}

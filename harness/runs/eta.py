@@ -11,8 +11,9 @@ from harness.runs.reader import StageWork
 class EtaBasis(StrEnum):
     """The basis of an ETA.
 
-    MEASURED: the pace of every stage with work left. ESTIMATED: a stage without a finished batch counts with its
-    announced weight. STAGE: the job did not announce its stages, so that the ETA is that of the current stage alone.
+    MEASURED: the pace of every stage with work left.
+    ESTIMATED: a stage without a finished batch counts with its announced weight.
+    STAGE: the job did not announce its stages, so that the ETA is that of the current stage alone.
     """
 
     MEASURED = "measured"

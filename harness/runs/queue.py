@@ -67,10 +67,11 @@ class Move(StrEnum):
 class Wait:
     """The wait of one run.
 
-    devices: names of the devices that it may take. holders: the runs that hold them now, the first to end first; "" for
-    a process that is no run. position, length: place among the waiting runs that may take the same device, from 1, and
-    their number. at_most_s: what is left of the holders' budgets and of the budgets of the runs before it; None if
-    that is unknown. needs_all: it takes all of the devices, not one of them.
+    devices: names of the devices that it may take.
+    holders: the runs that hold them now, the first to end first; "" for a process that is no run.
+    position, length: place among the waiting runs that may take the same device, from 1, and their number.
+    at_most_s: what is left of the holders' budgets and of the budgets of the runs before it; None if that is unknown.
+    needs_all: it takes all of the devices, not one of them.
     """
 
     devices: tuple[str, ...]

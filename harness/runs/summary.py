@@ -227,8 +227,11 @@ def matching_summaries(
 ) -> Iterator[RunSummary]:
     """Yield the summaries of the runs that meet every condition that is given, newest first.
 
-    kind: `attack` or `audit`. statuses: one of them. tags: all of them. parent: a group, a tuning or a sweep. A run
-    that cannot be read is left out, and `on_error` gets the sentence that says why.
+    kind: `attack` or `audit`.
+    statuses: one of them.
+    tags: all of them.
+    parent: a group, a tuning or a sweep. A run that cannot be read is left out, and `on_error` gets the sentence that
+    says why.
     """
     for folder in all_run_folders():
         try:

@@ -26,10 +26,13 @@ class SandboxPolicy:
 
     readable, writable: paths shown in addition to the system and the interpreter. A symbolic link inside a readable
     directory shows nothing outside of it, except for a snapshot in the cache of the Hugging Face hub, whose links lead
-    to the files of the same model. hidden: paths that are not shown, whatever the others say.
+    to the files of the same model.
+    hidden: paths that are not shown, whatever the others say.
 
-    network: Internet sockets are allowed. memory: bytes used by all processes together. processes: number of processes
-    and threads. file_bytes: size of one file. None sets no limit.
+    network: Internet sockets are allowed.
+    memory: bytes used by all processes together.
+    processes: number of processes and threads.
+    file_bytes: size of one file. None sets no limit.
     """
 
     readable: tuple[Path, ...] = ()

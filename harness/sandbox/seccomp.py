@@ -118,8 +118,8 @@ def is_supported_machine() -> bool:
 def filter_program(*, network: bool, has_read_only_files: bool) -> bytes:
     """Return the filter as struct sock_filter[].
 
-    network: allow Internet sockets. has_read_only_files: the files outside of the scratch directory are on
-    read-only mounts.
+    network: allow Internet sockets.
+    has_read_only_files: the files outside of the scratch directory are on read-only mounts.
     """
     column, architecture = _ARCHITECTURES[platform.machine()]
     refuse = (_RETURN, 0, 0, _FAIL | errno.EPERM)

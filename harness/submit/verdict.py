@@ -174,10 +174,12 @@ def _lines(path: Path) -> list[str] | None:
 class Outcome(StrEnum):
     """The outcome of a verification.
 
-    REPRODUCED: the code produced the submission byte for byte. REPRODUCED_UP_TO_TIES: only rows with equal scores
-    changed places. MEASURED: the result differs, which was allowed, and the difference is reported. RAN: the bundle
-    contains code only, and the code ran within the budget. SAME_CODE, OTHER_CODE: nothing ran; the code is, or is not,
-    the frozen code. REFUSED: a check failed.
+    REPRODUCED: the code produced the submission byte for byte.
+    REPRODUCED_UP_TO_TIES: only rows with equal scores changed places.
+    MEASURED: the result differs, which was allowed, and the difference is reported.
+    RAN: the bundle contains code only, and the code ran within the budget.
+    SAME_CODE, OTHER_CODE: nothing ran; the code is, or is not, the frozen code.
+    REFUSED: a check failed.
     """
 
     REPRODUCED = "reproduced"

@@ -23,9 +23,10 @@ Cell = str | Sequence[Span] | Drawn
 class Column(NamedTuple):
     """One column.
 
-    width: in characters; 0 for the widest cell. least: the width to which it may shrink in a narrow table, 0 for one
-    that keeps its width. fills: it takes the room that is left. sort_key: of the order that a click on the title
-    chooses.
+    width: in characters; 0 for the widest cell.
+    least: the width to which it may shrink in a narrow table, 0 for one that keeps its width.
+    fills: it takes the room that is left.
+    sort_key: of the order that a click on the title chooses.
     """
 
     title: str | Callable[[int], str]
@@ -49,8 +50,8 @@ class Row:
     ) -> None:
         """Make a row.
 
-        spans: it has one cell, which takes the whole width, as a heading does. opens: Enter opens it, if the table
-        opens rows.
+        spans: it has one cell, which takes the whole width, as a heading does.
+        opens: Enter opens it, if the table opens rows.
         """
         self.key = key
         self._source = cells

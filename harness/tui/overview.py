@@ -28,8 +28,11 @@ _SourceState = tuple[Path, int, int, int]
 class Overview:
     """All attacks and runs at one moment.
 
-    attacks: by name, broken ones with their error. runs: newest first. unreadable: why a run cannot be read, by its id.
-    fault: why the attacks cannot be listed. load: the last percentages of use of each device, oldest first.
+    attacks: by name, broken ones with their error.
+    runs: newest first.
+    unreadable: why a run cannot be read, by its id.
+    fault: why the attacks cannot be listed.
+    load: the last percentages of use of each device, oldest first.
     """
 
     attacks: tuple[AttackFile, ...]

@@ -131,9 +131,13 @@ _TITLE_HEIGHT = 6
 class Line:
     """One curve.
 
-    x: [points] ascending. y: [points]. low, high: [points], the bounds of a band around it. number: of its colour and
-    marker, None for a dim curve. is_step: each y holds until the next x. is_marked: draw markers, so that curves are
-    distinct without colours. label: shown at its end, or above the plot.
+    x: [points] ascending.
+    y: [points].
+    low, high: [points], the bounds of a band around it.
+    number: of its colour and marker, None for a dim curve.
+    is_step: each y holds until the next x.
+    is_marked: draw markers, so that curves are distinct without colours.
+    label: shown at its end, or above the plot.
     """
 
     x: Floats

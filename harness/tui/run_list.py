@@ -41,7 +41,8 @@ _BASELINE = "baseline"
 class ListState:
     """The filter, order and groups of the list.
 
-    marked: ids of runs. toggled: keys of the groups that the user opened or closed.
+    marked: ids of runs.
+    toggled: keys of the groups that the user opened or closed.
     """
 
     query: str = ""

@@ -16,8 +16,9 @@ from harness.runs.summary import RunSummary
 class GuessLine:
     """One guess of a run.
 
-    at: seconds since the epoch. suffix: [length] token ids. differing: how many of its tokens are not those of the
-    answer, None if that is unknown.
+    at: seconds since the epoch.
+    suffix: [length] token ids.
+    differing: how many of its tokens are not those of the answer, None if that is unknown.
     """
 
     seq: int
@@ -46,7 +47,9 @@ class Verdict(StrEnum):
 class RecallHistory:
     """The running curve so far.
 
-    spent: [points] seconds of budget. recall: [points], None in a blind round. guesses: [points] guesses committed.
+    spent: [points] seconds of budget.
+    recall: [points], None in a blind round.
+    guesses: [points] guesses committed.
     """
 
     spent: Floats
@@ -58,8 +61,10 @@ class RecallHistory:
 class LoadHistory:
     """The pace of the work and the load of the machine over time.
 
-    work_at: [batches] seconds since the first one. suffixes_per_s: [batches]. load_at: [samples] seconds since the
-    first one. percent: [samples] use of the GPU, or of the whole processor if the run uses none.
+    work_at: [batches] seconds since the first one.
+    suffixes_per_s: [batches].
+    load_at: [samples] seconds since the first one.
+    percent: [samples] use of the GPU, or of the whole processor if the run uses none.
     """
 
     work_at: Floats
@@ -73,9 +78,10 @@ class LoadHistory:
 class Snapshot:
     """The part that runs and audits share.
 
-    telemetry: the last sample of the machine (`Telemetry.sample`), empty before the first. log: the last lines of the
-    worker's log. loaded: the fraction of the stored guesses read so far, in [0, 1]. fault: why the run cannot be read
-    now, in which case the other fields hold the values read last.
+    telemetry: the last sample of the machine (`Telemetry.sample`), empty before the first.
+    log: the last lines of the worker's log.
+    loaded: the fraction of the stored guesses read so far, in [0, 1].
+    fault: why the run cannot be read now, in which case the other fields hold the values read last.
     """
 
     summary: RunSummary
@@ -90,8 +96,9 @@ class RunSnapshot(Snapshot):
     """A run of an attack.
 
     band: around each point of the curve of `figures`, as wide as it was a little earlier; None in a blind round and
-    before it is computed. lines: the last guesses of each verdict, oldest first. suffixes_per_s: the recent sampling
-    rate, None before the first two batches.
+    before it is computed.
+    lines: the last guesses of each verdict, oldest first.
+    suffixes_per_s: the recent sampling rate, None before the first two batches.
     """
 
     figures: Figures
@@ -119,7 +126,8 @@ class FigureHistory:
 class AuditSnapshot(Snapshot):
     """An audit.
 
-    figures: the newest value of each figure, in the order of their first appearance. histories: by figure name.
+    figures: the newest value of each figure, in the order of their first appearance.
+    histories: by figure name.
     """
 
     figures: tuple[AuditFigure, ...]

@@ -178,7 +178,9 @@ class TextSums(NamedTuple):
 def sum_over_text(measured: Measured, scheme: Scheme, peaks: Floats, *, window: int, total: int) -> TextSums:
     """Return the sums of one text.
 
-    peaks: [characters], the probabilities of its characters. window: `window_length`. total: characters of all texts.
+    peaks: [characters], the probabilities of its characters.
+    window: `window_length`.
+    total: characters of all texts.
     """
     length, cell = len(peaks), max(1, window // _CELLS_OF_WINDOW)
     cells = math.ceil(length / cell)

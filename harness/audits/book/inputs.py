@@ -89,7 +89,8 @@ _CHARACTERS_PER_TOKEN = 16
 class Texts:
     """The texts of an audit.
 
-    is_control: [texts], those that the targets never saw. notes: sentences about skipped input.
+    is_control: [texts], those that the targets never saw.
+    notes: sentences about skipped input.
     """
 
     names: Sequence[str]

@@ -83,8 +83,10 @@ class EndpointForm(BaseModel):
     """The findings of the probe of an endpoint, recorded before the clock starts.
 
     bos_token: the token id that the audit puts before every prompt, None if the model sees none or the endpoint adds
-    it. skip: positions that the endpoint returns before those of the prompt. likeliest: the number of likeliest tokens
-    that is requested for each position. fingerprint: the log-probabilities of the probe's text.
+    it.
+    skip: positions that the endpoint returns before those of the prompt.
+    likeliest: the number of likeliest tokens that is requested for each position.
+    fingerprint: the log-probabilities of the probe's text.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

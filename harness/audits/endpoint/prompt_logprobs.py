@@ -30,8 +30,9 @@ _ID_BEGINNING = "token_id:"
 class PromptLogprobs:
     """The log-probabilities of the n tokens of a prompt under the unmodified model.
 
-    tokens: [n] float64 in nats, NaN for the first one. names: the name of each token among the likeliest ones, an id or
-    a text. likeliest: for each position the likeliest tokens by name, and the prompt's own token beside them.
+    tokens: [n] float64 in nats, NaN for the first one.
+    names: the name of each token among the likeliest ones, an id or a text.
+    likeliest: for each position the likeliest tokens by name, and the prompt's own token beside them.
     """
 
     tokens: Floats
@@ -82,7 +83,8 @@ def request_prompt(
 ) -> Answer[Value]:
     """Return what `read` makes of the answer for the log-probabilities of a prompt and of the likeliest tokens there.
 
-    tokens: those that are sent. number: as in `Endpoint.request`.
+    tokens: those that are sent.
+    number: as in `Endpoint.request`.
     """
     sent = tokens.tolist()
     prompt = sent if form.prompt is PromptForm.TOKENS else tokenizer.decode(sent, skip_special_tokens=False)

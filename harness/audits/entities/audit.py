@@ -109,8 +109,8 @@ def _integers(*names: str) -> dict[str, Kind]:
 class Match(StrEnum):
     """The way in which the name's tokens are found in a sentence.
 
-    OFFSETS: those that cover its characters. SOURCE: all tokens of the sentence that the name alone has too, as in the
-    source.
+    OFFSETS: those that cover its characters.
+    SOURCE: all tokens of the sentence that the name alone has too, as in the source.
     """
 
     OFFSETS = "offsets"

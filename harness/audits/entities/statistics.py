@@ -97,8 +97,9 @@ def majority_vote(counters: NDArray[np.uint16], prompts: int) -> PairScore:
 def cochran_q(votes: NDArray[np.uint16], wins: Sequence[int]) -> tuple[float, float]:
     """Return Cochran's (1950) Q and its p-value: do all prompts win equally many pairs (Xia et al. 2024)?
 
-    votes: [n, m] prompts that win each pair. wins: [prompts] pairs that each prompt wins. The test takes the pairs as
-    independent. Pairs that share a name are not, so the p-value is too small. NaN if all prompts agree in every pair.
+    votes: [n, m] prompts that win each pair.
+    wins: [prompts] pairs that each prompt wins. The test takes the pairs as independent. Pairs that share a name are
+    not, so the p-value is too small. NaN if all prompts agree in every pair.
     """
     from scipy.stats import chi2
 

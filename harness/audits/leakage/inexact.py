@@ -26,9 +26,10 @@ _EXPECTED = 64
 class InexactMatches(NamedTuple):
     """Probabilities of suffixes with exactly 0, 1, … substitutions, and the likeliest such suffixes.
 
-    probability: [rows, errors + 1] float64, of the suffixes that were followed. bound: the same shape, an upper bound
-    of the probability of the others. row: [matches] int64, matches: [matches, length] int64 and logprob: [matches]
-    float64 hold the matches with at least one substitution, ordered by row and then by probability.
+    probability: [rows, errors + 1] float64, of the suffixes that were followed.
+    bound: the same shape, an upper bound of the probability of the others.
+    row: [matches] int64, matches: [matches, length] int64 and logprob: [matches] float64 hold the matches with at least
+    one substitution, ordered by row and then by probability.
     """
 
     probability: Floats

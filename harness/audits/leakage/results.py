@@ -195,7 +195,8 @@ def leakage_results(
 ) -> LeakageResults | None:
     """Return all results, or None before anything is measured.
 
-    near: the near-verbatim probabilities of all models. lengths: the requested prefix lengths.
+    near: the near-verbatim probabilities of all models.
+    lengths: the requested prefix lengths.
     """
     if not measurements.settings:
         return None

@@ -109,7 +109,8 @@ class MembershipAudit(Audit[MembershipParams]):
     def _scores_of(self, statistics: Floats, text: str, after: Floats | None) -> dict[Score, float]:
         """Return the known scores of one document.
 
-        statistics: [3, tokens]. after: the log-probabilities of its tokens after the shots, [tokens].
+        statistics: [3, tokens].
+        after: the log-probabilities of its tokens after the shots, [tokens].
         """
         logprobs, means, deviations = statistics
         scores = {

@@ -43,8 +43,9 @@ class Completion(NamedTuple):
 class Completer(Protocol):
     """Completes paragraphs.
 
-    order: [n] the paragraphs in random order. batch_size: how many are committed together at most. ends: places in the
-    order where a batch ends.
+    order: [n] the paragraphs in random order.
+    batch_size: how many are committed together at most.
+    ends: places in the order where a batch ends.
     """
 
     order: Ints

@@ -156,8 +156,10 @@ class Control(StrEnum):
 class ReadCounts(NamedTuple):
     """The number of paragraphs of one side that were read, and why some were not used.
 
-    too_short: no word after the prompt. repeated: further occurrences of a sampled paragraph. not_chosen: beyond the
-    limit. shortened: sampled, with a suffix cut at the maximum length.
+    too_short: no word after the prompt.
+    repeated: further occurrences of a sampled paragraph.
+    not_chosen: beyond the limit.
+    shortened: sampled, with a suffix cut at the maximum length.
     """
 
     paragraphs: int
@@ -171,11 +173,17 @@ class ReadCounts(NamedTuple):
 class Dataset:
     """The n paragraphs of an audit, those of the corpus first.
 
-    prompts, suffixes: [n] texts. documents: distinct names. document: [n] index into `documents`. number: [n] place of
-    a paragraph in its document, from 1. occurrences: [n] how often its side contains it. is_control: [n]. is_shared:
-    [n] the other side contains a long run of its words. prompt_length: words of a prompt, None for a round's own
-    prefixes. notes: sentences about skipped input. has_special_tokens: the texts are decoded tokens of a round, in
-    which the name of a special token stands for the token.
+    prompts, suffixes: [n] texts.
+    documents: distinct names.
+    document: [n] index into `documents`.
+    number: [n] place of a paragraph in its document, from 1.
+    occurrences: [n] how often its side contains it.
+    is_control: [n].
+    is_shared: [n] the other side contains a long run of its words.
+    prompt_length: words of a prompt, None for a round's own prefixes.
+    notes: sentences about skipped input.
+    has_special_tokens: the texts are decoded tokens of a round, in which the name of a special token stands for the
+    token.
     """
 
     prompts: list[str]

@@ -74,8 +74,10 @@ class ListTable(ScrollView, can_focus=True):
     ) -> None:
         """Make an empty table.
 
-        opens: Enter opens a row. sorts: the user may sort the rows by any column. is_live: a cursor on the last row
-        stays on the last row when rows are added. has_position: its panel says which row the cursor is on.
+        opens: Enter opens a row.
+        sorts: the user may sort the rows by any column.
+        is_live: a cursor on the last row stays on the last row when rows are added.
+        has_position: its panel says which row the cursor is on.
         """
         super().__init__(id=id)
         self._columns: Sequence[Column] = ()
