@@ -24,4 +24,4 @@ class Lookup(Attack[Params]):
         for batch in context.batches():
             walk = stitched(batch.prefixes, rows, context.suffix_length)
             # Tokens that no row supplies are zeros. The more tokens the rows supply, the higher the score.
-            yield Guesses(batch.ids, walk.suffixes, score=walk.found)
+            yield Guesses(batch.ids, walk.suffixes, score=walk.copied)

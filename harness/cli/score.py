@@ -80,10 +80,10 @@ def _print_check(file: Path, round_: Round, faults: list[SubmissionFault], *, js
     """Print the faults of a submission, or that it has none. Exit code 1 if it has any."""
     rows = None if faults else len(read_submission(file, _rules(round_)).ids)
     if json:
-        listed = [{"line": fault.line, "fault": fault.what} for fault in faults]
+        listed = [{"line": fault.line, "fault": fault.fault} for fault in faults]
         print_json({"valid": not faults, "round": round_.name, "rows": rows, "faults": listed})
     elif rows is None:
-        print("\n".join(f"line {fault.line}: {fault.what}" for fault in faults))
+        print("\n".join(f"line {fault.line}: {fault.fault}" for fault in faults))
     else:
         valid = f"{sanitize(str(file))} is valid for {round_.name}: {pluralize(rows, 'row')}."
         print(f"{valid} The answers are not known, so there is no score.")

@@ -88,10 +88,10 @@ def find_fault(guesses: Guesses, *, examples: int, suffix_length: int, vocabular
     return None
 
 
-def _integers(what: str, values: ArrayLike, *, dimensions: int) -> NDArray[np.integer]:
+def _integers(role: str, values: ArrayLike, *, dimensions: int) -> NDArray[np.integer]:
     array = np.asarray(values)
     if array.ndim != dimensions or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
         raise HarnessError(
-            f"{what} must be integers with {dimensions} dimensions; found {array.dtype} {list(array.shape)}."
+            f"{role} must be integers with {dimensions} dimensions; found {array.dtype} {list(array.shape)}."
         )
     return array if np.issubdtype(array.dtype, np.integer) else array.astype(np.int64)

@@ -75,8 +75,8 @@ def model_names(ids: Sequence[str]) -> list[str]:
     return [f"{name} ({count + 1})" if count else name for name, count in zip(names, earlier, strict=True)]
 
 
-def _from_environment(own: str, xdg: str, fallback: str) -> Path:
-    if value := os.environ.get(own):
+def _from_environment(variable: str, xdg: str, fallback: str) -> Path:
+    if value := os.environ.get(variable):
         return Path(value).expanduser().resolve()
     base = os.environ.get(xdg)
     # The specification requires that a relative XDG path is ignored.

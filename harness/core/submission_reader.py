@@ -219,10 +219,10 @@ def vocabulary_of(answers: Tokens) -> int:
 class SubmissionFault(HarnessError):
     """A fault in one line of a submission. `line` counts from 1, which is the header."""
 
-    def __init__(self, name: str, line: int, what: str) -> None:
-        super().__init__(f"{name}, line {line}: {what}.")
+    def __init__(self, name: str, line: int, fault: str) -> None:
+        super().__init__(f"{name}, line {line}: {fault}.")
         self.line = line
-        self.what = what
+        self.fault = fault
 
 
 def read_submission(path: Path, rules: SubmissionRules) -> SubmissionRows:
@@ -264,8 +264,8 @@ def _parts(path: Path, rules: SubmissionRules) -> Iterator[SubmissionRows | Subm
 def _parts_of(file: IO[bytes], name: str, rules: SubmissionRules) -> Iterator[SubmissionRows | SubmissionFault]:
     longest = longest_line(rules.suffix_length)
     header = file.readline(longest)
-    if (what := header_fault(header)) is not None:
-        yield SubmissionFault(name, 1, what)
+    if (fault := header_fault(header)) is not None:
+        yield SubmissionFault(name, 1, fault)
     if b"\0" in header:
         return
     if len(header) == longest and not header.endswith(b"\n"):
@@ -312,8 +312,8 @@ def _parts_of_block(
             if b"\0" in text:
                 return
             continue
-        what = line_end_fault(text, line_end)
-        row = what or parse_line(
+        fault = line_end_fault(text, line_end)
+        row = fault or parse_line(
             text.removesuffix(b"\r"),
             examples=rules.examples,
             suffix_length=rules.suffix_length,

@@ -39,12 +39,12 @@ class Windows:
     start: Ints
     row: Ints
 
-    def at(self, which: Ints) -> Tokens:
-        """Return the tokens of the windows `which`, [which, length]."""
+    def at(self, numbers: Ints) -> Tokens:
+        """Return the tokens of the windows `numbers` [windows], [windows, length]."""
         if len(self.tokens) < self.length:
-            return np.empty((0, self.length), self.tokens.dtype)[which]
+            return np.empty((0, self.length), self.tokens.dtype)[numbers]
         positions: Tokens = sliding_window_view(self.tokens, self.length)
-        return positions[self.start[which]]
+        return positions[self.start[numbers]]
 
 
 def windows_of(blocks: Sequence[Tokens], length: int) -> Windows:
@@ -145,17 +145,19 @@ def _components(rows: int, left: Ints, right: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Stitched:
-    """The result of stitching. suffixes: [prefixes, suffix length], zero after the tokens found; found: [prefixes], the
-    number of tokens found.
+    """The result of stitching.
+
+    suffixes: [prefixes, suffix length], zero after the copied tokens.
+    copied: [prefixes], the number of tokens copied from training rows.
     """
 
     suffixes: Tokens
-    found: Ints
+    copied: Ints
 
     @property
     def is_complete(self) -> Bools:
-        """Return which suffixes were found completely, [prefixes]."""
-        complete: Bools = self.found == self.suffixes.shape[1]
+        """Return which suffixes were copied completely, [prefixes]."""
+        complete: Bools = self.copied == self.suffixes.shape[1]
         return complete
 
 
@@ -198,16 +200,16 @@ def stitched(prefixes: Tokens, rows: Tokens, suffix_length: int) -> Stitched:
     table = Continuations(rows, window)
     whole = np.zeros((count, window + suffix_length), prefixes.dtype)
     whole[:, :window] = prefixes
-    found = np.zeros(count, np.int64)
+    copied = np.zeros(count, np.int64)
     walking = np.arange(count)
     while len(walking):
-        contexts = whole[walking[:, None], found[walking, None] + np.arange(window)]
+        contexts = whole[walking[:, None], copied[walking, None] + np.arange(window)]
         row, place = table.places_of(contexts)
         walking, row, place = walking[row >= 0], row[row >= 0], place[row >= 0]
-        copied = np.minimum(rows.shape[1] - place - window, suffix_length - found[walking])
-        for example, source, first, tokens in zip(walking, row, place + window, copied, strict=True):
-            end = window + found[example]
+        available = np.minimum(rows.shape[1] - place - window, suffix_length - copied[walking])
+        for example, source, first, tokens in zip(walking, row, place + window, available, strict=True):
+            end = window + copied[example]
             whole[example, end : end + tokens] = rows[source, first : first + tokens]
-        found[walking] += copied
-        walking = walking[found[walking] < suffix_length]
-    return Stitched(whole[:, window:], found)
+        copied[walking] += available
+        walking = walking[copied[walking] < suffix_length]
+    return Stitched(whole[:, window:], copied)

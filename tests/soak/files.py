@@ -165,7 +165,7 @@ def _has_official_layout(content: bytes, rules: SubmissionRules) -> bool:
 
 def _strictness(path: Path, fault: SubmissionFault) -> str:
     for words, name in _STRICTNESS.items():
-        if words in fault.what:
+        if words in fault.fault:
             return name
     raise Violation(f"{path}: refused by the validator alone, for a reason that is not documented: {fault}")
 

@@ -88,7 +88,7 @@ def test_stitching_equals_a_slow_implementation(rows, prefixes):
     found = stitched(tokens(*prefixes), rows, 5)
     for index, prefix in enumerate(prefixes):
         suffix, length = stitched_by_hand(prefix, rows.tolist(), 5)
-        assert (found.suffixes[index].tolist(), found.found[index]) == (suffix, length)
+        assert (found.suffixes[index].tolist(), found.copied[index]) == (suffix, length)
 
 
 def test_a_suffix_is_assembled_from_overlapping_rows():
@@ -99,7 +99,7 @@ def test_a_suffix_is_assembled_from_overlapping_rows():
 
 def test_stitching_ends_if_no_row_continues_the_text():
     found = stitched(tokens([1, 2, 3], [9, 9, 9]), tokens([1, 2, 3, 4, 5]), 4)
-    assert found.found.tolist() == [2, 0] and not found.is_complete.any()
+    assert found.copied.tolist() == [2, 0] and not found.is_complete.any()
     assert found.suffixes.tolist() == [[4, 5, 0, 0], [0, 0, 0, 0]]
 
 
