@@ -4,7 +4,7 @@ Texts come in and numbers go out. This module knows nothing of prompts and lists
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ _ROWS_WITH_ATTENTION = 8
 """A sequence needs this many times more memory while its attention is stored."""
 _PREFIXES = ("B", "I", "E", "S", "L", "U")
 """Begin, inside, end, single, last and unit: the letters of IOB1, IOB2, IOBES and BILOU."""
+_OUTSIDE = "O"
 _SPACES = " ▁Ġ"
 """Characters that tokenizers write for the space before a word. A space alone is not a token of a name."""
 _STRIDE = 32
@@ -38,6 +39,14 @@ class Span(NamedTuple):
 
     start: int
     end: int
+
+
+class Entity(NamedTuple):
+    """Characters `start` to `end` of a text, and the model's label for them without prefix."""
+
+    start: int
+    end: int
+    kind: str
 
 
 class NameAttention(NamedTuple):
@@ -123,6 +132,28 @@ class TokenClassifier:
             result[row] = of_tokens[chosen[row]][:, labels].max(axis=1).mean()
         return result
 
+    def find_entities(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """Return the entities that the model finds in each text, in order. Texts may have any length.
+
+        A word takes the most likely label of its first token, with words as the tokenizer splits them. Neighbouring
+        words of one kind are one entity unless a B- label begins another. Raises HarnessError if the model returns NaN.
+        """
+        windows = self._windows(texts)
+        # By text and characters: the tokens up to an end of the window, the label, and if the token continues a word.
+        tokens: list[dict[tuple[int, int], tuple[int, str, bool]]] = [{} for _ in texts]
+        encodings = [encoding for _, encoding in windows]
+        for place, of_tokens in self._measure(encodings, list(range(len(windows))), self._probabilities):
+            row, encoding = windows[place]
+            words = encoding.word_ids
+            for token, (span, label) in enumerate(zip(encoding.offsets, of_tokens.argmax(axis=1), strict=True)):
+                # Where windows overlap, use the one with more context around the token.
+                depth = min(token, len(of_tokens) - 1 - token)
+                is_text = span[0] < span[1] and not encoding.special_tokens_mask[token]
+                if is_text and depth > tokens[row].get(span, (-1,))[0]:
+                    continues = token > 0 and words[token] is not None and words[token] == words[token - 1]
+                    tokens[row][span] = (depth, self.labels[label], continues)
+        return [_join_words(text, of_text) for text, of_text in zip(texts, tokens, strict=True)]
+
     def attention(self, texts: Sequence[str], names: Sequence[Span]) -> list[NameAttention | None]:
         """Return the attention that each token of a text gives to the name in it, None if the text is too long.
 
@@ -148,6 +179,15 @@ class TokenClassifier:
 
     def _label_list(self) -> str:
         return shorten(", ".join(self.labels), 200)
+
+    def _windows(self, texts: Sequence[str]) -> list[tuple[int, Encoding]]:
+        """Return encodings of the texts, with the row of each: of a long text, parts that fit into the model."""
+        if self.max_tokens is not None:
+            self.tokenizer.enable_truncation(self.max_tokens, stride=min(_STRIDE, self.max_tokens // 4))
+        encodings = self.tokenizer.encode_batch(list(texts))
+        self.tokenizer.no_truncation()
+        parts = [(row, part) for row, whole in enumerate(encodings) for part in (whole, *whole.overflowing)]
+        return [(row, part) for row, part in parts if part.ids]
 
     def _of_set(self, encoding: Encoding, name: str) -> Bools:
         members = set(self.tokenizer.encode(name, add_special_tokens=False).ids)
@@ -265,3 +305,24 @@ def _kind(label: str) -> str:
     """Return `PER` for `B-PER`, `I-PER` and `PER`."""
     prefix, dash, kind = label.partition("-")
     return kind if dash and prefix.upper() in _PREFIXES else label
+
+
+def _join_words(text: str, tokens: Mapping[tuple[int, int], tuple[int, str, bool]]) -> list[Entity]:
+    """Return the entities of a text: neighbouring words of one kind, each with the label of its first token.
+
+    tokens: by first character and end, a number, the label, and True if the token continues a word.
+    """
+    entities: list[Entity] = []
+    is_open = False
+    for (start, end), (_, label, continues) in sorted(tokens.items()):
+        kind = _kind(label)
+        is_joined = is_open and kind == entities[-1].kind and not label.upper().startswith(("B-", "S-", "U-"))
+        if is_open and (continues or is_joined):
+            entities[-1] = entities[-1]._replace(end=end)
+        elif not continues:
+            is_open = kind != _OUTSIDE
+            if is_open:
+                # A token may cover the space before its word.
+                start += len(text[start:end]) - len(text[start:end].lstrip())
+                entities.append(Entity(start, end, kind))
+    return entities

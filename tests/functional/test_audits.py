@@ -336,6 +336,7 @@ MEMBERS = ("members.jsonl", "--non-members", "others.jsonl")
         (LEAKAGE, 2, "no pairs are named"),
         ((*LEAKAGE, "absent.npz", "--target", "demo"), 1, "no such file"),
         ((*LEAKAGE, "--round", "demo", "--top-p", "2"), 2, "--top-p"),
+        ((*LEAKAGE, "--corpus", "pairs.npz"), 2, "--corpus and --tagger must be given together"),
         (MEMBERSHIP, 2, "no members are named. Give a file or a directory, or a round with --round."),
         ((*MEMBERSHIP, "members.jsonl"), 2, "no non-members are named. Give --non-members or --non-members-round."),
         ((*MEMBERSHIP, *MEMBERS), 2, "no target is named. Give --target."),

@@ -12,6 +12,7 @@ import numpy as np
 
 from harness.audits.leakage.inputs import PairSubject, read_pairs, require_pairs
 from harness.audits.leakage.pairs import LeakageParams, Pairs
+from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model, tokenizer_key
 from harness.audits.options import AuditParams, Preparation, Reading, StoredAudit, option
 from harness.audits.probabilities import Scheme
@@ -273,7 +274,7 @@ class CompareSubject(PairSubject):
         audits = [preparation.open_audit(name) for name in self.run]
         if len({audit.id for audit in audits}) < len(audits):
             raise UsageError("a run is named twice with --run. Name two audits.")
-        sequences = common_sequences([_stored_targets(audit) for audit in audits])
+        sequences = common_sequences([stored_targets(audit) for audit in audits])
         if len(sequences.stored) < 2:
             raise UsageError("one target is named, and a comparison needs two. Name another audit with --run.")
         params = params.changed(top_k=sequences.stored[0].top_k)
@@ -304,14 +305,15 @@ class CompareSubject(PairSubject):
         return Reading(params, inputs, source_name(source), files, records)
 
 
-def _stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:
+def stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:
     """Return the id, the pairs and the targets of a leakage audit. Raises HarnessError for another audit."""
     if audit.audit != "leakage":
         raise HarnessError(f"{audit.id} is an audit of kind {audit.audit}, and --run takes leakage audits.")
     params = LeakageParams.model_validate(audit.params)
-    pairs = Pairs.from_inputs(audit.inputs)
+    inputs = Pairs.from_inputs(audit.inputs)
+    pairs = measured_pairs(inputs, audit.rows)
     tokens = audit.rows("token")
-    names = params.model_names(tuple(audit.models))
+    names, _ = inputs.split_models(params.model_names(tuple(audit.models)))
     length = np.asarray(tokens["prefix_length"], np.int64) == pairs.prefix_length
     stored = []
     for number, name in enumerate(names):

@@ -4,21 +4,33 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.leakage.findings import leakage_findings
-from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs
+from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs, entity_pairs
 from harness.audits.leakage.results import MEAN_ESP, MEASURES, MOST_MATCHES, OVER
-from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, TABLES, TOKENS, rows_of_setting, side_of
+from harness.audits.leakage.rows import (
+    INEXACT,
+    MATCHES,
+    MODELS,
+    PAIRS,
+    TABLES,
+    TOKENS,
+    measured_pairs,
+    rows_of_setting,
+    side_of,
+)
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, Scheme, log_esp
 from harness.audits.report import report_live, share_of
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.measures import Estimate, MeasureRow
 from harness.core.rows import Table
+from harness.core.spec import TargetConfig
 from harness.core.tokenizers import parse_tokenizer
 
-_SEQUENCES, _INEXACT_SEQUENCES = 64, 16  # per batch
+_DOCUMENTS, _SEQUENCES, _INEXACT_SEQUENCES = 32, 64, 16  # per batch
 _INEXACT_WEIGHT = 8.0
 """Work for a sequence's inexact matches, relative to its exact probabilities."""
 _LIVE_QUERIES = 1000
@@ -34,11 +46,20 @@ class LeakageAudit(Audit[LeakageParams]):
     measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
-        pairs = Pairs.from_inputs(context.inputs)
+        inputs = Pairs.from_inputs(context.inputs)
+        targets, tagger = inputs.split_models(context.models)
+        if tagger is not None:
+            self._cut(context, inputs, tagger)
+        pairs = measured_pairs(inputs, context.rows)
+        if not len(pairs):
+            raise HarnessError(
+                f"the corpus contains no tagged entity of {pairs.suffixes.shape[1]} tokens after "
+                f"{pairs.prefix_length} others. Set --suffix-tokens, --prefix-tokens or --entity-kinds."
+            )
         lengths = _lengths(pairs, self.params)
         order = np.random.default_rng(context.seed).permutation(len(pairs))
         inexact, near = (np.sort(order[:size]) for size in (self.params.inexact_sequences(pairs), self.params.near))
-        models = range(len(context.models))
+        models = range(len(targets))
         for model in models:
             for length in reversed(lengths):
                 context.announce(_exact_stage(model, length), len(pairs))
@@ -56,8 +77,27 @@ class LeakageAudit(Audit[LeakageParams]):
                 measure_near(context, self.params, policy, model, tokenizer, near_pairs, (np.zeros_like(near), near))
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        pairs = Pairs.from_inputs(inputs)
-        return leakage_findings(self.params, pairs, rows, self.params.model_names(models), _lengths(pairs, self.params))
+        read = Pairs.from_inputs(inputs)
+        targets, _ = read.split_models(self.params.model_names(models))
+        pairs = measured_pairs(read, rows)
+        return leakage_findings(self.params, pairs, rows, targets, _lengths(pairs, self.params))
+
+    def _cut(self, context: AuditContext, inputs: Pairs, tagger: TargetConfig) -> None:
+        """Cut the documents at the entities that the tagger, a token classifier, marks in them."""
+        from harness.audits.classifier import load_classifier  # loads torch
+
+        assert inputs.tokenizer is not None
+        tokenizer, classifier = parse_tokenizer(inputs.tokenizer, "the audit's inputs"), None
+        for batch in context.batches("cut", len(inputs.documents), size=_DOCUMENTS):
+            classifier = classifier or load_classifier(
+                tagger.path, device=tagger.device, dtype=tagger.dtype, threads=tagger.threads
+            )
+            texts = inputs.documents[batch.rows]
+            for document, text, entities in zip(batch.items, texts, classifier.find_entities(texts), strict=True):
+                cuts = list(entity_pairs(text, entities, tokenizer, inputs, self.params.entity_kinds))
+                order = np.random.default_rng([batch.seed, int(document)]).random(len(cuts))
+                starts, tokens = zip(*cuts, strict=True) if cuts else ((), ())
+                _emit(context, PAIRS, len(cuts), document=document, start=starts, order=order, tokens=tokens)
 
     def _measure(self, context: AuditContext, source: Likelihoods, pairs: Pairs, model: int, length: int) -> None:
         """Measure the token probabilities of all sequences after the last `length` tokens of their prefixes."""

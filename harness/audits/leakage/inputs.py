@@ -1,4 +1,4 @@
-"""Read pairs from files or rounds, and check that they fit the targets."""
+"""Read pairs from files or rounds, or a corpus to cut, and check that they fit the targets."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +13,7 @@ from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sources import (
     CorpusFiles,
     Source,
+    field_option,
     line_ends_option,
     load_answered_examples,
     named_source,
@@ -27,12 +28,14 @@ from harness.core.protocol import read_archive
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.core.tokenizers import parse_tokenizer
-from harness.corpora.documents import RECORD_SUFFIXES, records_in
+from harness.corpora.documents import RECORD_SUFFIXES, records_in, require_fields
 from harness.corpora.text_files import Notes
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 
 _LENGTH = 50
 """Tokens of a prefix and of a suffix, if nothing else is given."""
+_ENTITY_LENGTH = 4
+"""Tokens of an entity, if nothing else is given (Tiwari & Suh 2024)."""
 
 
 class PairSize(NamedTuple):
@@ -71,6 +74,20 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
     rows = chosen if numbers is None else numbers[chosen]
     all_notes = [*notes.sentences, *first_token_notes(prefixes[chosen], models)]
     return Pairs(prefixes[chosen], suffixes[chosen], tokenizer, all_notes, rows, records or len(prefixes))
+
+
+def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize, *, limit: int) -> Pairs:
+    """Return the documents of a corpus, from which the audit cuts pairs. Raises HarnessError if there is no text."""
+    tokenizer = require_tokenizer(shared_tokenizer(models), models)
+    before, after = size.prefix or _LENGTH, size.suffix or _ENTITY_LENGTH
+    require_context(models, before + after)
+    notes = Notes()
+    documents = [text for document in corpus.documents(notes) if (text := "".join(document.lines).strip())]
+    if not documents:
+        why = notes.sentences[0] if notes.sentences else "It is empty."
+        raise HarnessError(f"{corpus.path} contains no text. {why}")
+    prefixes, suffixes = (np.empty((0, length), np.int64) for length in (before, after))
+    return Pairs(prefixes, suffixes, tokenizer, notes.sentences, documents=documents, limit=limit)
 
 
 def _fitted(
@@ -205,14 +222,26 @@ class LeakageSubject(PairSubject):
     Several --target of one tokenizer and several --shorter-prefixes are measured.
     """
 
+    corpus: Path | None = option(
+        None, metavar="FILE", description="Corpus to cut at entities of --suffix-tokens, or 4, that --tagger marks."
+    )
+    tagger: str | None = option(None, metavar="MODEL", description="Token classification model: hub id or directory.")
+    field: str | None = field_option()
+
     def read(self, params: LeakageParams, preparation: Preparation) -> Reading:
-        """Read the pairs. Raises HarnessError if that fails, or if no prefix is as long as a prefix length."""
-        source = require_pairs(named_source(self, self.pairs, self.round), "a file of pairs or --round")
+        """Read the pairs or the corpus. Raises HarnessError if that fails, or if no prefix has a prefix length."""
+        source = self._source()
         ids, revision = self.models(source, preparation.revision)
+        if self.tagger in ids:
+            raise UsageError(f"{self.tagger} is both --target and --tagger. Choose two models.")
         params = params.for_targets(ids, preparation.say)
-        records = preparation.find_models(ids, revision=revision, is_first_served=params.endpoint is not None)
-        models = [Model(record.id, record.path) for record in records]
-        pairs = read_pairs(source, models, self.size, limit=self.limit, seed=preparation.seed)
+        named = ids if self.tagger is None else [*ids, self.tagger]
+        records = preparation.find_models(named, revision=revision, is_first_served=params.endpoint is not None)
+        models = [Model(record.id, record.path) for record in records[: len(ids)]]
+        if self.corpus is not None and isinstance(source, CorpusFiles):
+            pairs = read_documents(source, models, self.size, limit=self.limit)
+        else:
+            pairs = read_pairs(source, models, self.size, limit=self.limit, seed=preparation.seed)
         longest = max(params.prefix_lengths, default=0)
         if longest > pairs.prefix_length:
             raise HarnessError(
@@ -222,4 +251,15 @@ class LeakageSubject(PairSubject):
         if params.endpoint is not None:
             require_context(models, pairs.prefix_length + pairs.suffixes.shape[1], is_served=True)
         params = params.probed(models[0], preparation.say)
-        return Reading(params, pairs.to_inputs(), source_name(source), source_files("pairs", source), records)
+        files = source_files("pairs" if self.corpus is None else "corpus", source)
+        return Reading(params, pairs.to_inputs(), source_name(source), files, records)
+
+    def _source(self) -> Source:
+        """Return the source that is named. Raises UsageError if there is none, or options that do not fit together."""
+        require_fields(self.field, [self.corpus])
+        if (self.corpus is None) != (self.tagger is None):
+            raise UsageError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
+        if self.corpus is not None and self.pairs is not None:
+            raise UsageError(f"two sources are named: {self.pairs} and {self.corpus}. Name one of them.")
+        source = named_source(self, self.corpus or self.pairs, self.round)
+        return require_pairs(source, "a file of pairs, --round, or --corpus with --tagger")

@@ -1,8 +1,8 @@
 """The options of the audit of leakage, and its pairs of prefix and suffix."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import field_validator
@@ -17,7 +17,11 @@ from harness.core.audit import AuditInputs
 from harness.core.tokenizers import decode_pieces, parse_tokenizer
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
+    from tokenizers import Encoding, Tokenizer
+
+    from harness.audits.classifier import Entity
+
+ModelType = TypeVar("ModelType")
 
 LONGEST_FOLLOWED = 8
 """Tokens of the longest suffix whose inexact matches are measured."""
@@ -51,6 +55,9 @@ class LeakageParams(NearParams, ScoringParams):
     )
     branches: int = Field(256, ge=1, le=65_536, description="Partial suffixes kept in the search for inexact matches.")
     least: float = Field(1e-5, ge=0, lt=1, description="Minimum probability of a partial suffix that is kept.")
+    entity_kinds: tuple[str, ...] = option(
+        (), metavar="KIND,…", separator=",", description="Kinds of entities to use, such as PER; all by default."
+    )
 
     @field_validator("schemes")
     @classmethod
@@ -88,6 +95,10 @@ class Pairs:
     """The row of each pair in its source, [n]; it is not stored."""
     source_rows: int = 0
     """The number of rows of the source; it is not stored."""
+    documents: Sequence[str] = ()
+    """Texts, if there are no pairs yet: the audit cuts them at the entities that a tagger marks."""
+    limit: int = 0
+    """The maximum number of pairs that are used of those cut from the documents."""
 
     def __len__(self) -> int:
         return len(self.prefixes)
@@ -101,8 +112,12 @@ class Pairs:
         """Return the pairs in the form in which the run stores them."""
         tokenizer = [] if self.tokenizer is None else [self.tokenizer]
         return AuditInputs(
-            {"tokenizer": tokenizer, "notes": list(self.notes)},
-            {"prefixes": self.prefixes.astype(np.int64), "suffixes": self.suffixes.astype(np.int64)},
+            {"tokenizer": tokenizer, "notes": list(self.notes), "documents": list(self.documents)},
+            {
+                "prefixes": self.prefixes.astype(np.int64),
+                "suffixes": self.suffixes.astype(np.int64),
+                "limit": np.array(self.limit),
+            },
         )
 
     @classmethod
@@ -110,7 +125,18 @@ class Pairs:
         """Return the pairs that `to_inputs` stored."""
         texts, arrays = inputs.texts, inputs.arrays
         tokenizer = next(iter(texts["tokenizer"]), None)
-        return cls(arrays["prefixes"], arrays["suffixes"], tokenizer, texts["notes"])
+        return cls(
+            arrays["prefixes"],
+            arrays["suffixes"],
+            tokenizer,
+            texts["notes"],
+            documents=texts["documents"],
+            limit=int(arrays["limit"]),
+        )
+
+    def split_models(self, models: Sequence[ModelType]) -> tuple[Sequence[ModelType], ModelType | None]:
+        """Return the targets among the audit's models, and the tagger of the documents, which is the last one."""
+        return (models[:-1], models[-1]) if self.documents else (models, None)
 
 
 class TokenDecoder:
@@ -135,10 +161,35 @@ class TokenDecoder:
         return text
 
 
-def cut_at(encoding: "Encoding", text: str, start: int, *, before: int, after: int) -> list[int] | None:
-    """Return the tokens before and after the character `start`; None if there are fewer or a token crosses it."""
+def entity_pairs(
+    text: str, entities: "Sequence[Entity]", tokenizer: "Tokenizer", pairs: Pairs, kinds: Sequence[str]
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield the first character and the tokens, prefix and suffix, of each pair whose suffix is a whole entity.
+
+    pairs: they have the lengths of a prefix and of a suffix.
+    kinds: those to use, in any case; () for all.
+    """
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    before, after = pairs.prefix_length, pairs.suffixes.shape[1]
+    wanted = {kind.upper() for kind in kinds}
+    for start, end, kind in entities:
+        if not wanted or kind.upper() in wanted:
+            tokens = cut_at(encoding, text, start, before=before, after=after, end=end)
+            if tokens is not None:
+                yield start, tokens
+
+
+def cut_at(
+    encoding: "Encoding", text: str, start: int, *, before: int, after: int, end: int | None = None
+) -> list[int] | None:
+    """Return the tokens before and after the character `start`; None if there are fewer or a token crosses it.
+
+    end: the character before which the tokens must end, None if any will do.
+    """
     place = token_at(encoding, text, start)
     if place is None or place < before or place + after > len(encoding.ids):
+        return None
+    if end is not None and encoding.offsets[place + after - 1][1] != end:
         return None
     tokens: list[int] = encoding.ids[place - before : place + after]
     return tokens

@@ -1,16 +1,19 @@
 """The audit's tables, their rows as arrays, and the classes of a sequence by how its probability changes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from harness.audits.leakage.pairs import Pairs
 from harness.audits.near_results import NEAR
 from harness.audits.probabilities import SCHEMES, Scheme, log_esp
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.rows import Kind, Rows, table
 
+PAIRS = table("pair", document=Kind.INTEGER, start=Kind.INTEGER, order=Kind.REAL, tokens=Kind.REALS)
+"""Pairs cut from documents: the character at which the suffix begins, a random number in [0, 1), and all tokens."""
 MODELS = table("model", model=Kind.INTEGER, parameters=Kind.INTEGER)
 TOKENS = table(
     "token",
@@ -25,7 +28,7 @@ INEXACT = table("inexact", **_MATCH_KEY, probability=Kind.REAL, bound=Kind.REAL)
 """The probability of the suffixes with a number of substitutions that were followed, and a bound of all others."""
 MATCHES = table("match", **_MATCH_KEY, logprob=Kind.REAL, tokens=Kind.REALS)
 """Likely suffixes with substitutions: their log-probability and tokens."""
-TABLES = (MODELS, TOKENS, INEXACT, MATCHES, NEAR)
+TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES, NEAR)
 
 
 def side_of(prefix_length: int) -> str:
@@ -97,6 +100,18 @@ def read_measurements(rows: RowsOf, models: int) -> Measurements:
         for (model, scheme, errors), part in _grouped(rows(INEXACT.name), ("model", "scheme", "errors"))
     }
     return Measurements(parameters, tuple(settings), inexact, rows(MATCHES.name))
+
+
+def measured_pairs(inputs: Pairs, rows: RowsOf) -> Pairs:
+    """Return the pairs of the inputs, or a sample of those cut from their documents, by document and position."""
+    if not inputs.documents:
+        return inputs
+    cut = rows(PAIRS.name)
+    chosen = np.argsort(cut["order"], kind="stable")[: inputs.limit]
+    chosen = chosen[np.lexsort((cut["start"][chosen], cut["document"][chosen]))]
+    length = inputs.prefix_length
+    tokens = cut["tokens"].astype(np.int64).reshape(-1, length + inputs.suffixes.shape[1])[chosen]
+    return replace(inputs, prefixes=tokens[:, :length], suffixes=tokens[:, length:], documents=())
 
 
 def rows_of_setting(tokens: Rows, model: int, prefix_length: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Token classifiers: confidences, attention, and errors for invalid models."""
+"""Token classifiers: confidences, entities, attention, and errors for invalid models."""
 
 import functools
 from pathlib import Path
@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Encoding
 
-from harness.audits.classifier import Span, TokenClassifier, load_classifier, tokens_covering
+from harness.audits.classifier import Entity, Span, TokenClassifier, load_classifier, tokens_covering
 from harness.core.errors import HarnessError
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, relabelled
 
@@ -159,6 +159,64 @@ def test_attention_to_a_name_is_a_fraction_of_each_tokens_attention(classifier):
         weights = torch.stack(layers).mean(dim=(0, 1, 2)).cpu().numpy()
         wanted = weights[:, tokens_covering(encoding, span)].sum(axis=1)[ordinary]
         assert np.allclose(attended.to_name, wanted, atol=1e-6)
+
+
+class FakeModel:
+    """A model that labels each token by its text."""
+
+    def __init__(self, classifier: TokenClassifier, label_of: dict[str, str]) -> None:
+        self.classifier = classifier
+        self.label_of = label_of
+
+    def __call__(self, input_ids: torch.Tensor, attention_mask: torch.Tensor):
+        logits = torch.zeros(*input_ids.shape, len(self.classifier.labels))
+        for row, ids in enumerate(input_ids.tolist()):
+            for place, token in enumerate(ids):
+                word = (self.classifier.tokenizer.id_to_token(token) or "").lstrip("Ġ▁#")
+                logits[row, place, self.classifier.labels.index(self.label_of.get(word, "O"))] = 9.0
+        return type("Output", (), {"logits": logits})
+
+
+@pytest.fixture
+def labelled(device, folders):
+    """Return a function from labels of letters to a BERT that predicts them."""
+    classifier = load_on(device, folders[Family.BERT])
+
+    def with_labels(**label_of: str) -> TokenClassifier:
+        classifier.model = FakeModel(classifier, label_of)
+        return classifier
+
+    return with_labels
+
+
+def kinds(text: str, entities: list[Entity]) -> list[tuple[str, str]]:
+    return [(text[entity.start : entity.end], entity.kind) for entity in entities]
+
+
+def test_neighbouring_words_of_one_kind_are_one_entity(labelled):
+    classifier = labelled(A="I-PER", B="I-PER", C="B-PER", D="I-LOC")
+    for text, wanted in (
+        ("x A B x", [("A B", "PER")]),
+        ("A C B x D", [("A", "PER"), ("C B", "PER"), ("D", "LOC")]),
+        ("A D, B", [("A", "PER"), ("D", "LOC"), ("B", "PER")]),
+        ("x x", []),
+        ("", []),
+    ):
+        assert kinds(text, classifier.find_entities([text])[0]) == wanted
+
+
+def test_entities_of_a_long_text_keep_their_positions(labelled):
+    classifier = labelled(A="B-PER", B="I-PER")
+    text = ("x y . " * 40 + "A B ") * 5
+    assert kinds(text, classifier.find_entities([text])[0]) == [("A B", "PER")] * 5
+
+
+def test_an_entity_excludes_the_space_before_its_word(classifiers):
+    for family in FAMILIES:
+        classifier = classifiers[family]
+        text = f"They say that {NAMES.read[0]} was here , with {NAMES.places[0]} too."
+        for entity in classifier.find_entities([text])[0]:
+            assert text[entity.start : entity.end] == text[entity.start : entity.end].strip()
 
 
 def test_out_of_memory_halves_the_texts_per_pass(device, folders):

@@ -1,23 +1,33 @@
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
+from harness.audits.classifier import Entity, TokenClassifier
+from harness.audits.compare.inputs import stored_targets
 from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inexact import inexact_probabilities
-from harness.audits.leakage.inputs import PairSize, read_pairs
+from harness.audits.leakage.inputs import PairSize, read_documents, read_pairs
 from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.leakage.results import EXCEED, EXPECTED_EXCEED, MEAN_ESP, MEASURES, OVER
+from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model
+from harness.audits.options import StoredAudit
 from harness.audits.probabilities import RANDOM_SCHEMES, SCHEMES, Scheme
+from harness.audits.sources import CorpusFiles
+from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap, LineChart
 from harness.core.rounds import load_round
 from harness.core.text import format_percent
 from harness.demo import SIZES
 from harness.engine.loading import load_target
-from tests.demo_target.names import demo_name_pairs
+from tests.demo_target.classifiers import FRAMES, Family, fine_tune, invented_names
+from tests.demo_target.corpus import corpus
+from tests.demo_target.names import NAME, demo_name_pairs
 from tests.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 
@@ -209,3 +219,80 @@ def test_findings_without_rows():
     pairs = demo_name_pairs([TINY], PairSize(), limit=5, seed=0)
     findings = _context(LeakageParams(), pairs, TINY).findings("demo-tiny")
     assert len(findings.measures) == 0 and not findings.figures["is_complete"]
+
+
+@pytest.fixture
+def tagger(tmp_path, monkeypatch) -> Model:
+    """A barely trained token classifier that returns the invented names, as a trained one would."""
+    fine_tune(Family.BERT, invented_names(4), tmp_path / "tagger", steps=2)
+
+    def find_names(self, texts):
+        return [[Entity(*match.span(), "PER") for match in NAME.finditer(text)] for text in texts]
+
+    monkeypatch.setattr(TokenClassifier, "find_entities", find_names)
+    return Model("tagger", tmp_path / "tagger")
+
+
+def _corpus_of(path: Path, documents: int) -> CorpusFiles:
+    path.write_text("".join(json.dumps({"text": one.text}) + "\n" for one in corpus(2023, documents)))
+    return CorpusFiles(path)
+
+
+def test_a_corpus_is_cut_at_tagged_entities_and_resumes_to_the_same_pairs(tmp_path, tagger):
+    pairs = read_documents(_corpus_of(tmp_path / "corpus.jsonl", 80), [TINY], PairSize(), limit=10_000)
+    params = LeakageParams(inexact=4, entity_kinds=("PER",))
+    whole, killed = (_context(params, pairs, TINY, tagger, batches=batches) for batches in (None, 2))
+    findings = whole.run().findings("demo-tiny", "tagger")
+    with pytest.raises(Killed):
+        killed.run()
+    assert plain(killed.resumed().run().findings("demo-tiny", "tagger")) == plain(findings)
+    cut = whole.rows("pair")
+    assert len(cut["start"]) > 20 and cut["tokens"].shape[1] == 54
+    assert findings.figures["sequences"] == len(cut["start"])
+
+
+def test_pairs_of_a_corpus_are_a_sample_by_seed_that_other_audits_read(tmp_path, tagger):
+    corpus_files, params = _corpus_of(tmp_path / "corpus.jsonl", 40), LeakageParams(inexact=0, near=0)
+    contexts = [
+        _context(params, read_documents(corpus_files, [TINY], PairSize(), limit=limit), TINY, tagger)
+        for limit in (10_000, 7)
+    ]
+    every, sample = (measured_pairs(Pairs.from_inputs(one.run().inputs), one.rows) for one in contexts)
+    rows = {row.tobytes(): number for number, row in enumerate(np.hstack([every.prefixes, every.suffixes]))}
+    places = [rows[row.tobytes()] for row in np.hstack([sample.prefixes, sample.suffixes])]
+    assert len(every) > 20 and len(places) == 7 and places == sorted(set(places)) and places != list(range(7))
+    findings = contexts[1].findings("demo-tiny", "tagger")
+    assert findings.figures["sequences"] == 7 and findings.figures["is_complete"]
+    audit = StoredAudit(
+        "stored",
+        "leakage",
+        params.model_dump(),
+        ("demo-tiny", "tagger"),
+        tmp_path,
+        contexts[1].inputs,
+        contexts[1].rows,
+    )
+    _, pairs, targets = stored_targets(audit)
+    assert [target.name for target in targets] == ["demo-tiny"] and len(pairs) == 7
+
+
+@pytest.mark.slow
+def test_a_trained_classifier_finds_the_names_of_a_corpus(tmp_path):
+    names = invented_names(12)
+    fine_tune(Family.BERT, names, tmp_path / "tagger", steps=120)
+    texts = [" ".join(frame.format(name) for frame in FRAMES[:6]) for name in names.read]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    pairs = read_documents(CorpusFiles(tmp_path / "corpus.jsonl"), [TINY], PairSize(20, 8), limit=10_000)
+    context = _context(LeakageParams(inexact=0), pairs, TINY, Model("tagger", tmp_path / "tagger")).run()
+    tokenizer = Tokenizer.from_file(str(TINY.path / "tokenizer.json"))
+    suffixes = context.rows("pair")["tokens"][:, 20:].astype(int).tolist()
+    found = {tokenizer.decode(suffix).strip() for suffix in suffixes}
+    long = {name for name in names.read if len(tokenizer.encode(f" {name}").ids) == 8}
+    assert len(found & long) > len(long) / 2
+    json.dumps(context.findings("demo-tiny", "tagger").figures, allow_nan=False)
+
+
+def test_a_corpus_without_entities_is_refused(tmp_path, tagger):
+    pairs = read_documents(_corpus_of(tmp_path / "corpus.jsonl", 5), [TINY], PairSize(), limit=10_000)
+    with pytest.raises(HarnessError, match=r"no tagged entity of 4 tokens"):
+        _context(LeakageParams(entity_kinds=("ORG",)), pairs, TINY, tagger).run()

@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from harness.audits.classifier import Entity
 from harness.audits.leakage.inputs import (
     LeakageSubject,
     Model,
     PairSize,
+    read_documents,
     read_pairs,
     shared_tokenizer,
 )
-from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder, token_at
+from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder, entity_pairs, token_at
+from harness.audits.options import Reading
 from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
@@ -186,6 +189,44 @@ def test_text_needs_a_tokenizer(tmp_path):
     (tmp_path / "a.jsonl").write_text("{}")
     with pytest.raises(HarnessError, match=r"has no tokenizer\.json"):
         _pairs(tmp_path / "a.jsonl", models=[bare])
+    with pytest.raises(HarnessError, match=r"has no tokenizer\.json"):
+        read_documents(CorpusFiles(tmp_path / "a.jsonl"), [bare], PairSize(), limit=9)
+
+
+def test_an_empty_corpus_is_refused_and_lines_without_text_are_noted(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(HarnessError, match=r"contains no text\. It is empty"):
+        read_documents(CorpusFiles(tmp_path / "empty"), [TINY], PairSize(), limit=9)
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "a.txt").write_bytes(b"A text.\r\nOf two lines.")
+    (tmp_path / "corpus" / "b.jsonl").write_text('{"text": "Another."}\nno JSON\n{"other": 1}\n')
+    read = read_documents(CorpusFiles(tmp_path / "corpus"), [TINY], PairSize(), limit=9)
+    assert list(read.documents) == ["A text.\nOf two lines.", "Another."]
+    assert [note.partition(":")[0] for note in read.notes] == [
+        "Skipped b.jsonl, line 2",
+        "Skipped b.jsonl, line 3",
+        "Line ends CR LF or CR became LF in 1 file",
+    ]
+
+
+def test_a_corpus_in_another_encoding_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_bytes("caf\u00e9".encode("latin-1"))
+    for corpus in (tmp_path, tmp_path / "a.txt"):
+        with pytest.raises(HarnessError, match=r"contains no text.*not UTF-8"):
+            read_documents(CorpusFiles(corpus), [TINY], PairSize(), limit=9)
+
+
+def test_entities_are_cut_at_token_boundaries(tokenizer):
+    text = "Before the keen kettle the warm ledger stood; " * 4 + "then Zolrish, and Bolmor followed."
+    spans = [Entity(*match.span(), "PER") for match in NAME.finditer(text)]
+    shape, long = (Pairs(np.empty((0, length)), np.empty((0, 4)), None) for length in (50, 500))
+    cuts = list(entity_pairs(text, spans, tokenizer, shape, ["per"]))
+    assert [tokenizer.decode(tokens[50:]) for _, tokens in cuts] == [" Zolrish", " Bolmor"]
+    assert all(len(tokens) == 54 and text[start:].startswith(("Zolrish", "Bolmor")) for start, tokens in cuts)
+    assert not list(entity_pairs(text, spans, tokenizer, shape, ["LOC"]))
+    assert not list(entity_pairs(text, spans, tokenizer, long, []))
+    inside = [Entity(spans[0].start + 1, spans[0].end, "PER")]
+    assert not list(entity_pairs(text, inside, tokenizer, shape, []))
 
 
 def test_a_cut_within_a_token_is_no_pair(tokenizer):
@@ -206,20 +247,48 @@ def test_tokens_decode_to_pieces_or_numbers(tokenizer):
     assert TokenDecoder(None).pieces([3, 5]) == ["3 ", "5 "]
 
 
+def reading_of(subject: LeakageSubject, *lengths: int) -> Reading:
+    """Return what a subject has read for the smallest demo target."""
+    find_models = Mock(side_effect=lambda ids, **_: [Mock(id=name, path=TINY.path) for name in ids])
+    preparation = Mock(seed=0, revision="main", find_models=find_models)
+    return subject.read(LeakageParams(prefix_lengths=lengths), preparation)
+
+
 def read(subject: LeakageSubject, *lengths: int) -> LeakageParams:
     """Return the parameters after a subject has read its pairs for the smallest demo target."""
-    find_models = Mock(return_value=[Mock(id=TINY.id, path=TINY.path)])
-    preparation = Mock(seed=0, revision="main", find_models=find_models)
-    return subject.read(LeakageParams(prefix_lengths=lengths), preparation).params
+    return reading_of(subject, *lengths).params
 
 
 def test_pairs_come_from_one_source():
-    with pytest.raises(HarnessError, match=r"no pairs are named\. Give a file of pairs or --round\."):
+    with pytest.raises(
+        HarnessError, match=r"no pairs are named\. Give a file of pairs, --round, or --corpus with --tagger\."
+    ):
         read(LeakageSubject())
     with pytest.raises(HarnessError, match="two sources are named"):
         read(LeakageSubject(pairs=Path("a.npz"), round="demo"))
     with pytest.raises(HarnessError, match="no target is named"):
         read(LeakageSubject(pairs=Path("a.npz")))
+
+
+def test_a_corpus_is_read_with_a_tagger_which_is_the_last_model(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"body": "A text."}\n')
+    corpus = {"corpus": path, "target": ("demo",), "field": "body"}
+    reading = reading_of(LeakageSubject(**corpus, tagger="ner", limit=7), 10)
+    pairs = Pairs.from_inputs(reading.inputs)
+    assert (list(pairs.documents), pairs.limit, reading.files) == (["A text."], 7, {"corpus": path})
+    assert pairs.prefix_length == 50 and pairs.suffixes.shape == (0, 4)
+    assert pairs.split_models([model.id for model in reading.models]) == (["demo"], "ner")
+    for fields, sentence in (
+        ({}, "--corpus and --tagger must be given together"),
+        ({"tagger": "demo"}, "demo is both --target and --tagger"),
+        ({"tagger": "ner", "pairs": path}, "two sources are named"),
+        ({"tagger": "ner", "round": "demo"}, "two sources are named"),
+    ):
+        with pytest.raises(HarnessError, match=sentence):
+            read(LeakageSubject(**corpus, **fields))
+    with pytest.raises(HarnessError, match="--shorter-prefixes: prefixes have 50 tokens, not 90"):
+        read(LeakageSubject(**corpus, tagger="ner"), 90)
 
 
 def test_a_prefix_length_beyond_the_prefixes_is_refused():
