@@ -15,7 +15,7 @@ from harness.analysis.sweep_results import sweep_results
 from harness.cli.audit_findings import audit_header, findings_of, write_findings
 from harness.cli.completion import record_names
 from harness.cli.options import RUN_HELP, Force, Json, Redact, Run, check_output_file, write_output
-from harness.cli.output import print_json, sanitize
+from harness.cli.output import print_json, sanitize, say
 from harness.cli.records import find_record
 from harness.core.errors import HarnessError, UsageError
 from harness.core.guesses import Guesses
@@ -201,4 +201,7 @@ def _page(record: RunFolder | Tuning | Sweep, runs: list[RunFolder], *, redact: 
         return report_page(runs, redact=redact)
     if redact:
         raise typer.BadParameter("the page of a sweep quotes no text.", param_hint="--redact")
-    return sweep_page(sweep_results(record))
+    results = sweep_results(record)
+    for note in results.notes:
+        say(sanitize(note))
+    return sweep_page(results)

@@ -20,11 +20,18 @@ def all_record_ids() -> list[str]:
 def find_record(name: str, *, also_damaged: bool = False) -> RunFolder | Tuning | Sweep:
     """Return the run, tuning or sweep called `name`: an id, an unambiguous beginning of one, or `latest`.
 
-    `latest` is the newest run, or the tuning or the sweep that it belongs to. also_damaged: a directory of a run counts
-    even if it has no spec. Raises HarnessError if there is none, or more than one.
+    `latest` is the newest of all. If it is a run of a tuning or a sweep, it is that tuning or sweep.
+    also_damaged: a directory of a run counts even if it has no spec.
+    Raises HarnessError if there is none, or more than one.
     """
     parents = {id_: records for records in _PARENTS.values() for id_ in records.ids()}
     if name == "latest":
+        begun = [records.named(ids[0]) for records in _PARENTS.values() if (ids := records.ids())]
+        last = max(begun, key=lambda record: record.created_at, default=None)
+        runs = all_run_folders()
+        # A sweep on a cluster may have no run here yet.
+        if last is not None and not any(folder.spec().created_at >= last.created_at for folder in runs[:1]):
+            return last
         newest = run_folder(name)
         parent = newest.spec().parent
         return parents[parent].named(parent) if parent in parents else newest

@@ -42,7 +42,7 @@ def rerun(
         "{}",
         metavar="JSON",
         envvar="HARNESS_BATCH_SIZES",
-        help="Sizes of batches: run.batch_sizes of manifest.json.",
+        help="Sizes of batches: run.batch_sizes of MANIFEST.json.",
         show_envvar=True,
     ),
     budget: str | None = Option(
@@ -101,7 +101,7 @@ def _batch_sizes(text: str) -> dict[str, int]:
         return TypeAdapter(dict[str, PositiveInt]).validate_json(text)
     except ValidationError:
         raise HarnessError(
-            f"--batch-sizes {shorten(text)}: expected a JSON object of sizes, such as run.batch_sizes of manifest.json."
+            f"--batch-sizes {shorten(text)}: expected a JSON object of sizes, such as run.batch_sizes of MANIFEST.json."
         ) from None
 
 

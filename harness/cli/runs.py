@@ -1,4 +1,4 @@
-"""`harness list runs`: annotate, queue, delete and restore runs, tunings and sweeps."""
+"""`harness runs`: annotate, queue, delete and restore runs, tunings and sweeps."""
 
 import time
 

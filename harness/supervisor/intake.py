@@ -1,6 +1,6 @@
 """Frames become rows of the store. Every frame is checked, because a plugin may have forged it.
 
-This module takes what all jobs send. The `supervised` module of a kind of job adds the rest.
+This module takes what all jobs send. `attack_job.py` and `audit_job.py` add the rest.
 """
 
 import math

@@ -385,6 +385,6 @@ def test_a_damaged_scorecard_can_be_deleted_and_restored(machine: Machine) -> No
 
 def test_runs_are_stored_in_the_home_option(machine: Machine) -> None:
     home = machine.folder / "elsewhere"
-    assert machine.run("--home", str(home), "runs").stderr.startswith("no runs yet")
+    assert machine.run("--home", str(home), "list", "runs").stderr.startswith("no runs yet")
     done = machine.run("--home", str(home), "run", "draws", *machine.plugin(), "--set", "pause=0", "--json")
     assert json.loads(done.stdout)["directory"].startswith(str(home / "runs"))

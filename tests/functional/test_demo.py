@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli import run_control
+from harness.cli import run as run_commands
 from harness.cli.resolving import resolve_run
 from harness.core.examples import load_answers
 from harness.core.rounds import load_round
@@ -50,7 +50,7 @@ def test_demo_recall_is_in_range_and_grows_with_repetitions_and_trials(machine: 
 
 
 def test_the_demo_command_attacks_the_bundled_target(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_control, "resolve_run", partial(resolve_run, limit=8))
+    monkeypatch.setattr(run_commands, "resolve_run", partial(resolve_run, limit=8))
     summary = machine.json("demo", "--seed", "3")
     spec = RunFolder(Path(summary["directory"])).attack_spec()
     assert (summary["status"], summary["rows"]) == ("finished", 8)

@@ -238,14 +238,14 @@ def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("absent-run",), 2, "absent-run"),
-        (("latest", "--accept", "nonsense"), 2, "unknown check 'nonsense'"),
-        (("latest", "--round", "round.toml"), 2, "No such option: --round"),
+        (("create", "absent-run"), 2, "absent-run"),
+        (("create", "latest", "--accept", "nonsense"), 2, "unknown check 'nonsense'"),
+        (("create", "latest", "--round", "round.toml"), 2, "No such option: --round"),
         (("code", "draws"), 2, "Missing option '--round'"),
         (("code", "nonsense", "--round", "round.toml"), 2, "unknown attack 'nonsense'"),
-        (("latest", "--team", "absent.toml"), 1, "team: absent.toml: no such file"),
-        (("latest", "--out", "team.toml/x.zip"), 1, "team.toml: File exists"),
-        (("latest", "--out", "there.zip"), 1, "there.zip exists. --force replaces it"),
+        (("create", "latest", "--team", "absent.toml"), 1, "team: absent.toml: no such file"),
+        (("create", "latest", "--out", "team.toml/x.zip"), 1, "team.toml: File exists"),
+        (("create", "latest", "--out", "there.zip"), 1, "there.zip exists. --force replaces it"),
     ],
 )
 def test_invalid_arguments_are_refused(
@@ -253,9 +253,7 @@ def test_invalid_arguments_are_refused(
 ) -> None:
     (bundler.machine.folder / "there.zip").write_bytes(b"")
     options = tuple(draws.run.id if option == "latest" else option for option in options)
-    assert words in " ".join(
-        bundler.machine.run("bundle", "create", *options, code=code).stderr.replace("│", " ").split()
-    )
+    assert words in " ".join(bundler.machine.run("bundle", *options, code=code).stderr.replace("│", " ").split())
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_a_bundle_with_other_weights_of_the_reference_is_refused(few: Bundler, p
     assert reason(verdict)[0] == "reference" and "the bundle names demo-reference" in reason(verdict)[1]
     forged = altered(packed.zip, tmp_path / "forged.zip", {}, reference=None)
     verdict = few.machine.json("bundle", "verify", str(forged), *options, code=1)
-    assert reason(verdict)[0] == "code"
+    assert reason(verdict)[0] == "archive"
 
 
 @pytest.mark.long

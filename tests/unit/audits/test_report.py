@@ -32,7 +32,7 @@ MEASURED = MeasureTable(ROWS)
 
 def test_a_measured_value_has_one_name_everywhere() -> None:
     assert ROWS[2].name == "ESP > 1/1,000, top-k 10, text, demo" and ROWS[2].text == "12.5 % [6.25 %, 100 %]"
-    assert key_figure(ROWS[0]) == ("mean ESP", "0.500", "[0.250, 1.000]")
+    assert key_figure(ROWS[0]) == ("mean ESP", "0.500", "[0.250, 1.000]", 0.5)
     assert MEASURED.get("over", side="control", at=10).value == 0.125
     assert np.isnan(MEASURED.get("over", side="other").value)
     json.dumps(MEASURED.as_json(), allow_nan=False)

@@ -128,7 +128,7 @@ def test_members_of_the_demo_are_found_and_the_words_do_not_tell(audited: InMemo
     assert {float(series.x.min()) for series in chart.series} == {1 / 150}
     (sentence,) = (sentence for sentence in findings.sentences if "not resolvable" in sentence)
     assert sentence == "The TPR at 0.1 % FPR is not resolvable with 150 non-members: it needs at least 1,000."
-    assert findings.conclusion.key_figures[-1][1:] == ("–", "needs 1,000 non-members")
+    assert findings.conclusion.key_figures[-1][1:3] == ("–", "needs 1,000 non-members")
     json.dumps([figures, findings.measures.as_json()], allow_nan=False)
 
 
