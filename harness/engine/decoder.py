@@ -285,19 +285,19 @@ class Decoder:
         return self._normed(states)
 
     def step(
-        self, tokens: Tensor, position: int, branches: list[Tensor], prefix: list[Tensor] | None, slots: Slots | None
+        self, tokens: Tensor, position: int, of_branches: list[Tensor], prefix: list[Tensor] | None, slots: Slots | None
     ) -> Tensor:
         """Return the states of tokens [rows] at `position`, [rows, width], and write their keys and values.
 
-        branches: those of the branches, for each piece [blocks, 2, rows, key/value heads, positions, head width]; the
-        last position is written.
+        of_branches: those of the branches, for each piece [blocks, 2, rows, key/value heads, positions, head width];
+        the last position is written.
         prefix: those of the prefixes, which come before them, for each block [2, prefixes, key/value heads, length,
         head width], with `slots`; None if a branch contains its prefix.
         """
         states, angles = self._placed(self.parts.embed(tokens), position, 1)
         shared = 0 if prefix is None else prefix[0].shape[3]
-        positions = shared + branches[0].shape[4]
-        for piece, of_piece in zip(self.pieces, branches, strict=True):
+        positions = shared + of_branches[0].shape[4]
+        for piece, of_piece in zip(self.pieces, of_branches, strict=True):
             states, angles = moved((states, angles), piece.device)
             slots = None if slots is None else slots.to(piece.device)
             for number, of_block in enumerate(of_piece, piece.first):

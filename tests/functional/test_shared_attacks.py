@@ -47,7 +47,7 @@ def test_the_package_in_the_docs_is_listed_and_run(tmp_path: Path) -> None:
     # A sandbox would hide the packages of the tests, because the editable harness is among them.
     homes["HARNESS_SANDBOX"] = "none"
     harness = [python, "-m", "harness"]
-    listed = _run([*harness, "attacks"], tmp_path, **homes).splitlines()
+    listed = _run([*harness, "list", "attacks"], tmp_path, **homes).splitlines()
     (line,) = (line for line in listed if line.startswith("my_idea "))
     assert "entry point my-attacks" in line and "broken" not in line
     ran = _run([*harness, "run", "my_idea", "--round", "demo", "--limit", "64"], tmp_path, **homes)

@@ -175,7 +175,8 @@ def test_the_mouse_and_the_focus_harm_no_screen(
     play_app(scenario, size=SIZES[list(Status).index(state) % 2], attacks_folder=PLUGINS)
     assert {path: run_status(RunFolder(path)) for path in runs_home().iterdir()} == before
     started = commands.read_text().splitlines() if commands.exists() else []
-    assert {" ".join(line.split()[:2]) for line in started} <= {"show abcd-some", "data status"}
+    shown = {f"show {job.id}" for job in records}
+    assert {" ".join(line.split()[:2]) for line in started} <= {*shown, "data status"}
 
 
 async def handle(pilot: Pilot[None]) -> None:

@@ -161,7 +161,7 @@ def test_a_round_has_a_description() -> None:
             {"trials": "must be 1; or 2", "rate": "must be a number, got 'x'"},
         ),
         ("Invalid value for --set: [/ high is below low.", {}),
-        ("Invalid value for --set: unknown parameter 'x': see harness attacks show some.", {}),
+        ("Invalid value for --set: unknown parameter 'x': see harness show some.", {}),
         ("Invalid value for --threads: too many.", {}),
         ("--seed: must be at least 0.", {"--seed": "must be at least 0"}),
         ("no such directory: /no/such.", {}),
