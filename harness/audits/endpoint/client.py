@@ -161,10 +161,8 @@ class Endpoint:
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         try:
-            # httpx closes the socket of a handshake that times out, and not that of one that is cancelled.
-            timeout = httpx.Timeout(None, connect=params.timeout / 2)
             # A redirect would send the prompts elsewhere.
-            self._client = httpx.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False)
+            self._client = httpx.AsyncClient(headers=headers, follow_redirects=False)
         except UnicodeEncodeError:
             raise HarnessError("the API key contains characters outside ASCII. Set the key alone.") from None
         self._threads = ThreadPoolExecutor(params.concurrency)
@@ -271,10 +269,12 @@ class Endpoint:
         if self._is_closed.is_set():
             raise _Closed
         received = bytearray()
+        # httpx closes the socket of a handshake that times out, and not that of one that is cancelled.
+        timeout = httpx.Timeout(None, connect=self.params.timeout / 2)
         try:
             async with (
                 asyncio.timeout(self.params.timeout),
-                self._client.stream("POST", f"{self.url}/{path}", content=content) as response,
+                self._client.stream("POST", f"{self.url}/{path}", content=content, timeout=timeout) as response,
             ):
                 async for piece in response.aiter_raw():
                     received += piece
