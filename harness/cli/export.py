@@ -125,14 +125,14 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
 
 
 def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
-    """Write every guess: example, score and suffix (a list of token ids), as CSV, JSON lines or Parquet.
+    """Write every guess: its numbers and its suffix (a list of token ids), as CSV, JSON lines or Parquet.
 
     suffix: of the file name, such as `.csv`. Raises UsageError if it is unknown. In JSON an infinite score is
     "Infinity" or "-Infinity".
     """
     import pandas as pd  # slow to import
 
-    columns = {"example": guesses.ids, "score": guesses.score, "suffix": list(guesses.suffixes.tolist())}
+    columns = guesses.numbers() | {"suffix": guesses.suffixes.tolist()}
     table = pd.DataFrame(columns)
     if suffix == ".csv":
         table.to_csv(file, index=False)

@@ -1,7 +1,7 @@
 """Guesses: example id, suffix and score, many at a time.
 
-Each field of `Guesses` defines one column. The frames of a worker, the table in run.db, its queries and the inputs of a
-resumed worker follow `GUESSES`, so a new column is a new field here (docs/explanation/architecture.md).
+Each field of `Guesses` defines one column. Frames, run.db and its queries, the inputs of a resumed worker, exports and
+tables follow the fields, so a new column is a new field here (docs/explanation/architecture.md).
 """
 
 from collections.abc import Sequence
@@ -52,6 +52,10 @@ class Guesses:
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the guesses as columns of `GUESSES`."""
         return {column.name: getattr(self, name) for name, column in _COLUMNS.items()}
+
+    def numbers(self) -> dict[str, NDArray[Any]]:
+        """Return the columns that hold one number per guess: `example`, `score` and every other one but `suffix`."""
+        return {name: column for name, column in self.columns().items() if column.ndim == 1}
 
     def __len__(self) -> int:
         return len(self.ids)

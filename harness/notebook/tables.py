@@ -10,6 +10,7 @@ from harness.analysis.decoded_text import TokenText, tokenizer_of_run
 from harness.analysis.submissions import submission_of_run
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.examples import load_answers, load_prefixes
+from harness.core.guesses import Guesses
 from harness.core.intervals import solutions
 from harness.core.scoring import correct_rows, solved_curve
 from harness.core.submission import current_rows
@@ -43,17 +44,15 @@ def guess_table(folder: RunFolder) -> pd.DataFrame:
         last = current_rows(guesses.ids, guesses.suffixes)
         seconds = _spent_at(reader, arrived.at[valid][last])
     guesses = guesses.part(last)
-    columns = {"example": guesses.ids, "score": guesses.score, "seconds": seconds}
-    return pd.DataFrame(columns | _suffix_columns(folder, spec, guesses.ids, guesses.suffixes))
+    return pd.DataFrame(guesses.numbers() | {"seconds": seconds} | _suffix_columns(folder, spec, guesses))
 
 
 def submission_table(folder: RunFolder) -> pd.DataFrame:
     """Return the rows of the current submission of a run, first row first."""
     spec = folder.attack_spec()
     with as_harness_error(folder.path):
-        submission = submission_now(folder)
-    columns = {"example": submission.ids, "score": submission.scores}
-    table = pd.DataFrame(columns | _suffix_columns(folder, spec, submission.ids, submission.suffixes))
+        guesses = submission_now(folder).guesses
+    table = pd.DataFrame(guesses.numbers() | _suffix_columns(folder, spec, guesses))
     table.index = pd.RangeIndex(1, len(table) + 1, name="row")
     return table
 
@@ -91,14 +90,16 @@ def history_table(folder: RunFolder) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _suffix_columns(folder: RunFolder, spec: AttackSpec, ids: Ints, suffixes: Tokens) -> dict[str, Any]:
+def _suffix_columns(folder: RunFolder, spec: AttackSpec, guesses: Guesses) -> dict[str, Any]:
     """Return the columns `suffix`, `text` and `correct`: token ids, text or None, True, False or missing."""
     answers = _known_answers(spec)
-    is_correct: Any = [pd.NA] * len(ids) if answers is None else correct_rows(ids, suffixes, answers)
+    is_correct: Any = [pd.NA] * len(guesses)
+    if answers is not None:
+        is_correct = correct_rows(guesses.ids, guesses.suffixes, answers)
     return {
         "correct": pd.array(is_correct, dtype="boolean"),
-        "suffix": suffixes.tolist(),
-        "text": _texts(folder, spec, suffixes),
+        "suffix": guesses.suffixes.tolist(),
+        "text": _texts(folder, spec, guesses.suffixes),
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Ints, Tokens
 from harness.core.examples import load_answers, load_clusters
 from harness.core.files import write_atomically
 from harness.core.guesses import Guesses
@@ -21,14 +21,20 @@ from harness.runs.specs import AttackSpec
 class Submission:
     """The rows of a submission, in its order."""
 
-    ids: Ints
-    """[rows]"""
-    suffixes: Tokens
-    """[rows, length]"""
-    scores: Floats
-    """[rows]; minus the number of the row, from 0, if the attack gave the whole order."""
+    guesses: Guesses
+    """[rows]; the score is minus the number of the row, from 0, if the attack gave the whole order."""
     left_out: int
     """Number of rows beyond the row cap."""
+
+    @property
+    def ids(self) -> Ints:
+        """[rows]"""
+        return self.guesses.ids
+
+    @property
+    def suffixes(self) -> Tokens:
+        """[rows, length]"""
+        return self.guesses.suffixes
 
 
 def submission_of(spec: AttackSpec, reader: GuessReader) -> Submission:
@@ -46,7 +52,7 @@ def _submission(spec: AttackSpec, guesses: Guesses, *, is_final: bool) -> Submis
         order = submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=per_example, row_cap=None)
         ordered = guesses.part(order)
     first = ordered.part(slice(0, spec.round.row_cap))
-    return Submission(first.ids, first.suffixes, first.score, len(ordered) - len(first))
+    return Submission(first, len(ordered) - len(first))
 
 
 def scorecard_of(spec: AttackSpec, submission: Submission) -> dict[str, Any]:

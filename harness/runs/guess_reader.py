@@ -1,6 +1,7 @@
 """The guesses in run.db."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -119,4 +120,4 @@ class GuessReader(RunReader):
 
     def _join(self, parts: list[Guesses]) -> Guesses:
         joined = concatenate_guesses(parts, suffix_length=self._suffix_length)
-        return joined if parts else Guesses(joined.ids, joined.suffixes.astype(self._dtype), joined.score)
+        return joined if parts else replace(joined, suffixes=joined.suffixes.astype(self._dtype))

@@ -197,7 +197,7 @@ def write_rerun_results(folder: RunFolder, out: Path) -> Path:
     path = out.parent / SCORES
     with atomic_file(path, is_private=False) as file:
         file.write(b"Example ID,Score\n")
-        for id_, score in zip(submission.ids.tolist(), submission.scores.tolist(), strict=True):
+        for id_, score in zip(submission.ids.tolist(), submission.guesses.score.tolist(), strict=True):
             file.write(f"{id_},{score!r}\n".encode())
     return path
 

@@ -216,8 +216,10 @@ def guess_lines(arrivals: Arrivals, rows: Ints, answers: Tokens | None) -> tuple
     guesses = arrivals.guesses.part(rows)
     counted = _differing_tokens(guesses, answers)
     differing = [None] * len(rows) if counted is None else counted.tolist()
-    columns = (arrivals.seq[rows].tolist(), arrivals.at[rows].tolist(), guesses.ids.tolist(), guesses.score.tolist())
-    return tuple(map(GuessLine, *columns, guesses.suffixes, differing))
+    columns = {name: column.tolist() for name, column in guesses.numbers().items()}
+    numbers = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    at = arrivals.at[rows].tolist()
+    return tuple(map(GuessLine, arrivals.seq[rows].tolist(), at, numbers, guesses.suffixes, differing))
 
 
 def _differing_tokens(guesses: Guesses, answers: Tokens | None) -> Ints | None:

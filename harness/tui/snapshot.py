@@ -17,16 +17,21 @@ class GuessLine:
     """One guess of a run.
 
     at: seconds since the epoch.
+    numbers: its row of `Guesses.numbers`, by column.
     suffix: [length] token ids.
     differing: how many of its tokens are not those of the answer, None if that is unknown.
     """
 
     seq: int
     at: float
-    example: int
-    score: float
+    numbers: Mapping[str, float]
     suffix: Tokens
     differing: int | None
+
+    @property
+    def example(self) -> int:
+        """The id of the example."""
+        return int(self.numbers["example"])
 
     @property
     def is_right(self) -> bool | None:

@@ -108,7 +108,7 @@ def test_a_swapped_row_is_refused(bundler: Bundler, draws: Packed, tmp_path: Pat
 @pytest.mark.slow
 def test_reordered_rows_of_equal_score_are_accepted(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     submission = submission_now(draws.run)
-    scores = submission.scores
+    scores = submission.guesses.score
     first = int(np.flatnonzero(scores[1:] == scores[:-1])[0])
     order = np.arange(len(scores))
     order[[first, first + 1]] = order[[first + 1, first]]

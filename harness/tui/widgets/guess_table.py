@@ -14,6 +14,7 @@ from textual.worker import get_current_worker
 from harness.analysis.candidates import VERDICTS
 from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
+from harness.core.guesses import GUESSES
 from harness.core.text import sanitize
 from harness.core.times import time_of_day
 from harness.tui.columns import Cell, Column, Row
@@ -23,10 +24,11 @@ from harness.tui.snapshot import GuessLine, Verdict
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
+_NUMBERS = [column.name for column in GUESSES.columns if column.name not in ("example", "suffix")]
 _COLUMNS = (
     Column("example", width=7, is_right=True),
     Column("time", width=8),
-    Column("score", width=9, is_right=True),
+    *(Column(name, width=max(9, len(name)), is_right=True) for name in _NUMBERS),
     Column("diff", width=4),
     Column("prefix", width=16, least=8, is_right=True),
     Column("suffix", fills=True, least=10),
@@ -208,8 +210,12 @@ class GuessTable(Panel):
         return [
             [(f"{line.example}", "bold")],
             [(time, "dim")],
-            f"{line.score:.4f}" if 1e-4 <= abs(line.score) < 1e3 or not line.score else f"{line.score:.3g}",
+            *(_number_text(line.numbers[name]) for name in _NUMBERS),
             [(f"{VERDICTS[line.is_right]}{differing}", _MEANINGS[line.is_right])],
             highlighted([(prefix, "dim")], self._query),
             suffix_spans(self._text, line.suffix, answer, query=self._query),
         ]
+
+
+def _number_text(number: float) -> str:
+    return f"{number:.4f}" if 1e-4 <= abs(number) < 1e3 or not number else f"{number:.3g}"
