@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.filesize import decimal
@@ -23,6 +23,7 @@ from harness.runs import trash
 from harness.runs.facts import COLUMNS
 from harness.runs.folder import RunFolder
 from harness.runs.queue import queued_runs
+from harness.runs.specs import AttackSpec, RunSpec
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, matching_summaries, run_summary
 from harness.sweeps.record import SWEEPS, progress_of
@@ -54,31 +55,38 @@ def list_runs(
     The column of the attack also shows the parameters that are not its defaults.
     """
     conditions = {"attack": attack, "round_": round_, "parent": group}
-    _list_jobs("attack", status, tag, limit, conditions, start="harness run ATTACK", json=json)
+    _list_jobs(AttackSpec, status, tag, limit, conditions, json=json)
 
 
-@app.command("audits")
-def list_audits(status: Statuses = None, tag: Tags = None, limit: Newest = None, json: Json = False) -> None:
-    """List audits, newest first."""
-    _list_jobs("audit", status, tag, limit, {}, start="harness audit NAME", json=json)
+def _add_list_of(spec_type: type[RunSpec]) -> None:
+    """Add the command that lists the runs of one kind."""
+
+    @app.command(f"{spec_type.noun}s", help=f"List {spec_type.noun}s, newest first.")
+    def list_jobs(status: Statuses = None, tag: Tags = None, limit: Newest = None, json: Json = False) -> None:
+        _list_jobs(spec_type, status, tag, limit, {}, json=json)
+
+
+for _spec_type in get_args(RunSpec):
+    if _spec_type is not AttackSpec:
+        _add_list_of(_spec_type)
 
 
 def _list_jobs(
-    kind: str,
+    spec_type: type[RunSpec],
     statuses: Collection[str] | None,
     tags: Collection[str] | None,
     limit: int | None,
     conditions: dict[str, str | None],
     *,
-    start: str,
     json: bool,
 ) -> None:
     for name in statuses or ():
         if name not in list(Status):
             raise typer.BadParameter(f"{sanitize(name)!r} is none of {', '.join(Status)}.", param_hint="--status")
+    kind = spec_type.model_fields["kind"].default
     matching = matching_summaries(on_error=print_error, kind=kind, statuses=statuses, tags=tags, **conditions)
     summaries = list(itertools.islice(matching, limit))
-    noun = "run" if kind == "attack" else "audit"
+    noun = spec_type.noun
     is_filtered = any((statuses, tags, *conditions.values()))
     _print_list(
         f"{noun}s",
@@ -87,7 +95,7 @@ def _list_jobs(
         # A Rich table takes two seconds for 1,000 rows, align_columns two milliseconds.
         lambda summary: [sanitize(column.text(summary)) for column in COLUMNS],
         RunSummary.as_json,
-        empty=f"no {noun} matches." if is_filtered else f"no {noun}s yet. `{start}` starts one.",
+        empty=f"no {noun} matches." if is_filtered else f"no {noun}s yet. `{spec_type.command}` starts one.",
         json=json,
     )
     deletions = trash.deleted_records()

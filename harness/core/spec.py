@@ -6,7 +6,7 @@ Each kind of job has its own spec in `harness/runs/specs.py`.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -117,6 +117,11 @@ class JobSpec(Record, ABC):
     hardware: dict[str, Any]
     batch_sizes: dict[str, int] = {}
 
+    noun: ClassVar[str] = "run"
+    """The word for one run of this kind in lists and messages."""
+    command: ClassVar[str] = "harness run ATTACK"
+    """The command that starts one."""
+
     @property
     @abstractmethod
     def targets(self) -> tuple[TargetRecord, ...]:
@@ -131,3 +136,15 @@ class JobSpec(Record, ABC):
     @abstractmethod
     def stored_tables(self) -> Mapping[str, Table]:
         """The tables that the job's rows are stored in, by their name in run.db."""
+
+    @abstractmethod
+    def recorded_inputs(self, *, code: Path, inputs: Path) -> list[tuple[str, Path, str]]:
+        """Return what a resumed run reads again: name, path and recorded SHA-256 of files and directories.
+
+        code, inputs: the directories in the run's record.
+        """
+
+    @property
+    def has_figures(self) -> bool:
+        """True if the job sends current figures, as an audit does."""
+        return "audit_figure" in self.stored_tables

@@ -109,12 +109,13 @@ def input_facts(folder: RunFolder, spec: RunSpec) -> list[tuple[str, str]]:
         if spec.devices:
             rows.append(("workers", _workers_text(folder, spec.devices)))
         return rows if spec.reference is None else [*rows, ("reference", _model_text(spec.reference))]
-    rows = [("audit", spec.audit), ("subject", sanitize(spec.subject))]
-    rows += [("model", _model_text(model)) for model in spec.models]
+    labels = spec.labels
+    rows = [(spec.kind, sanitize(labels.attack.removeprefix(f"{spec.kind} "))), ("subject", sanitize(labels.round))]
+    rows += [("model", _model_text(model)) for model in spec.targets]
     if form := spec.params.get("form"):
         rows.append(("endpoint", f"prompts as {form['prompt']}, log-probabilities by {form['field']}"))
     rows += [(name, sanitize(str(record.path))) for name, record in spec.paths.items()]
-    if folder.store.exists():
+    if spec.has_figures and folder.store.exists():
         with AuditReader(folder.store) as reader:
             rows += [("figure", sanitize(figure.text)) for figure in reader.newest_figures()]
     return rows

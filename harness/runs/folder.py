@@ -228,8 +228,7 @@ def run_folder(name: str, spec_type: type[JobSpec] = JobSpec) -> RunFolder:
         with contextlib.suppress(HarnessError):
             if spec_type is JobSpec or isinstance(folder.spec(), spec_type):
                 return folder
-    noun, command = ("audit", "harness audit") if spec_type is AuditSpec else ("run", "harness run")
-    raise HarnessError(f"there is no {noun} yet. Start one with {command}.")
+    raise HarnessError(f"there is no {spec_type.noun} yet. Start one with {spec_type.command}.")
 
 
 def matching_id(kind: str, name: str, known: Iterable[str], *, see: str) -> str:

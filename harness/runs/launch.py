@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import IO, Any
 
 from harness.core import paths
@@ -103,16 +102,7 @@ def changed_inputs(folder: RunFolder, spec: RunSpec, weights_sha256: Sequence[st
 
     `weights_sha256` are the current weights of the models; one that is missing counts as changed.
     """
-    if isinstance(spec, AttackSpec):
-        code = folder.code / spec.attack.file
-        recorded = [(f"the attack's source {code}", code, spec.attack.sha256)]
-        recorded += [(f"the round's file {name}", Path(name), sha256) for name, sha256 in spec.data_sha256.items()]
-        recorded += [
-            (f"{named.path} of the parameter {name}", named.path, named.sha256) for name, named in spec.paths.items()
-        ]
-    else:
-        # What the user named was read before the audit began and is part of its inputs.
-        recorded = [(f"its inputs in {folder.inputs}", folder.inputs, spec.inputs_sha256)]
+    recorded = spec.recorded_inputs(code=folder.code, inputs=folder.inputs)
     changed = [name for name, path, sha256 in recorded if not path.exists() or content_sha256(path) != sha256]
     if isinstance(spec, AttackSpec) and spec.round.source is not None and not _is_as_recorded(spec.round):
         changed.append(f"the round in {spec.round.source}")

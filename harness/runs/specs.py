@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -78,6 +78,17 @@ class AttackSpec(JobSpec):
     def stored_tables(self) -> Mapping[str, Table]:
         return {"guess": GUESSES}
 
+    def recorded_inputs(self, *, code: Path, inputs: Path) -> list[tuple[str, Path, str]]:
+        source = code / self.attack.file
+        return [
+            (f"the attack's source {source}", source, self.attack.sha256),
+            *((f"the round's file {name}", Path(name), sha256) for name, sha256 in self.data_sha256.items()),
+            *(
+                (f"{named.path} of the parameter {name}", named.path, named.sha256)
+                for name, named in self.paths.items()
+            ),
+        ]
+
     @property
     def labels(self) -> Labels:
         """What a list of runs shows."""
@@ -118,6 +129,9 @@ class AuditSpec(JobSpec):
     inputs_sha256: str
     models: tuple[TargetRecord, ...]
 
+    noun: ClassVar[str] = "audit"
+    command: ClassVar[str] = "harness audit NAME"
+
     @property
     def targets(self) -> tuple[TargetRecord, ...]:
         return self.models
@@ -126,6 +140,10 @@ class AuditSpec(JobSpec):
     def stored_tables(self) -> Mapping[str, Table]:
         return {f"audit_{table.name}": table for table in self.tables}
 
+    def recorded_inputs(self, *, code: Path, inputs: Path) -> list[tuple[str, Path, str]]:
+        # What the user named was read before the audit began and is part of its inputs.
+        return [(f"its inputs in {inputs}", inputs, self.inputs_sha256)]
+
     @property
     def labels(self) -> Labels:
         """What a list of runs shows."""
@@ -133,6 +151,7 @@ class AuditSpec(JobSpec):
 
 
 RunSpec = AttackSpec | AuditSpec
+"""The kinds of job. The supervisor and the worker of a kind import their modules `KIND_job`."""
 _SPEC: TypeAdapter[RunSpec] = TypeAdapter(Annotated[RunSpec, Field(discriminator="kind")])
 
 

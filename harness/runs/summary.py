@@ -25,7 +25,7 @@ from harness.runs.folder import RunFolder, all_run_folders, tags_of
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
 from harness.runs.reader import Point, RunReader, StageWork
-from harness.runs.specs import AuditSpec, RunSpec
+from harness.runs.specs import RunSpec
 from harness.runs.status import Status, derived_status
 
 TREND_VALUES = 16
@@ -333,9 +333,7 @@ def _read_store(folder: RunFolder, spec: RunSpec, *, is_running: bool) -> _Store
             stages=tuple(reader.stages(is_running=is_running)),
             step=reader.open_step() if is_running else "",
             guesses=sum(reader.row_count(name) for name, rows in spec.stored_tables.items() if rows != FIGURES),
-            figures={figure.name: figure.value for figure in reader.newest_figures()}
-            if isinstance(spec, AuditSpec)
-            else {},
+            figures={figure.name: figure.value for figure in reader.newest_figures()} if spec.has_figures else {},
         )
 
 

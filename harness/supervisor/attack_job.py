@@ -18,6 +18,7 @@ from harness.core.protocol import Frame
 from harness.core.requests import AttackRequest, ModelRequest, write_inputs, write_state
 from harness.core.rows import columns_from_frame
 from harness.core.spec import TargetRecord
+from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import RunReader
@@ -121,6 +122,13 @@ class AttackJob(Job[AttackSpec]):
         self._score_due = at + max(_SCORE_INTERVAL_SECONDS, cost / _SCORE_SHARE_OF_A_CORE)
         with store.transaction():
             store.add_point(spent=spent, guesses=self._intake.rows, **point._asdict())
+
+    @classmethod
+    def write_results(cls, folder: RunFolder, spec: AttackSpec) -> None:
+        write_results(folder, spec)
+
+
+JOB = AttackJob
 
 
 class GuessIntake(Intake):

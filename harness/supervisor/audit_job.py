@@ -69,6 +69,9 @@ class AuditJob(Job[AuditSpec]):
         )
 
 
+JOB = AuditJob
+
+
 class RowIntake(Intake):
     """Takes rows of the tables that the audit declares."""
 

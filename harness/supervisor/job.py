@@ -1,9 +1,10 @@
 """The interface of a kind of job for the supervisor. `attack_job.py` and `audit_job.py` implement it."""
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from harness.core.protocol import JobRequest
 from harness.core.spec import JobSpec, TargetConfig, TargetRecord
@@ -60,6 +61,19 @@ class Job(ABC, Generic[SpecType]):
 
     def record_score(self, store: RunStore, *, at: float, spent: float, is_last: bool = False) -> None:
         """Store the current score if it is due at time `at`; always if `is_last`."""
+
+    @classmethod
+    def write_results(cls, folder: RunFolder, spec: SpecType) -> None:
+        """Write the files of the results from the record.
+
+        An audit has none: its findings are computed from the record when they are asked for.
+        """
+
+
+def job_type(kind: str) -> type[Job[Any]]:
+    """Return the class `JOB` of the module `KIND_job` in this package."""
+    job_class: type[Job[Any]] = importlib.import_module(f"harness.supervisor.{kind}_job").JOB
+    return job_class
 
 
 def target_config(target: TargetRecord, devices: Sequence[Device]) -> TargetConfig:

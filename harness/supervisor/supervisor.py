@@ -11,20 +11,17 @@ from harness.core.files import remove_tree
 from harness.core.spec import cluster_of
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
-from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
 from harness.runs.machine import DiskFull, Reserve, is_full
 from harness.runs.queue import QueuePlace, queued_runs
 from harness.runs.reader import RunReader
-from harness.runs.specs import AttackSpec
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.runs.summary import execution_record
 from harness.sandbox import reaper
-from harness.supervisor.attack_job import AttackJob
-from harness.supervisor.audit_job import AuditJob
 from harness.supervisor.devices import Device, DeviceLock, matching_devices
 from harness.supervisor.execution import DISK_FULL, Ending, Execution
+from harness.supervisor.job import job_type
 from harness.supervisor.ledger import Budget, spent_so_far
 
 _QUEUE_SECONDS = 0.25
@@ -36,6 +33,7 @@ class Supervisor:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._spec = folder.spec()
+        self._job_type = job_type(self._spec.kind)
         self._store = RunStore(folder.store, self._spec.stored_tables)
         self._stop_is_asked = False
         self._reserve = Reserve(folder.reserve)
@@ -75,9 +73,7 @@ class Supervisor:
                 # An attack made the content. What is left of it must not cost the results.
                 _print(f"{directory} was not deleted: {error!r:.300}")
         try:
-            # The findings of an audit are computed from its record when they are asked for.
-            if isinstance(self._spec, AttackSpec):
-                write_results(self._folder, self._spec)
+            self._job_type.write_results(self._folder, self._spec)
         except Exception as error:
             ending = self._failure("its results could not be written", error)
         self._reserve.release()
@@ -126,8 +122,7 @@ class Supervisor:
                     )
                 used = [held[distinct.index(name)] for name in names]
                 workers = [(device,) for device in used] if self._spec.devices else [tuple(used)]
-            spec = self._spec
-            job = AttackJob(self._folder, spec) if isinstance(spec, AttackSpec) else AuditJob(self._folder, spec)
+            job = self._job_type(self._folder, self._spec)
             return Execution(job, self._store, self._budget, self._reserve, workers).run(lambda: self._stop_is_asked)
         finally:
             lock.release()

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib
 import os
 import sys
 import traceback
@@ -39,14 +40,8 @@ def main() -> None:
 
 
 def _job_module(kind: str) -> ModuleType:
-    """Return the module that runs a kind of job. The other one is not loaded, which saves time."""
-    if kind == "attack":
-        from harness.worker import attack_job
-
-        return attack_job
-    from harness.worker import audit_job
-
-    return audit_job
+    """Return the module that runs a kind of job. The others are not loaded, which saves time."""
+    return importlib.import_module(f"harness.worker.{kind}_job")
 
 
 def _sentence(worker: ModuleType, error: BaseException, folder: Path) -> str:

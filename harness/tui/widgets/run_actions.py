@@ -50,7 +50,7 @@ def screen_for(folder: RunFolder) -> "RunScreen | AuditScreen":
 
     screens: dict[str, type[RunScreen | AuditScreen]] = {"attack": RunScreen, "audit": AuditScreen}
     try:
-        return screens[folder.spec().kind](folder)
+        return screens.get(folder.spec().kind, RunScreen)(folder)
     except HarnessError:
         return RunScreen(folder)
 
