@@ -135,7 +135,6 @@ class HarnessApp(OrderedKeysApp):
         """The unexpected error that ended the application."""
         self.watched = watched
         self._notice = notice
-        self._attacks_folder = attacks_folder
         self._settings: Settings = read_settings()
         if self._settings.theme is not None and self._settings.theme not in self.available_themes:
             themes = ", ".join(sorted(self.available_themes))
@@ -157,7 +156,7 @@ class HarnessApp(OrderedKeysApp):
         _LOG.info("version %s, %s on %s", __version__, self.size, os.environ.get("TERM", "no terminal"))
         if self._settings.theme is not None:
             self.theme = self._settings.theme
-        self.main = MainScreen(attacks_folder=self._attacks_folder)
+        self.main = MainScreen()
         self.push_screen(self.main)
         if self.watched is not None:
             self.push_screen(screen_for(self.watched))

@@ -14,7 +14,7 @@ from harness.runs.status import Status
 GAP = 2
 _MOST = 60
 Span = tuple[str, str]
-"""Text, and what it means (harness.tui.palette)."""
+"""Text, and what it means (harness.tui.widgets.list_table)."""
 Drawn = Callable[[int], Sequence[Span]]
 """A cell that is drawn for the width of its column, such as a bar."""
 Cell = str | Sequence[Span] | Drawn

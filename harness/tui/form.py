@@ -16,18 +16,15 @@ from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError
 
-from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
 from harness.core.rounds import Round, load_round
 from harness.core.text import shorten
 from harness.core.times import format_duration
-from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import Parameter, as_mapping, members_of, parameters_in, setting_text
 from harness.plugins.schema import AttackSchema
 from harness.worker.schema import fault_message
 
-MAX_PARAMETERS = 100
 MAX_RUNS = 100
 """The most runs that one form starts."""
 FROM_ROUND = "from the round"
@@ -262,37 +259,6 @@ def round_description(round_: Round) -> str:
     return ", ".join(filter(None, parts))
 
 
-def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path | None) -> Form:
-    """Return the form of a run of `attack`: the round, the attack's parameters, then the options of the run."""
-    parameters = tuple(_parameter_fields(schema))
-    shown = parameters[:MAX_PARAMETERS]
-    options = {
-        "target": text_option("Model to attack: a hub id or a directory.", empty_means=FROM_ROUND),
-        "reference": text_option(
-            "Reference model: a hub id or a directory.", empty_means=attack.reference_model or "none"
-        ),
-        "budget": text_option("Budget in the round's unit, such as 24h or 90m.", empty_means=FROM_ROUND),
-        "seed": _OPTIONS["seed"],
-        "limit": _count("Attack only the first N examples.", 1, empty_means="all examples"),
-        "device": _OPTIONS["device"],
-        "dtype": _OPTIONS["dtype"],
-    }
-    if not attack.uses_target:
-        options = {name: options[name] for name in ("budget", "seed", "limit")}
-    round_ = Field("round", FieldKind.ROUND, None, "name or TOML file", description="Round to attack.", is_option=True)
-    fields = (round_, *shown, *option_fields({"properties": options}))
-    return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(shown))
-
-
-def audit_form(audit: str) -> Form:
-    """Return the form of an audit: what it measures, its parameters, then the options of the run."""
-    entry = AUDITS[audit]
-    classes = (entry.subject_type(), entry.audit_type().params_type())
-    schemas = [*(options.model_json_schema() for options in classes), {"properties": _AUDIT_OPTIONS}]
-    fields = tuple(field for schema in schemas for field in option_fields(schema))
-    return Form(("audit", audit), f"audit {audit}", fields)
-
-
 def option_fields(schema: _Schema) -> Iterator[Field]:
     """Yield the field of each option of a command; the schema is that of `harness.audits.options`.
 
@@ -335,27 +301,8 @@ def switch_option(description: str) -> dict[str, Any]:
     return {"type": "boolean", "default": False, "description": description}
 
 
-def _count(description: str, least: int, **more: Any) -> dict[str, Any]:
-    return {"type": "integer", "minimum": least, "description": description, **more}
-
-
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "seed": _count("Seed of all random draws.", 0, default=0),
-    "device": text_option("auto, cpu, cuda or cuda:N.", "auto"),
-    "dtype": {"enum": ["auto", "float32", "float16", "bfloat16"], "default": "auto", "description": "Precision."},
-}
-"""The options that runs and audits share."""
-_AUDIT_OPTIONS = {
-    "revision": text_option("Revision of hub models.", "main"),
-    "budget": text_option("Wall-clock limit such as 24h or 90m.", "24h"),
-    **_OPTIONS,
-    "threads": _count("CPU threads.", 1, empty_means="all usable cores"),
-    "share-device": switch_option("Start without waiting for a free device."),
-}
-"""The options that all audits share."""
-
-
-def _parameter_fields(schema: AttackSchema) -> Iterator[Field]:
+def parameter_fields(schema: AttackSchema) -> Iterator[Field]:
+    """Yield the field of each parameter of an attack."""
     properties = as_mapping(schema.schema.get("properties"))
     definitions = as_mapping(schema.schema.get("$defs"))
     for parameter in parameters_in(schema.schema):

@@ -8,6 +8,7 @@ first field; in order, a key of a burst takes 20 ms instead of 5.
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from rich.cells import get_character_cell_size
@@ -75,12 +76,12 @@ _ROUNDS = 2
 _LOST_SECONDS = 0.5
 
 
+@dataclass
 class KeyHandled(Message, bubble=True):
     """Follows a key through the queues of the same widgets up to the application."""
 
-    def __init__(self, key: Key, rounds: int) -> None:
-        super().__init__()
-        self.key, self.rounds = key, rounds
+    key: Key
+    rounds: int
 
 
 class OrderedKeysApp(ChangedCellsApp):

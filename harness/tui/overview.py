@@ -33,6 +33,7 @@ class Overview:
     unreadable: why a run cannot be read, by its id.
     fault: why the attacks cannot be listed.
     load: the last percentages of use of each device, oldest first.
+    attacks_folder: of `--attacks`.
     """
 
     attacks: tuple[AttackFile, ...]
@@ -40,6 +41,7 @@ class Overview:
     unreadable: dict[str, str]
     fault: str | None = None
     load: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    attacks_folder: Path | None = None
 
     def best_recall(self, attack: str, round_name: str | None) -> float | None:
         """Return the best recall at the error cap of all runs of `attack` on the whole round; None without one."""
@@ -82,7 +84,7 @@ class OverviewFeed:
         for device, percent in device_loads().items():
             self._loads.setdefault(device, deque(maxlen=_MAX_LOADS)).append(percent)
         loads = {device: tuple(values) for device, values in self._loads.items()}
-        return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault, loads)
+        return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault, loads, self._attacks_folder)
 
     def _summary(self, folder: RunFolder) -> RunSummary:
         state = record_state(folder)

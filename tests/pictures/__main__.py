@@ -14,7 +14,7 @@ from tests.functional.machine import ROOT, homes
 from tests.pictures import PICTURES
 from tests.pictures.pages import PAGES, draw_page
 from tests.pictures.recording import RECORDING, record_first_run
-from tests.pictures.records import prepare
+from tests.pictures.records import prepare, prepare_entities
 from tests.pictures.screens import SCREENS, draw_screen
 
 NAMES = (*SCREENS, *PAGES, RECORDING)
@@ -32,6 +32,8 @@ def main() -> None:
     with _folder(options.work) as folder:
         os.environ |= homes(folder) | {"PYTHONPATH": str(ROOT), "HARNESS_CONFIG": str(folder)}
         os.chdir(folder)
+        if "audit-entities" in names and not (folder / "entities").exists():
+            prepare_entities(folder)
         if not (folder / "leaderboard.html").exists() and set(names) != {RECORDING}:
             prepare(folder)
         for name in names:

@@ -36,7 +36,7 @@ _VERIFIED = ("--round", "demo", "--own-environment")
 
 
 def prepare(folder: Path) -> None:
-    """Write all records and pages into `folder`, which is the current directory. Takes some minutes."""
+    """Write the other records and pages into `folder`, which is the current directory. Takes some minutes."""
     _audits(folder)
     _harness("run", "baseline", "--round", "demo", "--set", "trials=1", "--seed", "7")
     varied = ("--vary", "temperature=0.3..1.5", "--vary", "top_p=0.5..1")
@@ -70,8 +70,18 @@ def prepare(folder: Path) -> None:
     _harness("bundle", "rank", "submissions", "--round", "demo", "--html", "leaderboard.html")
 
 
+def prepare_entities(folder: Path) -> None:
+    """Train token classifiers and audit them; only the page of this audit needs them."""
+    names = invented_names()
+    for family in Family:
+        fine_tune(family, names, folder / family)
+    write_names(names, folder)
+    lists = ("--in-train", "in-train.txt", "--out-train", "out-train.txt")
+    _audit("entities", *(part for family in Family for part in ("--target", str(family))), *lists)
+
+
 def _audits(folder: Path) -> None:
-    """Run every audit. The page of `audit NAME` is NAME/index.html. The last two are the first in the list."""
+    """Run the other audits. The page of `audit NAME` is NAME/index.html. The last two are the first in the list."""
     arrays = np.load(UNSEEN)
     rows = np.concatenate([arrays["prefixes"], arrays["suffixes"]], axis=1)[:_DOCUMENTS].tolist()
     texts = {"members": json.loads(CORPUS.read_bytes())[:_DOCUMENTS], "others": [TOKENIZER.decode(row) for row in rows]}
@@ -81,12 +91,6 @@ def _audits(folder: Path) -> None:
     sizes = ("--target", "demo-tiny", "--target", "demo-small", "--target", "demo")
     few = ("--limit", "100")
     _audit("membership", "members.jsonl", "--non-members", "others.jsonl", "--target", "demo")
-    names = invented_names()
-    for family in Family:
-        fine_tune(family, names, folder / family)
-    write_names(names, folder)
-    lists = ("--in-train", "in-train.txt", "--out-train", "out-train.txt")
-    _audit("entities", *(part for family in Family for part in ("--target", str(family))), *lists)
     _audit("leakage", "--round", "demo", *few, *sizes, "--inexact", "20", "--near", "20")
     _audit("compare", "--round", "demo", *few, *sizes)
     _audit("sequence", "--round", "demo", *few)

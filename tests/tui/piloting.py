@@ -14,7 +14,7 @@ from textual.widgets import Static
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp
 from harness.tui.overrides import OrderedKeysApp
-from harness.tui.screens.main import TABS
+from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
@@ -149,8 +149,9 @@ def drawn_cursor(pilot: Pilot[None], table: ListTable) -> str:
 async def on_page(pilot: Pilot[None], number: int) -> None:
     """Go to the page of a tab, counted from 1."""
     await pilot.press(str(number))
-    name = TABS[number - 1].lower()
-    await until(pilot, lambda: any(page.display for page in pilot.app.screen.query(f"#{name}-page")))
+    screen = pilot.app.screen
+    assert isinstance(screen, MainScreen)
+    await until(pilot, lambda: screen._tab == number)
 
 
 def watch(

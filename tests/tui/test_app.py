@@ -53,11 +53,10 @@ async def dialog_of(pilot: Pilot[None], key: str) -> KeysScreen:
 # The keys and the list of actions.
 
 
-@pytest.mark.parametrize("key", ["f1", "question_mark"])
-def test_the_keys_of_each_page_are_listed_in_groups(key: str) -> None:
+def test_the_keys_of_each_page_are_listed_in_groups() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        helps = {1: "All runs of attacks", 2: "All attacks.", 6: "The rounds and their files"}
-        for number, words in helps.items():
+        helps = {1: ("f1", "All runs of attacks"), 6: ("question_mark", "The rounds and their files")}
+        for number, (key, words) in helps.items():
             await on_page(pilot, number)
             await dialog_of(pilot, key)
             await until(pilot, lambda words=words: words in screen_text(pilot.app))
@@ -74,7 +73,8 @@ def test_the_list_of_actions_has_every_key_and_one_quit() -> None:
         await on_page(pilot, 1)
         entries = entries_of(pilot.app.screen)
         names = [entry.name for entry in entries]
-        assert {"New run", "Compare", "Filter", "Sort", "Round", "Package", "Zoom", *TABS} <= set(names)
+        assert {"New run", "Compare", "Filter", "Sort", "Round", "Package", "Zoom"} <= set(names)
+        assert {tab.name for tab in TABS} <= set(names)
         assert {"Screenshot", "Theme", "Palette", "Help"} <= set(names)
         assert names.count("Quit") == 1 and all(entry.key for entry in entries)
         await dialog_of(pilot, "ctrl+p")
@@ -117,7 +117,7 @@ def test_a_chosen_key_of_the_dialog_is_run() -> None:
     play_app(scenario)
 
 
-@pytest.mark.parametrize("size", [(80, 24), *long_values([(60, 20), (40, 12), (20, 5), (120, 35)])])
+@pytest.mark.parametrize("size", [(80, 24), *long_values([(40, 12), (20, 5)])])
 def test_the_footer_has_whole_entries_of_keys_that_work_here(size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         for number in range(1, 7):
@@ -164,10 +164,9 @@ def test_p_is_the_key_of_package_wherever_it_does_anything(finished: RunFolder) 
             if active is not None:
                 found.add(active.binding.description)
 
-        for number in range(1, 7):
+        for number in (2, 3, 6, 1):
             await on_page(pilot, number)
             note(pilot.app.screen)
-        await on_page(pilot, 1)
         table_of(pilot, "runs").move_to(finished.id)
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import ClassVar
@@ -125,16 +126,14 @@ class AttacksPage(Page):
         Binding("y", "copy_name", "Copy name", show=False, tooltip="Copy the name of the attack"),
     ]
 
+    @dataclass
     class NewRun(Message):
         """The user wants to run an attack."""
 
-        def __init__(self, attack: AttackFile) -> None:
-            super().__init__()
-            self.attack = attack
+        attack: AttackFile
 
-    def __init__(self, *, attacks_folder: Path | None) -> None:
+    def __init__(self) -> None:
         super().__init__(id="attacks-page")
-        self._attacks_folder = attacks_folder
         self._overview: Overview | None = None
         self._described: tuple[object, ...] = ()
         self._wanted: str | None = None
@@ -267,7 +266,8 @@ class AttacksPage(Page):
 
     @property
     def _own_folder(self) -> Path:
-        return self._attacks_folder or Path("attacks")
+        folder = None if self._overview is None else self._overview.attacks_folder
+        return folder or Path("attacks")
 
     def _edit_copy(self, built_in: Path, copy: Path) -> None:
         try:

@@ -19,11 +19,10 @@ from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.columns import Cell, Column, Row, Span
 from harness.tui.guess_search import compared_pieces, suffix_spans
-from harness.tui.palette import style_of
 from harness.tui.screens.dialogs import NameDialog
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import KeyFooter, TopBar
-from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.list_table import ListTable, style_of
 
 _MAX_CANDIDATES = 200
 _HEAT = (

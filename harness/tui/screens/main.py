@@ -1,7 +1,7 @@
 """The main screen: a page for each of the six tabs."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+import pkgutil
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -10,7 +10,6 @@ from textual.containers import Container
 from textual.content import Content
 from textual.screen import Screen
 from textual.style import Style
-from textual.widget import Widget
 from textual.widgets import Static
 
 from harness.core.errors import HarnessError
@@ -29,7 +28,25 @@ from harness.tui.widgets.run_actions import screen_for
 if TYPE_CHECKING:
     from harness.tui.pages.attacks import AttacksPage
 
-TABS = ("Runs", "Attacks", "Audits", "Tuning", "Leaderboard", "Data")
+
+class Tab(NamedTuple):
+    """A tab of the main screen.
+
+    page: the class of its page, which is imported when it is first shown, to keep the first paint fast.
+    """
+
+    name: str
+    page: str
+
+
+TABS = (
+    Tab("Runs", "runs:RunsPage"),
+    Tab("Attacks", "attacks:AttacksPage"),
+    Tab("Audits", "audits:AuditsPage"),
+    Tab("Tuning", "tuning:TuningPage"),
+    Tab("Leaderboard", "leaderboard:LeaderboardPage"),
+    Tab("Data", "data:DataPage"),
+)
 
 
 class MainScreen(Screen[None]):
@@ -46,16 +63,17 @@ class MainScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(str(number), f"tab({number})", name, show=False, tooltip=f"Go to the page of {name.lower()}")
-            for number, name in enumerate(TABS, 1)
+            Binding(str(number), f"tab({number})", tab.name, False, tooltip=f"Go to the page of {tab.name.lower()}")
+            for number, tab in enumerate(TABS, 1)
         ),
         Binding("q", "app.quit", "Quit", show=False, tooltip="Close the application; runs continue"),
     ]
 
-    def __init__(self, *, attacks_folder: Path | None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._attacks_folder = attacks_folder
         self._tab = 1
+        self._pages: dict[int, Page] = {1: RunsPage()}
+        """The pages that were shown, by the number of their tab."""
         self._overview: Overview | None = None
         self._round: str | None = None
         self._round_choice: str | None = None
@@ -63,8 +81,7 @@ class MainScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield TopBar()
         yield Static("", id="page-tabs")
-        with Container(id="pages"):
-            yield RunsPage()
+        yield Container(self._pages[1], id="pages")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -83,40 +100,26 @@ class MainScreen(Screen[None]):
 
     @property
     def _page(self) -> Page:
-        return self.query_one(f"#{TABS[self._tab - 1].lower()}-page", Page)
+        return self._pages[self._tab]
 
     async def action_tab(self, number: int) -> None:
         """Show the page of a tab, counted from 1."""
-        name = TABS[number - 1].lower()
-        pages = self.query_one("#pages")
         # First, so that a new page gets its final size at once.
-        for page in pages.children:
-            page.display = page.id == f"{name}-page"
-        if not pages.query(f"#{name}-page"):
-            await pages.mount(self._new_page(number))
+        for place, page in self._pages.items():
+            page.display = place == number
+        if number not in self._pages:
+            self._pages[number] = pkgutil.resolve_name(f"harness.tui.pages.{TABS[number - 1].page}")()
+            await self.query_one("#pages").mount(self._pages[number])
         self._tab = number
         self._show_tabs()
         if self._overview is not None:
             self._page.show(self._overview, round_name=self._round)
         self._page.focus_main()
 
-    def _new_page(self, number: int) -> Widget:
-        # Imported here to keep the first paint fast.
-        from harness.tui.pages.attacks import AttacksPage
-        from harness.tui.pages.audits import AuditsPage
-        from harness.tui.pages.data import DataPage
-        from harness.tui.pages.leaderboard import LeaderboardPage
-        from harness.tui.pages.tuning import TuningPage
-
-        if number == 2:
-            return AttacksPage(attacks_folder=self._attacks_folder)
-        return {3: AuditsPage, 4: TuningPage, 5: LeaderboardPage, 6: DataPage}[number]()
-
     def _show_tabs(self) -> None:
         parts = []
-        for number, name in enumerate(TABS, 1):
-            style = "bold reverse" if number == self._tab else ""
-            label = Content.styled(f" {number} {name} ", style) if style else Content(f" {number} {name} ")
+        for number, tab in enumerate(TABS, 1):
+            label = Content.styled(f" {number} {tab.name} ", "bold reverse" if number == self._tab else "")
             parts.append(label.stylize(Style.from_meta({"@click": f"screen.tab({number})"})))
         self.query_one("#page-tabs", Static).update(Content(" ").join(parts))
 
@@ -134,7 +137,8 @@ class MainScreen(Screen[None]):
         from harness.tui.screens.new_run import NewRunScreen
 
         round_name = self._round_choice or default_round()
-        screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=round_name, like=like)
+        folder = None if self._overview is None else self._overview.attacks_folder
+        screen = NewRunScreen(attack, attacks_folder=folder, round_name=round_name, like=like)
         self.app.push_screen(screen, self._open_run)
 
     def duplicate(self, folder: RunFolder) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from textual.content import Content
 
@@ -12,12 +13,74 @@ from harness.core.rounds import load_round
 from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.parameters import setting_text
-from harness.plugins.schema import fetch_schema
+from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
 from harness.runs.planning import recorded_options
-from harness.tui.form import Form, audit_form, form_for
+from harness.tui.form import (
+    FROM_ROUND,
+    Field,
+    FieldKind,
+    Form,
+    option_fields,
+    parameter_fields,
+    switch_option,
+    text_option,
+)
 from harness.tui.saved_state import load_values
 from harness.tui.screens.form import FormScreen, Source
+
+MAX_PARAMETERS = 100
+
+
+def _count(description: str, least: int, **more: Any) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "description": description, **more}
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "seed": _count("Seed of all random draws.", 0, default=0),
+    "device": text_option("auto, cpu, cuda or cuda:N.", "auto"),
+    "dtype": {"enum": ["auto", "float32", "float16", "bfloat16"], "default": "auto", "description": "Precision."},
+}
+"""The options that runs and audits share."""
+_AUDIT_OPTIONS = {
+    "revision": text_option("Revision of hub models.", "main"),
+    "budget": text_option("Wall-clock limit such as 24h or 90m.", "24h"),
+    **_OPTIONS,
+    "threads": _count("CPU threads.", 1, empty_means="all usable cores"),
+    "share-device": switch_option("Start without waiting for a free device."),
+}
+"""The options that all audits share."""
+
+
+def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path | None) -> Form:
+    """Return the form of a run of `attack`: the round, the attack's parameters, then the options of the run."""
+    parameters = tuple(parameter_fields(schema))
+    shown = parameters[:MAX_PARAMETERS]
+    options = {
+        "target": text_option("Model to attack: a hub id or a directory.", empty_means=FROM_ROUND),
+        "reference": text_option(
+            "Reference model: a hub id or a directory.", empty_means=attack.reference_model or "none"
+        ),
+        "budget": text_option("Budget in the round's unit, such as 24h or 90m.", empty_means=FROM_ROUND),
+        "seed": _OPTIONS["seed"],
+        "limit": _count("Attack only the first N examples.", 1, empty_means="all examples"),
+        "device": _OPTIONS["device"],
+        "dtype": _OPTIONS["dtype"],
+    }
+    if not attack.uses_target:
+        options = {name: options[name] for name in ("budget", "seed", "limit")}
+    round_ = Field("round", FieldKind.ROUND, None, "name or TOML file", description="Round to attack.", is_option=True)
+    fields = (round_, *shown, *option_fields({"properties": options}))
+    return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(shown))
+
+
+def audit_form(audit: str) -> Form:
+    """Return the form of an audit: what it measures, its parameters, then the options of the run."""
+    entry = AUDITS[audit]
+    classes = (entry.subject_type(), entry.audit_type().params_type())
+    schemas = [*(options.model_json_schema() for options in classes), {"properties": _AUDIT_OPTIONS}]
+    fields = tuple(field for schema in schemas for field in option_fields(schema))
+    return Form(("audit", audit), f"audit {audit}", fields)
 
 
 def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None) -> Iterator[Source]:

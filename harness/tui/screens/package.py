@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from textual import on, work
@@ -46,12 +46,11 @@ class Checklist(OptionList):
         Binding("space,a", "accept", "Accept", tooltip="Accept this unmet check, or take the acceptance back"),
     ]
 
+    @dataclass
     class Toggled(Message):
         """The user accepts the check `name`, or takes the acceptance back."""
 
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
+        name: str
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, compact=True, markup=False)

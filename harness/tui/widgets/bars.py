@@ -1,6 +1,7 @@
 """The bar at the top of a screen, its footer with keys, and a text with a label."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from textual.content import Content
 from textual.message import Message
@@ -87,12 +88,11 @@ class TopBar(Static):
     }
     """
 
+    @dataclass
     class Mounted(Message):
         """A bar is on the screen, or has another size, and has to be filled."""
 
-        def __init__(self, bar: "TopBar") -> None:
-            super().__init__()
-            self.bar = bar
+        bar: "TopBar"
 
     def __init__(self) -> None:
         super().__init__(Content.styled("harness", "bold $text-primary"))

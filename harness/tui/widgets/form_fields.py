@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -66,12 +67,11 @@ _NO_CONTROLS = r"[^\x00-\x1f\x7f-\x9f]*"
 class FieldRow(Vertical):
     """A field on the screen. `text` is its value as the command line takes it."""
 
+    @dataclass
     class Edited(Message):
         """The text of a row has changed; the row has been checked."""
 
-        def __init__(self, row: "FieldRow") -> None:
-            super().__init__()
-            self.row = row
+        row: "FieldRow"
 
     def __init__(self, field: Field, text: str) -> None:
         super().__init__()

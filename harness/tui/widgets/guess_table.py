@@ -1,6 +1,7 @@
 """The table of guesses: the newest ones as they arrive, those of one verdict, or the results of a search."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -50,12 +51,11 @@ class GuessTable(Panel):
         Binding("escape", "close_search", "All guesses", show=False, tooltip="Close the search"),
     ]
 
+    @dataclass
     class Chosen(Message):
         """The user opens a guess."""
 
-        def __init__(self, line: GuessLine) -> None:
-            super().__init__()
-            self.line = line
+        line: GuessLine
 
     def __init__(self, *, id: str) -> None:
         field = Input(placeholder='example id or text ("12" for the digits)', id="search", compact=True)

@@ -6,11 +6,14 @@ a least width, no cells that are drawn for their width, and no rows that span al
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.color import Color, ColorParseError
 from textual.events import Click
@@ -20,10 +23,46 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from harness.tui.columns import GAP, Column, Layout, Row, fitted, lay_out, sorted_rows, title_of
-from harness.tui.palette import style_of
 from harness.tui.widgets.panels import panel_of
 
 _CURSOR = "▌"
+
+_VARIABLES = {
+    "good": "text-success",
+    "bad": "text-error",
+    "warning": "text-warning",
+    "active": "text-primary",
+    "key": "text-accent",
+}
+"""The variable of Textual's theme for each meaning."""
+_ATTRIBUTES = {
+    "": Style(),
+    "dim": Style(dim=True),
+    "bold": Style(bold=True),
+    "reverse": Style(reverse=True),
+    "underline": Style(underline=True),
+}
+
+
+def style_of(app: App[object], meaning: str) -> Style:
+    """Return the style of one or several meanings, such as "bold good"; a colour such as "#56b4e9" is one too."""
+    return _style(meaning, tuple(app.theme_variables.get(name, "") for name in _VARIABLES.values()))
+
+
+@cache
+def _style(meaning: str, colours: tuple[str, ...]) -> Style:
+    known = dict(zip(_VARIABLES, colours, strict=True))
+    style = Style()
+    for word in meaning.split():
+        if word in _ATTRIBUTES:
+            style += _ATTRIBUTES[word]
+            continue
+        try:
+            style += Style(color=Color.parse(known.get(word, word)).rich_color)
+        except ColorParseError:
+            # A theme may use a colour of the terminal, which has no value here.
+            style += Style(bold=True)
+    return style
 
 
 class ListTable(ScrollView, can_focus=True):
@@ -43,12 +82,12 @@ class ListTable(ScrollView, can_focus=True):
         Binding("right", "scroll_columns(1)", "Columns right", show=False),
     ]
 
+    @dataclass
     class TableMessage(Message):
         """A message about the row with `key`."""
 
-        def __init__(self, table: "ListTable", key: str) -> None:
-            super().__init__()
-            self.table, self.key = table, key
+        table: "ListTable"
+        key: str
 
         @property
         def control(self) -> "ListTable":

@@ -4,6 +4,7 @@ import os
 import webbrowser
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual import work
@@ -71,12 +72,11 @@ class RunActions(Widget):
     It comes last among the bases: Textual takes styles and component classes only from the first base that is a widget.
     """
 
+    @dataclass
     class Duplicated(Message):
         """The user wants a form with the values of a run."""
 
-        def __init__(self, folder: RunFolder) -> None:
-            super().__init__()
-            self.folder = folder
+        folder: RunFolder
 
     @abstractmethod
     def run_under_action(self) -> RunFolder | None:

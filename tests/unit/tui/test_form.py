@@ -16,7 +16,8 @@ from harness.core.attack import Params
 from harness.core.rounds import load_round
 from harness.plugins.discovery import AttackFile
 from harness.plugins.schema import AttackSchema
-from harness.tui.form import MAX_PARAMETERS, Field, FieldKind, Form, audit_form, form_for, round_description
+from harness.tui.form import Field, FieldKind, Form, round_description
+from harness.tui.screens.new_run import MAX_PARAMETERS, audit_form, form_for
 
 
 class Size(Enum):
