@@ -22,7 +22,7 @@ class RightGuess(NamedTuple):
     """The place of the right guess of an example in a submission."""
 
     words: str
-    """Why the guess does not count, or at which row it does; empty if no guess is right."""
+    """The reason that the guess does not count, or the row at which it does; empty if no guess is right."""
     counts: bool = False
 
 
@@ -63,9 +63,9 @@ class Candidate:
     score: float
     """The last score that it was given."""
     times: int
-    """How often it was guessed."""
+    """The number of times that it was guessed."""
     is_right: bool | None
-    """None in a blind round."""
+    """True if the guess is the answer, None in a blind round."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Example:
     answer: Tokens | None
     """[length] token ids, None in a blind round."""
     candidates: tuple[Candidate, ...]
-    """In submission order."""
+    """The candidates in submission order."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object, with tokens as lists of ids."""

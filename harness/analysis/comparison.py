@@ -127,7 +127,7 @@ class ComparedRun:
     """Draws of finished batches per second, None if no time has elapsed."""
     whole: Trajectory
     not_in_train: Trajectory | None
-    """On the examples whose answers the training rows do not contain, None if there is no such part."""
+    """The trajectory on the examples whose answers the training rows do not contain, None if there are none."""
     submission: JudgedRows
     settings: dict[str, Any]
     """The value of each setting by name."""
@@ -156,7 +156,7 @@ class Comparison:
     not_in_train: Part | None
     """The examples whose answers the training rows do not contain."""
     not_in_train_absent_because: str
-    """Why `not_in_train` is None."""
+    """The reason that `not_in_train` is None."""
     runs: tuple[ComparedRun, ...]
     contrast: Contrast | None
     """The first run compared with the second, None unless there are exactly two."""
@@ -164,9 +164,9 @@ class Comparison:
     budget_s: float
     """The largest budget of the runs."""
     leads: tuple[Lead, ...]
-    """Who leads when until then, on all examples."""
+    """The leader of each span of time, on all examples."""
     differing: dict[str, tuple[Any, ...]]
-    """By name, each setting that is not the same for all runs, with the value of each run or None."""
+    """The settings that differ between runs, by name, with the value of each run or None."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

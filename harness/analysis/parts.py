@@ -63,7 +63,7 @@ class AttackedParts(NamedTuple):
 
     whole: Part
     not_in_train: Part | None
-    """None for the reason in `not_in_train_absent_because`."""
+    """The part, or None for the reason in `not_in_train_absent_because`."""
     not_in_train_absent_because: str
     overlap: Overlap | None
     """None if the round has no training rows or they cannot be read."""

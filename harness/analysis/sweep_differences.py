@@ -40,9 +40,9 @@ class SettingDifference:
     """The p-value corrected for all comparisons of the sweep."""
     interval_level: float
     interval: tuple[float, float] | None
-    """At `interval_level`; it excludes 0 exactly if holm_p is at most 0.05. None if there are too few replicates."""
+    """Interval at `interval_level`. It excludes 0 exactly if holm_p is at most 0.05. None with too few replicates."""
     joint_interval: tuple[float, float] | None
-    """With 95 % probability these cover all true differences of the sweep. None if there are too few replicates."""
+    """These intervals cover all true differences of the sweep with 95 % probability. None with too few replicates."""
     interval_unit: Unit
 
     @property
@@ -141,7 +141,7 @@ class Importance:
     runs: int
     factors: tuple[FactorShare, ...]
     reason: str
-    """Why there are no shares, or empty."""
+    """The reason that there are no shares, or empty."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

@@ -112,15 +112,15 @@ class SweepResults:
 
     sweep: Sweep
     rows: tuple[SettingRow, ...]
-    """By round and target, the highest mean recall first."""
+    """The settings by round and target, the highest mean recall first."""
     baseline: str | None
     """The setting that differences are from, None if none is named."""
     differences: tuple[SettingDifference, ...]
     replicates: int
-    """Of the bootstrap."""
+    """The number of bootstrap replicates."""
     importances: tuple[Importance, ...]
     notes: tuple[str, ...]
-    """What is missing and why, as sentences."""
+    """Sentences that say what is missing and why."""
 
     @property
     def finished(self) -> int:

@@ -26,7 +26,7 @@ class Stage:
     pairs: Callable[[Ints], tuple[Tokens, Tokens]]
     """Returns the prefixes and the suffixes of some, [n, tokens] each."""
     size: int
-    """How many a model on this machine measures in a batch."""
+    """The number of sequences in a batch of a model on this machine."""
     done: Ints
     """Those with rows."""
 

@@ -12,7 +12,7 @@ _MEMORY_FILES = {
     VERSION_2: ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""By hierarchy: the files of the limit and of the usage, and the name in memory.stat of the cache that can be freed."""
+"""The files of limit and usage, and the name in memory.stat of the cache that can be freed, by hierarchy."""
 
 
 class MemoryLimit(NamedTuple):

@@ -38,7 +38,7 @@ class AttackFile(Declaration):
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What the class declares."""
+        """The values that the class declares, by name."""
         return {field.name: getattr(self, field.name) for field in fields(Declaration)}
 
     @property

@@ -42,7 +42,7 @@ class Parameter:
     name: str
     type: str
     default: str | None
-    """As a user types it, None if a value is required."""
+    """The text that a user would type, None if a value is required."""
     bounds: tuple[str, ...]
     description: str
 

@@ -91,7 +91,7 @@ class AttackSpec(JobSpec):
 
     @property
     def labels(self) -> Labels:
-        """What a list of runs shows."""
+        """The values that a list of runs shows."""
         reference = None if self.reference is None else self.reference.id
         return Labels(
             attack=self.attack.name,
@@ -146,7 +146,7 @@ class AuditSpec(JobSpec):
 
     @property
     def labels(self) -> Labels:
-        """What a list of runs shows."""
+        """The values that a list of runs shows."""
         return Labels(attack=f"audit {self.audit}", round=self.subject)
 
 

@@ -54,7 +54,7 @@ class RunSummary:
     is_partial: bool
     error_cap: int
     recall_at_cap: float | None = None
-    """From the scorecard, or else from the running curve; None if the round is blind or nothing is scored yet."""
+    """The recall of the scorecard, or else of the running curve; None in a blind round or before the first score."""
     recall_interval: tuple[float, float] | None = None
     recall_interval_unit: str | None = None
     exact_at_1: float | None = None

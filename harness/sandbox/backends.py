@@ -24,7 +24,7 @@ FileRule = tuple[str, str]
 
 @dataclass(frozen=True)
 class LauncherSetup:
-    """What the launcher applies to itself inside the backend, besides limits and the filter of system calls."""
+    """The steps that the launcher applies to itself inside the backend, besides limits and the seccomp filter."""
 
     creates_namespaces: bool = False
     """Create the namespaces that the kernel allows."""

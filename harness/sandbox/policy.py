@@ -65,7 +65,7 @@ class AppliedSandbox(BaseModel):
     file_bytes: Limit | None
     open_files: Limit | None
     readable: tuple[str, ...]
-    """What the process could read besides the system and this installation."""
+    """The paths that the process could read besides the system and this installation."""
 
     @property
     def summary(self) -> str:

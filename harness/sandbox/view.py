@@ -51,7 +51,7 @@ class FileView:
     """The access to each listed path, and the symbolic links that lead to the listed paths from outside of them."""
 
     paths: dict[Path, Access]
-    """By real path."""
+    """The access to each path, by real path."""
     links: dict[Path, str]
     """Path of the link to its target, as the link states it."""
 

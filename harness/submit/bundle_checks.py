@@ -53,7 +53,7 @@ class LocalTarget(NamedTuple):
 
 
 class UnpackedBundle(NamedTuple):
-    """What a bundle says about itself: its manifest, the spec of its code, and the rules of its round."""
+    """The description that a bundle contains of itself: its manifest, the spec of its code, the rules of its round."""
 
     manifest: Manifest
     spec: CodeSpec

@@ -54,7 +54,7 @@ class AcceptedCheck(BundleModel):
 
 
 class Manifest(BundleModel):
-    """What a bundle contains. code/spec.json says which attack it is. `files` maps each other file to its SHA-256."""
+    """The contents of a bundle. code/spec.json names the attack. `files` maps each other file to its SHA-256."""
 
     format: Literal[1] = 1
     kind: Literal["submission", "code"]

@@ -57,7 +57,7 @@ class RunFacts:
     repeated_batches: int
     """Number of batches that started more than once."""
     executions: int
-    """How often the run was started or resumed."""
+    """The number of times that the run was started or resumed."""
     read_training: bool
     target_as_loaded: dict[str, Any] | None
     reference_as_loaded: dict[str, Any] | None

@@ -29,7 +29,7 @@ _Name = Annotated[str, AfterValidator(lambda text: shorten(text, MAX_NAME))]
 
 
 class _LoadedModel(BaseModel):
-    """What a worker reports of a model that it has loaded."""
+    """The report of a worker about a model that it has loaded."""
 
     model_config = ConfigDict(strict=True)
 

@@ -27,7 +27,7 @@ class Budget:
     total: float
     """The seconds of wall clock that the run may take."""
     spent_before: float = 0.0
-    """What its earlier executions have spent."""
+    """The seconds that earlier executions have spent."""
     started_at: float | None = None
     """The time at which the worker of this execution started, None before that."""
 

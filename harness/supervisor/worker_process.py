@@ -159,11 +159,11 @@ class WorkerSlot:
     end: WorkerEnd | None = None
     """Its last message."""
     silent_since: float | None = None
-    """When it closed the pipe of its frames, in seconds since boot."""
+    """The time at which it closed the pipe of its frames, in seconds since boot."""
     is_over: bool = False
     """True if its process has ended and everything that it sent is stored."""
     deaths: int = 0
-    """How often it exited without a last message."""
+    """The number of times that it exited without a last message."""
 
     def replace(self, process: WorkerProcess) -> None:
         """Go on with a new process after the death of the old one, which the caller has killed."""

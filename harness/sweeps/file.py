@@ -84,7 +84,7 @@ class SweptRun(BaseModel):
     seed: int
     round: str
     target: str | None
-    """None for the target of the round, and for an attack without one."""
+    """The target, None for that of the round and for an attack without one."""
 
     @property
     def setting(self) -> str:

@@ -39,7 +39,7 @@ class Sweep(BaseModel):
     options: dict[str, str | int | None]
     """The values of options that all runs share (revision, device, dtype, threads)."""
     runs: tuple[SweptRun, ...]
-    """In the order in which they start."""
+    """The runs in the order in which they start."""
 
     @property
     def journal(self) -> Path:

@@ -39,7 +39,7 @@ class Ended(NamedTuple):
 
     run: str
     failure: str = ""
-    """Why its record is not in the store; empty if it is."""
+    """The reason that its record is not in the store; empty if it is."""
 
 
 class Executor(Protocol):

@@ -1,4 +1,4 @@
-"""What the screen remembers between its starts: the chosen round, and the values of the last run of each attack."""
+"""State that the TUI keeps between its starts: the chosen round, and the values of the last run of each attack."""
 
 import contextlib
 import json

@@ -1,6 +1,7 @@
-"""Names in the code say what they hold."""
+"""Names and docstrings in the code say what they describe."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 PACKAGES = ("harness", "attacks")
 EMPTY = {"found", "one", "each", "mine", "given", "some", "other", "others", "beside", "here", "own", "what", "which"}
+FRAGMENT = re.compile(r"\s*(Of|As|At|By|For|From|In|On|How|What|When|Where|Whether|Which|Who|Whose|Why)\b")
 
 
 def _named(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -34,3 +36,18 @@ def test_no_name_is_a_pronoun(package):
         if name.strip("_") in EMPTY
     ]
     assert not empty
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_docstring_is_a_clause_without_its_noun(package):
+    """This includes the strings under fields."""
+    root = Path(__file__).parents[2] / package
+    fragments = [
+        f"{path.relative_to(root)}:{node.lineno} {text}"
+        for path in sorted(root.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and FRAGMENT.match(text := str(node.value.value))
+    ]
+    assert not fragments

@@ -59,7 +59,7 @@ class Stored:
     logprobs: Floats
     """[schemes, n, length], those of `SCHEMES`."""
     top_k: int
-    """Of its random scheme."""
+    """The number of tokens that the scheme `random` samples from."""
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ class Measurements:
 
     @cached_property
     def votes(self) -> list[NDArray[np.uint16]]:
-        """How many of the used prompts each pair of a half wins, [inside, outside]; for both halves."""
+        """The number of used prompts that each pair of a half wins, [inside, outside], for both halves."""
         used = self.used_confidences
         return [count_votes(used[:, half.inside], used[:, half.outside]) for half in self.halves]
 

@@ -124,7 +124,7 @@ class ListTable(ScrollView, can_focus=True):
         self._rows: Sequence[Row] = ()
         self._positions: dict[str, int] = {}
         self._counts: Sequence[int] = ()
-        """For each row the number of rows up to it, without headings."""
+        """The number of rows up to each row, without headings."""
         self._cursor = 0
         self._first_column = 1
         self._layout = Layout((0,), (0,), False, False)
