@@ -91,7 +91,7 @@ def test_the_words_in_capitals_in_the_readme_are_explained() -> None:
     assert "ADDRESS extraction-harness     # the address you were given" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_blocks_of_the_readme_run_as_they_are(tmp_path: Path) -> None:
     blocks = _BLOCK.findall(README.read_text(encoding="utf-8"))

@@ -196,26 +196,6 @@ def test_resuming_a_lost_run_without_budget_writes_its_results(machine: Machine)
 
 
 @pytest.mark.slow
-def test_only_one_of_several_resumes_supervises(machine: Machine) -> None:
-    reference = machine.executed("draws", "--set", "pause=0")
-    folder = machine.detached("draws", "--set", "pause=0.4")
-    wait_until(lambda: guess_count(folder) > 0)
-    kill_supervisor(folder)
-    commands = [machine.start("resume", folder.id) for _ in range(3)]
-    errors = [command.communicate(timeout=120)[1] for command in commands]
-    codes = [command.returncode for command in commands]
-    assert codes.count(0) >= 1 and set(codes) <= {0, 1}
-    for code, error in zip(codes, errors, strict=True):
-        assert "Traceback" not in error
-        # One that came while the run went on says "watch", one that came after its end says that another continued it.
-        assert code == 0 or "harness watch" in error or "was continued by another command" in error
-    with RunReader(folder.store) as reader:
-        names = [name for _, _, name, _ in reader.events()]
-    assert names.count("supervisor") == 2 and names.count("worker") == 2
-    assert folder.submission.read_bytes() == reference.submission.read_bytes()
-
-
-@pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_same_bytes(machine: Machine) -> None:
     reference = machine.executed("draws", "--set", "pause=0")
     folder = machine.detached("draws", "--set", "pause=0.2")

@@ -20,6 +20,7 @@ def _finished_bytes(folder: RunFolder) -> bytes:
     return folder.submission.read_bytes()
 
 
+@pytest.mark.long
 def test_a_sharded_run_has_the_bytes_of_one_device(machine: Machine) -> None:
     tiny = ("--round", str(write_tiny_demo(machine.folder)), "--limit", "40", "--threads", "1")
     commands = {
@@ -40,7 +41,6 @@ def test_a_sharded_run_has_the_bytes_of_one_device(machine: Machine) -> None:
             assert "worker 0 is on" in log and "worker 1 is on" in log
 
 
-@pytest.mark.slow
 def test_a_sharded_run_goes_on_when_a_node_dies(machine: Machine) -> None:
     expected = machine.executed("draws", "--set", "pause=0").submission.read_bytes()
     with RayCluster(machine.folder / "cluster") as cluster:

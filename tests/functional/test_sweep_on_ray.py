@@ -74,7 +74,7 @@ def test_a_sweep_that_loses_a_node_ends_complete(machine: Machine) -> None:
     assert scored["recall_at_cap"] is not None and scored["recall_interval"] is not None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_driver_is_resumed_and_runs_nothing_twice(machine: Machine) -> None:
     file = _write_sweep(machine, pause=0.1, seeds=6)
     with RayCluster(machine.folder / "cluster") as cluster:
@@ -111,7 +111,7 @@ def test_a_run_that_was_begun_here_is_continued_on_a_node(machine: Machine) -> N
     assert folder.submission.read_bytes() == _expected(machine, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_sigterm_says_how_to_continue_and_nothing_else(machine: Machine) -> None:
     file = _write_sweep(machine, pause=0.5, seeds=1)
     driver = machine.start("sweep", str(file), "--attacks", str(PLUGINS), "--ray", "local")
@@ -123,8 +123,8 @@ def test_sigterm_says_how_to_continue_and_nothing_else(machine: Machine) -> None
     assert len(err.splitlines()) < 5, err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("victim", [pytest.param("ray::DashboardAgent", marks=pytest.mark.long), "raylet/raylet"])
+@pytest.mark.long
+@pytest.mark.parametrize("victim", ["ray::DashboardAgent", "raylet/raylet"])
 def test_a_dead_process_of_ray_ends_the_command_with_a_sentence(machine: Machine, victim: str) -> None:
     file = _write_sweep(machine, pause=0.5, seeds=4)
     driver = machine.start("sweep", str(file), "--attacks", str(PLUGINS), "--ray", "local")

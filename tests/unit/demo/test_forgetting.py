@@ -15,7 +15,7 @@ from tests.demo_target.forgetting import (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_documents_to_forget_become_less_likely_than_others() -> None:
     tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
     split = split_documents(tokenizer)
