@@ -30,8 +30,9 @@ ABSENT = ("bwrap", "chromium", "pdftoppm", "tmux")
 _TEAM = 'name = "Strangers"\n\n[[members]]\nname = "A. Stranger"\naffiliation = "Elsewhere"\n'
 _DESCRIPTION = "# What is new\n\nNothing: the likeliest token at each step.\n"
 _SANDBOX_TESTS = (
-    *("tests/unit/sandbox", "tests/functional/test_sandbox.py", "tests/functional/test_secrecy.py"),
-    "tests/hostile/test_sandbox.py",
+    *("tests/functional/test_sandbox.py", "tests/functional/test_secrecy.py", "tests/hostile/test_sandbox.py"),
+    # The other tests of these files start no sandbox, or compare backends, which root shows as well.
+    *("-k", "landlock or bwrap or inside"),
 )
 _DECODER_TESTS = ("tests/unit/engine/test_architectures.py", "-k", "draws and cpu")
 _TESTS = {
@@ -136,10 +137,8 @@ class Stranger:
         self.run(*pip, *only_wheels, f"{packages}[{','.join(_EXTRAS)}]", *_TEST_TOOLS)
 
     def use(self) -> None:
-        """Run the demo, attack, score, package, verify, and open the TUI. Raises an error if a step fails."""
+        """Attack, score, package, verify, and open the TUI. Raises an error if a step fails."""
         installed = self.installed
-        demo = installed.json("demo")
-        assert demo["status"] == "finished", demo
         summary = installed.json("run", "greedy", "--round", "demo")
         assert (summary["status"], summary["sandbox"]) == ("finished", "landlock"), summary
         score = installed.json("score", summary["submission"], "--round", "demo")
@@ -183,7 +182,7 @@ def main() -> None:
         wheel = build(temporary / "dist").wheel
         for step, action in (
             (f"installed with {python}", lambda: stranger.install(python, wheel)),
-            ("demo, run, score, package, verify, screen", stranger.use),
+            ("run, score, package, verify, screen", stranger.use),
             ("tests", lambda: stranger.run_tests(tests)),
         ):
             started = time.monotonic()

@@ -195,8 +195,8 @@ def _count(claims: NDArray[np.bool_] | None) -> int | None:
     return None if claims is None else int(claims.sum())
 
 
-def _ids(claims: NDArray[np.bool_] | None) -> Any:
-    return None if claims is None else claims.nonzero()[0].tolist()
+def _ids(claims: NDArray[np.bool_] | None) -> list[int] | None:
+    return None if claims is None else list(map(int, claims.nonzero()[0]))
 
 
 def _folder_of(data_set: str) -> Path:

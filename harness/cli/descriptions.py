@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from harness.runs.reader import RunReader, last_event
 from harness.runs.specs import AttackSpec, RunSpec
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
-from harness.sandbox.policy import AppliedSandbox
 
 _COURSE = (
     "time",
@@ -154,9 +153,9 @@ def _facts(summary: RunSummary, keys: Sequence[str]) -> list[tuple[str, str]]:
 
 def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the sandbox of the attack, its limits, and the network access."""
-    rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).description}")]
+    rows = [("sandbox", sanitize(f"{summary.sandbox} – {backend_named(str(summary.sandbox)).description}"))]
     if summary.in_force is not None:
-        rows.append(("in force", sanitize(AppliedSandbox.model_validate(summary.in_force).summary)))
+        rows.append(("in force", sanitize(summary.in_force.summary)))
     rows.append(("network", "none" if summary.network == "none" else f"{summary.network}, as the job requested"))
     return rows
 
@@ -164,6 +163,9 @@ def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
 def _nondeterminism(folder: RunFolder) -> list[str]:
     return nondeterminism_reasons(folder) if folder.store.exists() else []
 
+
+if TYPE_CHECKING:
+    from harness.engine.target import Target
 
 MOST_CANDIDATES = 50
 """Candidates beyond the best ones are not scored: nobody reads them token by token."""
@@ -191,7 +193,7 @@ def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
     return {"answer": answer, "candidates": by_token}
 
 
-def _loaded(record: TargetRecord, length: int, vocabulary: int) -> Any:
+def _loaded(record: TargetRecord, length: int, vocabulary: int) -> "Target":
     if not record.path.exists():
         raise HarnessError(f"{record.path}: the target of the run is not there any more.")
     # It loads torch.

@@ -1,8 +1,8 @@
 """`harness list`: everything that the harness has or has recorded, one list for each kind."""
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
-from typing import Annotated, Any, get_args
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 from rich.filesize import decimal
@@ -21,13 +21,15 @@ from harness.data.status import round_status
 from harness.plugins.discovery import find_attacks
 from harness.runs import trash
 from harness.runs.facts import COLUMNS
-from harness.runs.folder import RunFolder
+from harness.runs.folder import ModelType, RecordFiles, RunFolder
 from harness.runs.queue import queued_runs
 from harness.runs.specs import AttackSpec, RunSpec
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, matching_summaries, run_summary
 from harness.sweeps.record import SWEEPS, progress_of
 from harness.sweeps.tuning import TUNINGS
+
+Item = TypeVar("Item")
 
 app = CommandLine(name="list", help="List runs, audits, tunings, sweeps, attacks or rounds.", no_args_is_help=True)
 
@@ -106,10 +108,10 @@ def _list_jobs(
 
 def _print_list(
     key: str,
-    items: Sequence[Any],
+    items: Sequence[Item],
     header: Sequence[str],
-    row: Callable[[Any], Sequence[str]],
-    as_json: Callable[[Any], Any],
+    row: Callable[[Item], Sequence[str]],
+    as_json: Callable[[Item], Mapping[str, Any]],
     *,
     empty: str,
     json: bool,
@@ -126,7 +128,7 @@ def _print_list(
 @app.command("tunings")
 def list_tunings(json: Json = False) -> None:
     """List tunings, newest first."""
-    tunings = [TUNINGS.named(id_) for id_ in TUNINGS.ids()]
+    tunings = list(_readable(TUNINGS))
     parents = [summary.parent for summary in matching_summaries(on_error=lambda _: None)] if tunings else []
     rows = [
         tuning.model_dump(include={"id", "attack", "round", "created_at"}) | {"runs": parents.count(tuning.id)}
@@ -143,18 +145,22 @@ def list_tunings(json: Json = False) -> None:
     )
 
 
+def _readable(records: RecordFiles[ModelType]) -> Iterator[ModelType]:
+    """Yield the records, newest first. One that cannot be read is reported and left out."""
+    for id_ in records.ids():
+        try:
+            yield records.named(id_)
+        except HarnessError as error:
+            print_error(str(error))
+
+
 @app.command("sweeps")
 def list_sweeps(json: Json = False) -> None:
     """List sweeps, newest first."""
-    rows = []
-    for id_ in SWEEPS.ids():
-        try:
-            sweep = SWEEPS.named(id_)
-        except HarnessError as error:
-            print_error(str(error))
-            continue
+    rows: list[dict[str, Any]] = []
+    for sweep in _readable(SWEEPS):
         finished = len(progress_of(sweep).finished)
-        rows.append({"id": id_, "created_at": sweep.created_at, "runs": len(sweep.runs), "finished": finished})
+        rows.append({"id": sweep.id, "created_at": sweep.created_at, "runs": len(sweep.runs), "finished": finished})
     _print_list(
         "sweeps",
         rows,

@@ -1,6 +1,6 @@
 """`harness show`: print what a name stands for, whatever it is."""
 
-from typing import Any
+from pathlib import Path
 
 import typer
 from typer import Argument, Option
@@ -82,7 +82,7 @@ def show(
         print_json(run_as_json(named)) if json else print(describe(named))
 
 
-def _named(name: str, attacks: Any) -> RunFolder | Tuning | Sweep | AttackFile | Round:
+def _named(name: str, attacks: Path | None) -> RunFolder | Tuning | Sweep | AttackFile | Round:
     """Return what `name` stands for; with a directory of attacks, an attack.
 
     Raises HarnessError if it stands for nothing, for a round and an attack, or for several records.

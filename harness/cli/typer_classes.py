@@ -67,7 +67,7 @@ _METAVARS = {int: "N", float: "NUMBER"}
 _RANGE = re.compile(r"\bx>=(?P<least>[\d.]+)|\b(?P<low>[\d.]+)<=x<=(?P<most>[\d.]+)")
 
 
-def is_given(context: Any, name: str) -> bool:
+def is_given(context: typer.Context, name: str) -> bool:
     """Return True if the command line has the parameter `name`, even with its default value."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"

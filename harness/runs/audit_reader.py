@@ -46,7 +46,7 @@ class AuditReader(RunReader):
     def audit_rows(self, table: Table, *, after: int = 0, only_done: bool = False) -> AuditRows:
         """Return the valid rows of `table` after sequence number `after`; with `only_done`, only of done batches."""
         name = f"audit_{table.name}"
-        done = "AND batch IN (SELECT batch FROM done) " if only_done else ""
+        done = "AND batch IN (SELECT done.batch FROM done) " if only_done else ""
         rows = self.query(
             f"SELECT seq, at, {select_list(table)} FROM {name} {LAST_ATTEMPTS} "  # noqa: S608
             f"WHERE seq > ? {done}ORDER BY seq",
@@ -70,7 +70,7 @@ class AuditReader(RunReader):
             "WITH again AS (SELECT batch AS begun, MAX(attempt) AS last FROM attempt WHERE attempt > 1 GROUP BY batch),"
             " ends AS (SELECT MAX(seq) AS newest, MIN(seq) AS oldest FROM audit_figure"
             " LEFT JOIN again ON begun = batch WHERE last IS NULL OR last = attempt GROUP BY name) "
-            'SELECT name, value, low, high, "of" FROM ends JOIN audit_figure ON seq = newest ORDER BY oldest'
+            "SELECT name, value, low, high, [of] FROM ends JOIN audit_figure ON seq = newest ORDER BY oldest"
         )
         with as_harness_error(self.path):
             return [

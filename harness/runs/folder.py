@@ -219,15 +219,14 @@ def attack_runs() -> Iterator[tuple[RunFolder, AttackSpec]]:
 def run_folder(name: str, spec_type: type[JobSpec] = JobSpec) -> RunFolder:
     """Return the run called `name`: an id, an unambiguous beginning of one, or `latest`, the newest one of this kind.
 
-    Raises HarnessError if there is none, or more than one.
+    Raises HarnessError if there is none, or more than one, or if a newer one than the latest of this kind is damaged.
     """
     folders = {folder.id: folder for folder in all_run_folders()}
     if name != "latest":
         return folders[matching_id("run", name, folders, see="harness list runs")]
     for folder in folders.values():
-        with contextlib.suppress(HarnessError):
-            if spec_type is JobSpec or isinstance(folder.spec(), spec_type):
-                return folder
+        if spec_type is JobSpec or isinstance(folder.spec(), spec_type):
+            return folder
     raise HarnessError(f"there is no {spec_type.noun} yet. Start one with {spec_type.command}.")
 
 

@@ -63,7 +63,7 @@ class GuessReader(RunReader):
     def committed(self) -> CommittedGuesses:
         """Return the valid guesses; those of a batch that is not done become void when the run is resumed."""
         statement = (
-            f"SELECT {select_list(GUESSES)}, batch IN (SELECT batch FROM done) "  # noqa: S608
+            f"SELECT {select_list(GUESSES)}, batch IN (SELECT done.batch FROM done) "  # noqa: S608
             f"FROM guess {LAST_ATTEMPTS} ORDER BY seq"
         )
         parts, done = [], [np.empty(0, np.bool_)]

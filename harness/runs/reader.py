@@ -47,6 +47,7 @@ class LedgerEntry(NamedTuple):
     spent: float
 
 
+_SELECT_POINTS = f"SELECT {', '.join(Point._fields)} FROM point"  # noqa: S608
 _POINTS, _LEDGER = TypeAdapter(list[Point]), TypeAdapter(list[LedgerEntry])
 
 
@@ -160,14 +161,14 @@ class RunReader:
 
     def points(self, after: int = 0) -> list[Point]:
         """Return the points of the running curve after sequence number `after`."""
-        return self._typed(_POINTS, "SELECT * FROM point WHERE seq > ? ORDER BY seq", after)
+        return self._typed(_POINTS, f"{_SELECT_POINTS} WHERE seq > ? ORDER BY seq", after)
 
     def sampled_points(self, most: int) -> list[Point]:
         """Return at most `most` points, equally spaced by number, the newest one included."""
         newest = self.row_count("point")
         chosen = {newest - newest * index // most for index in range(most)} if newest else ()
         places = ", ".join("?" * len(chosen))
-        return self._typed(_POINTS, f"SELECT * FROM point WHERE seq IN ({places}) ORDER BY seq", *chosen)  # noqa: S608
+        return self._typed(_POINTS, f"{_SELECT_POINTS} WHERE seq IN ({places}) ORDER BY seq", *chosen)
 
     def row_count(self, name: str) -> int:
         """Return how many rows were ever committed to the table with this stored name, void ones included."""
@@ -175,7 +176,7 @@ class RunReader:
 
     def draws_done(self) -> float:
         """Return the draws of the batches that are done."""
-        done = self.query("SELECT COALESCE(SUM(weight), 0) FROM batch WHERE batch IN (SELECT batch FROM done)")
+        done = self.query("SELECT COALESCE(SUM(weight), 0) FROM batch WHERE batch IN (SELECT done.batch FROM done)")
         with as_harness_error(self.path):
             return float(done[0][0])
 
@@ -223,7 +224,7 @@ class RunReader:
 
     def done_keys(self) -> list[str]:
         """Return the keys of the batches that are done."""
-        rows = self.query("SELECT key FROM batch WHERE batch IN (SELECT batch FROM done) ORDER BY batch")
+        rows = self.query("SELECT key FROM batch WHERE batch IN (SELECT done.batch FROM done) ORDER BY batch")
         return [row[0] for row in rows]
 
     def batch_sizes(self) -> dict[str, int]:

@@ -40,8 +40,11 @@ def _create_statement(name: str, table: Table) -> str:
 
 
 def select_list(table: Table) -> str:
-    """Return the SQL that selects the columns of `table`."""
-    return ", ".join(f'"{column.name}"' for column in table.columns)
+    """Return the SQL that selects the columns of `table`.
+
+    SQLite reads a missing name in double quotes as text; in brackets it is an error.
+    """
+    return ", ".join(f"[{column.name}]" for column in table.columns)
 
 
 def cells_in(kind: Kind, column: Any) -> list[Any]:

@@ -6,10 +6,11 @@ import shutil
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
@@ -27,6 +28,7 @@ from harness.runs.queue import wait_of
 from harness.runs.reader import Point, RunReader, StageWork
 from harness.runs.specs import RunSpec
 from harness.runs.status import Status, derived_status
+from harness.sandbox.policy import AppliedSandbox
 
 TREND_VALUES = 16
 _SAMPLED_POINTS = 256
@@ -39,7 +41,10 @@ RecordState = list[list[int] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """One run at one moment. The `attack` of an audit is "audit NAME", and its subject is the `round`."""
+    """One run at one moment. The `attack` of an audit is "audit NAME", and its subject is the `round`.
+
+    Raises ValueError for a field of another type: a damaged store may contain anything.
+    """
 
     id: str
     kind: str
@@ -80,7 +85,7 @@ class RunSummary:
     device: str | None
     """The device that the job holds."""
     sandbox: str | None
-    in_force: dict[str, Any] | None
+    in_force: AppliedSandbox | None
     """The sandbox as it was applied."""
     network: str
     """The network access that the job was allowed."""

@@ -5,6 +5,7 @@ import functools
 import marshal
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -140,7 +141,7 @@ class Bubblewrap(SandboxBackend):
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
         """Return the bwrap command that starts `command` in `cwd`."""
-        bwrap = ["bwrap", "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
+        bwrap = [_bubblewrap(), "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
         if not policy.network:
             bwrap.append("--unshare-net")
         # Otherwise root keeps its capabilities. The launcher drops the two that it needs as well: CAP_SETPCAP to empty
@@ -170,7 +171,7 @@ def _mounts(view: FileView) -> list[str]:
         options += ["--dev-bind", node, node]
     for link, target in view.links.items():
         options += ["--symlink", target, str(link)]
-    if _can_limit_tmpfs_size():
+    if _can_limit_tmpfs_size(_bubblewrap()):
         options += ["--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 (the sandbox's own)
     # Root can write to kernel settings in /proc even without capabilities. The other mounts are in memory without a
     # size limit, and have to be writable until the mounts inside them exist.
@@ -179,10 +180,18 @@ def _mounts(view: FileView) -> list[str]:
     return options
 
 
+def _bubblewrap() -> str:
+    """Return the absolute path of bwrap, because the started process may have no PATH. Raises OSError without one."""
+    program = shutil.which("bwrap")
+    if program is None:
+        raise FileNotFoundError("bwrap is not on PATH")
+    return str(Path(program).absolute())
+
+
 @functools.cache
-def _can_limit_tmpfs_size() -> bool:
+def _can_limit_tmpfs_size(bubblewrap: str) -> bool:
     """Return True for bubblewrap 0.8 or newer. Older versions get no /dev/shm, because nothing would limit its size."""
-    usage = subprocess.run(["bwrap", "--help"], capture_output=True, timeout=_HELP_SECONDS, check=False)
+    usage = subprocess.run([bubblewrap, "--help"], capture_output=True, timeout=_HELP_SECONDS, check=False)
     return b"--size" in usage.stdout + usage.stderr
 
 
@@ -235,6 +244,16 @@ class NoSandbox(SandboxBackend):
     is_sandbox = False
 
 
+class UnknownBackend(SandboxBackend):
+    """A backend that only a record names, and which counts as none."""
+
+    description = "unknown to this version of the harness"
+    is_sandbox = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 class OnNodes(SandboxBackend):
     """Run our own process, which passes a worker's messages on; the worker is in the sandbox of a node of a cluster."""
 
@@ -250,8 +269,8 @@ BACKENDS: tuple[SandboxBackend, ...] = (Bubblewrap(), Landlock(), NoSandbox())
 
 
 def backend_named(name: str) -> SandboxBackend:
-    """Return the backend with this name. Raises KeyError if there is none."""
-    return {backend.name: backend for backend in (*BACKENDS, ON_NODES)}[name]
+    """Return the backend that a record names, of which this version of the harness may not know."""
+    return {backend.name: backend for backend in (*BACKENDS, ON_NODES)}.get(name) or UnknownBackend(name)
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import site
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 MOST_PROCESSES = 4096
 MOST_FILE_BYTES = 4 << 30
@@ -49,7 +49,7 @@ class Limit(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    most: int
+    most: int = Field(ge=0, lt=1 << 63)
     by: str
 
 

@@ -132,7 +132,16 @@ def check_code(folder: Path, bundle: UnpackedBundle, round_: Round | None, log: 
                 _check_encoding(folder / name)
     except HarnessError as error:
         log.fail("code", error_in_bundle(error, folder))
-    log.record("code", f"{SPEC} and {REQUIREMENTS} are valid")
+    source = f"code/attack/{spec.attack.file}"
+    log.check(
+        "code",
+        manifest.files.get(source) == spec.attack.sha256,
+        f"{SPEC} and {REQUIREMENTS} are valid, and the attack's source is the one that {SPEC} names",
+        f"{shorten(source)} is missing, or is not the source that {SPEC} names",
+    )
+    reference = "none" if spec.reference is None else spec.reference.id
+    if reference != (declared := spec.attack.reference_model or "none"):
+        log.note("reference", f"the reference model is {shorten(reference)}, the attack declares {shorten(declared)}")
     _note_harness_version(code, manifest.harness, log)
     _note_other_files(code, manifest, spec, rules, log)
     if round_ is None:
@@ -140,6 +149,8 @@ def check_code(folder: Path, bundle: UnpackedBundle, round_: Round | None, log: 
         caps = f"{rules.error_cap:,} errors, {rules.row_cap:,} rows"
         log.note("rules", f"lengths and vocabulary come from the bundle, caps from the challenge: {caps}")
         return rules
+    if rules.name != round_.name:
+        log.note("round", f"the bundle was made for the round {rules.name}, not for {round_.name}")
     differing = [name for name in _RULES if getattr(round_, name) != getattr(rules, name)]
     log.check(
         "rules",
@@ -183,7 +194,7 @@ def check_models(spec: CodeSpec, find: Mapping[str, FindModel], log: FindingLog)
     for role, wanted in (("target", spec.target), ("reference", spec.reference)):
         if wanted is not None:
             local_model = find[role](wanted)
-            expected = f"{wanted.id}, weights {wanted.weights_sha256[:12]}…"
+            expected = f"{shorten(wanted.id)}, weights {wanted.weights_sha256[:12]}…"
             log.check(
                 role,
                 local_model.weights_sha256 == wanted.weights_sha256,

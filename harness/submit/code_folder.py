@@ -21,12 +21,12 @@ from harness.core.times import format_duration
 from harness.runs.specs import AttackRecord, AttackSpec
 from harness.submit.archive import harness_wheel, installed_lock
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
-from harness.submit.manifest import BundleModel, RunRecord, Sha256
+from harness.submit.manifest import BundleModel, RunRecord, Seconds, Sha256
 
 SPEC = "spec.json"
 ROUND = "round.toml"
 _MAX_BYTES = 8 << 20
-_FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "source", "target", "revision"}
+FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "source", "target", "revision"}
 
 
 class CodeTarget(BundleModel):
@@ -62,7 +62,7 @@ class CodeSpec(BundleModel):
     params: dict[str, Any]
     paths: dict[str, Sha256]
     seed: int
-    budget: float
+    budget: Seconds
     target: CodeTarget | None
     reference: CodeTarget | None
     trains: bool
@@ -88,7 +88,7 @@ def code_spec_from_run(spec: AttackSpec, *, trains: bool) -> CodeSpec:
 
 def round_toml(round_: Round) -> bytes:
     """Return round.toml: the round's rules without any of its files."""
-    return to_toml(round_.model_dump(mode="json", exclude=_FIELDS_NOT_IN_RULES, exclude_none=True)).encode()
+    return to_toml(round_.model_dump(mode="json", exclude=FIELDS_NOT_IN_RULES, exclude_none=True)).encode()
 
 
 def write_blind_round(round_: Round, folder: Path) -> Path:
@@ -124,6 +124,12 @@ def read_code_spec(code: Path) -> CodeSpec:
     if not path.exists():
         raise HarnessError(f"{path}: no such file. Expected the folder code/ of a bundle.")
     spec = read_bounded_json(CodeSpec, path, limit=_MAX_BYTES)
+    for field, is_present in (
+        ("versions.python", "python" in spec.versions),
+        ("target", spec.target is not None or not spec.attack.uses_target),
+    ):
+        if not is_present:
+            raise HarnessError(f"{path}: {field}: is missing.")
     # They become parts of paths, and people see them.
     for name in (spec.attack.name, *spec.paths):
         if not (name.isidentifier() and name.isascii()):

@@ -17,7 +17,7 @@ _MAX_BYTES = 8 << 20
 Sha256 = str
 MODEL_NAMES = {"target": "target", "reference": "reference model"}
 """The names of a bundle's models in messages, by the name of their option."""
-_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class BundleModel(BaseModel):
@@ -36,8 +36,8 @@ class RunRecord(BundleModel):
     id: str
     status: str
     reason: str
-    spent_s: _Seconds
-    budget_s: _Seconds
+    spent_s: Seconds
+    budget_s: Seconds
     examples: int
     sandbox: str | None
     hardware: dict[str, Any]

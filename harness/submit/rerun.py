@@ -14,26 +14,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from harness.core import paths
 from harness.core.arrays import Floats, Ints, Tokens, check_tokens, mapped_array, token_rows, tokens_sha256
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.files import atomic_file, file_sha256, write_atomically
-from harness.core.inputs import check_plain_files, read_bounded_text, read_bounded_toml
+from harness.core.inputs import check_plain_files, first_fault, read_bounded_text, read_bounded_toml
 from harness.core.intervals import JudgedRows
 from harness.core.rounds import Round, load_round
 from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission import write_submission
 from harness.core.submission_reader import SubmissionRows, SubmissionRules
-from harness.core.text import shorten
 from harness.core.windows import cluster_ids
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
 from harness.runs.attack_record import submission_now
 from harness.runs.folder import RunFolder, attack_runs
 from harness.runs.summary import run_status
-from harness.submit.code_folder import ROUND, SPEC, TRAIN, CodeSpec, to_toml
+from harness.submit.code_folder import FIELDS_NOT_IN_RULES, ROUND, SPEC, TRAIN, CodeSpec, to_toml
 
 # What zipfile, zlib and numpy raise for a damaged archive.
 _ARCHIVE_ERRORS = (
@@ -218,12 +218,14 @@ def read_scores(path: Path, rows: int) -> Floats:
 def read_round_rules(code: Path) -> Round:
     """Read round.toml in the folder `code` of a bundle. The round's prefix file does not exist yet."""
     path = code / ROUND
+    fields = read_bounded_toml(path, limit=_MAX_ROUND_BYTES)
+    # A path could name any file of the machine that runs the code again.
+    if unknown := fields.keys() & FIELDS_NOT_IN_RULES:
+        raise HarnessError(f"{path}: not the rules of a round ({min(unknown)}: unknown field).")
     try:
-        fields = read_bounded_toml(path, limit=_MAX_ROUND_BYTES)
         return Round.model_validate(fields | {"prefix_file": code / "prefixes.npy", "target": "of the bundle"})
-    except ValueError as error:
-        reason = shorten(str(error).partition("\n")[0], 120)
-        raise HarnessError(f"{path}: not the rules of a round ({reason}).") from None
+    except ValidationError as error:
+        raise HarnessError(f"{path}: not the rules of a round ({first_fault(error)}).") from None
 
 
 def _write_training(archive: Path, folder: Path) -> dict[str, str]:

@@ -17,7 +17,7 @@ from harness.runs.reader import RunReader
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.sandbox import SandboxPolicy, detect_backend, reaper
-from harness.sandbox.output import CappedLog, deleted_bytes
+from harness.sandbox.process import CappedLog, deleted_bytes
 from harness.supervisor.devices import Device, worker_environment
 from harness.supervisor.intake import IntakeError, WorkerEnd
 from harness.supervisor.job import Job

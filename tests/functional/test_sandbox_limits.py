@@ -58,7 +58,7 @@ def test_a_run_that_exceeds_its_memory_limit_names_it(machine: Machine, monkeypa
 
     monkeypatch.setattr(launch, "start_supervisor", supervise)
     summary = run_summary(start_attack(spec, attack))
-    if summary.in_force is not None and summary.in_force["memory"] is None:
+    if summary.in_force is not None and summary.in_force.memory is None:
         pytest.skip("this user may write to no control group.")
     assert summary.status == "crashed" and summary.guesses == 1
     assert summary.reason == "the attack used more than 0.4 GB of memory, its limit, and was killed."

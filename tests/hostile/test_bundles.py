@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from harness.runs.folder import RunFolder
-from tests.functional.bundler import FAST, OWN_ENVIRONMENT, Bundler, Packed, altered, altered_wheel, files_of, reason
+from tests.functional.bundler import (
+    FAST,
+    OWN_ENVIRONMENT,
+    Bundler,
+    Packed,
+    altered,
+    altered_wheel,
+    files_of,
+    finding,
+    reason,
+)
 from tests.functional.machine import EXAMPLES, Machine
 from tests.tiers import first_is_fast
 
@@ -136,6 +146,21 @@ def test_the_names_that_people_see_are_valid(
 def test_a_manifest_cannot_name_another_attack(bundler: Bundler, packed: Packed, tmp_path: Path) -> None:
     bundle = altered(packed.zip, tmp_path / "x.zip", {}, attack="better")
     assert reason(bundler.verify(bundle, code=1)) == ("archive", "MANIFEST.json: attack: unknown field")
+
+
+def test_another_round_or_reference_is_noted_and_another_source_refused(
+    bundler: Bundler, packed: Packed, tmp_path: Path
+) -> None:
+    files = files_of(packed.zip)
+    renamed = files["code/round.toml"].replace(b'name = "small"', b'name = "other"')
+    spec = files["code/spec.json"].replace(b'"reference_model": ""', b'"reference_model": "better"')
+    changes = {"code/round.toml": renamed, "code/spec.json": spec, "submission.csv": None}
+    verdict = bundler.verify(altered(packed.zip, tmp_path / "x.zip", changes), code=1)
+    assert finding(verdict, "round")["sentence"] == "the bundle was made for the round other, not for small"
+    assert finding(verdict, "reference")["sentence"] == "the reference model is none, the attack declares better"
+    bundle = altered(packed.zip, tmp_path / "y.zip", {"code/attack/draws.py": files["code/attack/draws.py"] + b"#"})
+    sentence = "code/attack/draws.py is missing, or is not the source that spec.json names"
+    assert reason(bundler.verify(bundle, code=1)) == ("code", sentence)
 
 
 def test_a_field_that_occurs_twice_is_refused(bundler: Bundler, packed: Packed, tmp_path: Path) -> None:

@@ -44,6 +44,13 @@ def set_parent(folder: RunFolder, parent: str) -> None:
     folder.spec_file.write_text(json.dumps(spec | {"parent": parent}))
 
 
+def test_a_damaged_tuning_is_reported_and_the_others_are_listed(harness: CommandLine, home: Path) -> None:
+    make_tuning()
+    TUNINGS.file_of("uuuu-damaged").write_text("{")
+    listed = harness("list", "tunings", "--json")
+    assert [one["id"] for one in listed.json["tunings"]] == ["tttt-tune-greedy"] and "uuuu-damaged" in listed.err
+
+
 def test_runs_are_filtered_by_status_attack_and_round(harness: CommandLine, home: Path) -> None:
     finished, lost = recorded_run(home, id_="aaaa-one"), recorded_run(home, id_="bbbb-two")
     for run, phase in ((finished, "finished"), (lost, "running")):

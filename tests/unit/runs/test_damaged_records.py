@@ -16,7 +16,8 @@ from harness.analysis.replay import best_other_curve
 from harness.core.errors import HarnessError
 from harness.runs.errors import as_harness_error
 from harness.runs.facts import nondeterminism_reasons
-from harness.runs.folder import RunFolder
+from harness.runs.folder import RunFolder, run_folder
+from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_status, run_summary
 from harness.tui.guess_search import search_guesses
 from harness.tui.run_feed import RunFeed
@@ -63,6 +64,8 @@ ROWS = {
     "time of a done batch": "UPDATE done SET at = 'then'",
     "phase without a name": "UPDATE event SET detail = '{}' WHERE name = 'phase'",
     "final order without a generation": "INSERT INTO event (at, name, detail) VALUES (0, 'final_order', '{}')",
+    "sandbox that is not text": """INSERT INTO event (at, name, detail) VALUES (0, 'worker', '{"sandbox": 5}')""",
+    "limits that are missing": """INSERT INTO event (at, name, detail) VALUES (0, 'worker', '{"in_force": {}}')""",
     "event that is not an object": "UPDATE event SET detail = '[]'",
 }
 
@@ -165,3 +168,11 @@ def test_a_harness_error_keeps_its_text() -> None:
 def test_a_bug_is_not_reported_as_damage() -> None:
     with pytest.raises(AttributeError), as_harness_error("record"):
         raise AttributeError("no such method")
+
+
+def test_latest_is_not_the_run_before_a_damaged_one(home: Path) -> None:
+    finished_run(home, "good-some", created_at=1e9)
+    damaged = finished_run(home, "damaged-some", created_at=2e9)
+    damaged.spec_file.write_text("{}")
+    with pytest.raises(HarnessError, match=r"damaged-some/spec\.json: not the spec of a run"):
+        run_folder("latest", AttackSpec)

@@ -6,13 +6,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
+from harness.runs.audit_reader import AuditReader
 from harness.runs.guess_reader import GuessReader
 from harness.runs.machine import DiskFull
 from harness.runs.reader import RunReader
@@ -240,3 +243,22 @@ def test_the_reported_share_of_an_open_batch_counts_while_the_job_runs(path: Pat
     with RunReader(path) as reader:
         assert reader.open_step() == "" and reader.stages(is_running=True)[0].done == 20.0
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "read"),
+    [
+        ("guess", "score", lambda path: GuessReader(path, suffix_length=2, vocabulary=9).committed()),
+        ("done", "batch", lambda path: GuessReader(path, suffix_length=2, vocabulary=9).committed()),
+        ("done", "batch", lambda path: RunReader(path).done_keys()),
+        ("point", "rows", lambda path: RunReader(path).points()),
+        ("audit_figure", "name", lambda path: AuditReader(path).audit_rows(FIGURES)),
+        ("audit_figure", "of", lambda path: AuditReader(path).newest_figures()),
+    ],
+)
+def test_a_missing_column_is_named(path: Path, table: str, column: str, read: Callable[[Path], object]) -> None:
+    RunStore(path, TABLES | {"audit_figure": FIGURES}).close()
+    with sqlite3.connect(path) as db:
+        db.execute(f'ALTER TABLE {table} DROP COLUMN "{column}"')
+    with pytest.raises(HarnessError, match=rf"run\.db: cannot be read \(no such column: .*{column}"):
+        read(path)

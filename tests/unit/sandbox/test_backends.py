@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.sandbox import SandboxBackend, SandboxPolicy, backends, detect_backend
-from harness.sandbox.backends import BACKENDS, backend_named, launcher_command
+from harness.sandbox.backends import BACKENDS, Bubblewrap, backend_named, is_available, launcher_command
 
 
 class Backend(SandboxBackend):
@@ -57,6 +57,19 @@ def test_a_requested_backend_that_cannot_be_used_is_an_error(
 
 def test_the_backends_that_stored_records_name_exist() -> None:
     assert {"bwrap", "landlock", "none"} <= {backend.name for backend in BACKENDS}
+
+
+def test_a_backend_of_another_version_is_named_and_counts_as_none() -> None:
+    backend = backend_named("jail")
+    assert (backend.name, backend.is_sandbox) == ("jail", False) and backend.description
+
+
+def test_bubblewrap_may_be_anywhere_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not is_available(Bubblewrap())
+    (program := tmp_path / "bwrap").write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    assert is_available(Bubblewrap())
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)

@@ -56,7 +56,7 @@ SPEC = {
     "target": None,
     "reference": None,
     "trains": False,
-    "versions": {},
+    "versions": {"python": "3.11.7"},
 }
 HERE = {"processor": "this", "cores": 2, "gpus": []}
 

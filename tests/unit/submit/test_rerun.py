@@ -219,5 +219,6 @@ def test_invalid_rules_are_refused(content: bytes, tmp_path: Path) -> None:
 
 
 def test_rules_cannot_name_local_files(tmp_path: Path) -> None:
-    (tmp_path / "round.toml").write_text('name = "r"\ntitle = "t"\nprefix_file = "/etc/passwd"\n')
-    assert read_round_rules(tmp_path).prefix_file == tmp_path / "prefixes.npy"
+    (tmp_path / "round.toml").write_text('name = "r"\ntitle = "t"\nanswer_file = "/etc/passwd"\n')
+    with pytest.raises(HarnessError, match=r"not the rules of a round \(answer_file: unknown field\)"):
+        read_round_rules(tmp_path)

@@ -50,7 +50,10 @@ def test_queries_are_counted_by_stage(home: Path) -> None:
 def test_a_reference_model_is_listed_with_its_weights(home: Path) -> None:
     facts = run_facts(ended_run(home))
     assert "Reference model" not in [name for name, *_ in target_and_machine(facts)]
-    both = replace(facts, spec=facts.spec.model_copy(update={"target": MODEL, "reference": MODEL}))
+    both = replace(
+        facts,
+        spec=facts.spec.model_copy(update={"target": MODEL, "reference": MODEL, "versions": {"python": "3.11.7"}}),
+    )
     rows = target_and_machine(both)
     (row,) = [number for number, (name, *_) in enumerate(rows) if name == "Reference model"]
     assert [name for name, *_ in rows[row : row + 3]] == ["Reference model", "Weights", "Loaded as"]
@@ -187,7 +190,11 @@ def test_an_invalid_spec_is_refused(content: bytes, tmp_path: Path) -> None:
 
 
 def test_the_spec_of_a_bundle_names_both_models(home: Path) -> None:
-    run = recorded_run(home).folder.attack_spec().model_copy(update={"target": MODEL, "reference": MODEL})
+    run = (
+        recorded_run(home)
+        .folder.attack_spec()
+        .model_copy(update={"target": MODEL, "reference": MODEL, "versions": {"python": "3.11.7"}})
+    )
     spec = code_spec_from_run(run, trains=False)
     assert spec.reference is not None and spec.reference.weights_sha256 == MODEL.weights_sha256
     (home / SPEC).write_text(spec.model_dump_json())
