@@ -22,7 +22,7 @@ from harness.engine.shaping import Support, apply_repetition_penalty, keep_top_p
 from harness.engine.target import Target
 
 _HEADS = (16, 128, 1024)
-"""Numbers of likeliest tokens to examine, each if the one before does not settle a policy; the vocabulary is last."""
+"""Numbers of likeliest tokens to examine, each if the one before does not settle a policy."""
 
 
 def exact_logprobs(
@@ -146,7 +146,7 @@ def _truncated_logprobs(distribution: _Distribution, targets: Tensor, policies: 
     waiting = list(zip(policies, results, strict=True))
     # One token more than top-k keeps shows that no other one is equal to the last that is kept.
     first = max(_HEADS[0], least + 1)
-    for count in (*(head for head in (first, *_HEADS[1:]) if first <= head < vocabulary), vocabulary):
+    for count in (head for head in (first, *_HEADS[1:]) if first <= head < vocabulary):
         values, ids = most_likely(distribution.scores, count)
         is_settled = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         unsettled = []
@@ -157,14 +157,17 @@ def _truncated_logprobs(distribution: _Distribution, targets: Tensor, policies: 
             if not bool(settles.all()):
                 unsettled.append((policy, result))
                 is_settled &= settles
-        if not unsettled:
-            break
         # Usually few rows and policies need more tokens, and only these pay for them.
-        waiting, distribution, rows = (
-            unsettled,
-            distribution.rows((~is_settled).nonzero().squeeze(1)),
-            rows[~is_settled],
-        )
+        waiting = unsettled
+        if not waiting:
+            break
+        distribution, rows = distribution.rows((~is_settled).nonzero().squeeze(1)), rows[~is_settled]
+    for policy, result in waiting:
+        if policy.top_k is None and (policy.top_p == 1 or policy.typical_p == 1):
+            result[rows] = _logprobs_from_vocabulary(distribution, targets[rows], policy)
+        else:
+            values, ids = most_likely(distribution.scores, vocabulary)
+            result[rows], _ = _logprobs_from_head(distribution, Support(ids, values.double()), targets[rows], policy)
     return results
 
 
@@ -179,24 +182,23 @@ def _logprobs_from_head(
     """
     ids, values = head.ids, head.logprobs
     assert ids is not None
-    is_whole = torch.full((len(values),), ids.shape[1] == distribution.scores.shape[1], device=targets.device)
     is_sure = values > values[:, -1:]
     if policy.top_k is not None:
-        is_settled = is_whole | is_sure[:, policy.top_k - 1]
+        is_settled = is_sure[:, policy.top_k - 1]
         support = Support(
             ids[:, : policy.top_k], torch.log_softmax(values[:, : policy.top_k] / policy.temperature, dim=1)
         )
     else:
         support = Support(ids, values / policy.temperature - distribution.total(policy.temperature))
         masses = support.logprobs.exp()
-        is_settled = is_whole | ((masses * is_sure).sum(1) >= policy.top_p)
+        is_settled = (masses * is_sure).sum(1) >= policy.top_p
     if policy.top_p < 1:
         support = keep_top_p(support, policy.top_p)
     if policy.typical_p < 1 and policy.top_k is None and policy.top_p == 1:
         entropy = distribution.entropy(policy.temperature)
         beyond = -support.logprobs[:, -1:] - entropy  # [n, 1]: a lower bound for tokens outside the head
         nearer = (-support.logprobs - entropy).abs() < beyond
-        is_settled = is_whole | ((masses * nearer).sum(1) >= policy.typical_p)
+        is_settled = (masses * nearer).sum(1) >= policy.typical_p
         support = keep_typical_p(support, policy.typical_p, entropy)
     elif policy.typical_p < 1:
         support = keep_typical_p(support, policy.typical_p)
@@ -205,3 +207,26 @@ def _logprobs_from_head(
     # NaN is kept, because callers raise an error if the model returns NaN.
     logprobs = support.logprobs.masked_fill(~is_target, -math.inf).amax(1)
     return torch.where(support.logprobs.isnan().any(1), math.nan, logprobs), is_settled
+
+
+def _logprobs_from_vocabulary(distribution: _Distribution, targets: Tensor, policy: Policy) -> Tensor:
+    """Return the log-probability of targets [n] under a policy of either top-p or typical-p, [n], with one sort."""
+    logprobs = (distribution.scores / policy.temperature - distribution.total(policy.temperature)).float()
+    distance = logprobs if policy.top_p < 1 else logprobs + distribution.entropy(policy.temperature).float()
+    order = _stable_order(distance.abs())  # [n, vocabulary]
+    masses = logprobs.gather(1, order).exp_().cumsum(1, dtype=torch.float64)
+    wanted = torch.full_like(masses[:, :1], min(policy.top_p, policy.typical_p))
+    last = torch.searchsorted(masses, wanted).clamp(max=masses.shape[1] - 1)  # [n, 1], the first to reach the mass
+    place = (order == targets.unsqueeze(1)).nonzero()[:, 1:]
+    own = logprobs.gather(1, targets.unsqueeze(1)).double()
+    result = torch.where(place <= last, own - masses.gather(1, last).log(), -math.inf).squeeze(1)
+    return torch.where(distribution.total(policy.temperature).squeeze(1).isnan(), math.nan, result)
+
+
+def _stable_order(keys: Tensor) -> Tensor:
+    """Return the ascending order of non-negative float32 keys [n, columns], equal ones by column."""
+    if keys.device.type != "cpu":
+        return keys.sort(dim=1, stable=True).indices
+    # The bits of such numbers have their order. NumPy sorts integers ten times faster than PyTorch.
+    packed = keys.view(torch.int32).long() << 32 | torch.arange(keys.shape[1])
+    return torch.from_numpy(np.sort(packed.numpy(), axis=1)) & 0xFFFFFFFF

@@ -16,8 +16,8 @@ from harness.cli.output import print_json, sanitize
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.extras import EXTRAS, clash_sentence, extra_of, install_sentence, missing_module
+from harness.core.hardware import resolve_device
 from harness.core.paths import runs_home
-from harness.engine.devices import resolve_device
 from harness.runs.machine import ABSENT, hardware, versions
 from harness.sandbox.backends import BACKENDS, detect_backend
 from harness.sandbox.control_group import ADVICE

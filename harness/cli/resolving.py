@@ -11,11 +11,11 @@ from harness.cli.options import DeviceOptions, RunOptions, budget_seconds, usage
 from harness.cli.output import ProgressBars
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
+from harness.core.hardware import resolve_device
 from harness.core.rounds import PresetValue, Round, load_round
 from harness.core.settings import read_settings, setting_error
 from harness.core.spec import CLUSTER, JobSpec, TargetRecord, cluster_device, cluster_of
 from harness.core.text import sanitize, shorten
-from harness.engine.devices import resolve_device
 from harness.engine.resolving import (
     BLOCKS_KEYS,
     ResolvedTarget,

@@ -20,8 +20,8 @@ from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams, coarse_to_
 from harness.audits.exact import exact_logprobs
 from harness.audits.probabilities import Scheme
 from harness.core.arrays import Floats
+from harness.core.hardware import resolve_device
 from harness.demo import CORPUS, ROUND_ARRAYS
-from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.runs.machine import usable_cores

@@ -13,8 +13,8 @@ from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.probabilities import SCHEMES, Scheme
 from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes
+from harness.core.hardware import resolve_device
 from harness.core.tokenizers import load_tokenizer
-from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.runs.machine import usable_cores

@@ -17,9 +17,9 @@ import torch
 
 from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
+from harness.core.hardware import resolve_device
 from harness.core.policy import Policy
 from harness.engine import shaping
-from harness.engine.devices import resolve_device
 from harness.engine.kernels import Product
 from harness.engine.loading import load_target
 from harness.engine.model_runner import ModelRunner

@@ -64,7 +64,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.audits.leakage.audit, harness.audits.leakage.inputs", HEAVY),
         ("tests.demo_target.corpus", HEAVY | {"harness.engine"}),
         ("harness.engine, harness.cli.bench", HEAVY),
-        ("harness.engine.resolving, harness.engine.devices", HEAVY | {"huggingface_hub"}),
+        ("harness.engine.resolving, harness.core.hardware", HEAVY | {"huggingface_hub"}),
     ],
 )
 def test_a_module_does_not_load_forbidden_modules(module, forbidden):

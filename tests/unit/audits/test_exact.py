@@ -116,7 +116,8 @@ def test_only_unsettled_rows_use_longer_heads(device, monkeypatch):
     scores[0, :5] = 20.0  # five tokens hold everything
     scores[1, :600] = 20.0  # six hundred do
     (found,) = target_logprobs(logits_of(scores), torch.tensor([4, 10, 3], device=device), [Policy(top_p=0.9)])
-    assert sorted_counts == [(3, 16), (2, 128), (2, 1024), (1, 5000)]
+    # The last row is not settled, and its vocabulary is ordered in one cheaper sort.
+    assert sorted_counts == [(3, 16), (2, 128), (2, 1024)]
     assert found.exp().tolist() == pytest.approx([1 / 5, 1 / 540, 1 / 4500], rel=1e-2)
 
 

@@ -18,6 +18,7 @@ from harness.core.rounds import load_round
 from harness.demo import SEED, WEIGHTS
 from harness.engine.loading import load_target
 from tests.demo_target.corpus import corpus
+from tests.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 
 pytestmark = pytest.mark.slow
@@ -54,7 +55,7 @@ def test_live_figures_equal_the_findings(whole: InMemory) -> None:
     assert whole.figures["overlap, control"] == measured.get(PASSED, side="control", case="overlap").value
 
 
-@pytest.mark.parametrize("batches", [0, 2])
+@pytest.mark.parametrize("batches", first_is_fast([2, 0]))
 def test_a_resumed_audit_has_the_same_findings(inputs: AuditInputs, whole: InMemory, batches: int) -> None:
     killed = InMemory(SequenceAudit(PARAMS), inputs, DEMO, batches=batches)
     with pytest.raises(Killed):
