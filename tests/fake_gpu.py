@@ -23,19 +23,19 @@ from tests.fake_gpu_tensors import DeviceMode, DispatchMode, GpuTensor
 
 __all__ = ["FakeGpu", "GpuTensor", "Kind"]
 _open: list["FakeGpu"] = []
+_CAPABILITY = (9, 0)
+_MEMORY = 16 << 30
+"""Bytes of memory of each GPU, all of them free."""
 
 
 class FakeGpu:
     """A context in which device "cuda" exists, and the counters of its work. Contexts may be nested.
 
     devices: the number of GPUs, "cuda:0", "cuda:1", …, which do not mix either; their work is counted together.
-    capability: the compute capability that each reports. memory: its size in bytes, all of it free.
     """
 
-    def __init__(self, devices: int = 1, *, capability: tuple[int, int] = (9, 0), memory: int = 16 << 30) -> None:
+    def __init__(self, devices: int = 1) -> None:
         self.devices = devices
-        self.capability = capability
-        self.memory = memory
         self._exits = ExitStack()
         self.reset()
 
@@ -124,9 +124,6 @@ class _Event:
     def wait(self, stream: Any = None) -> None:
         pass
 
-    def elapsed_time(self, end: "_Event") -> float:
-        return 0.0
-
 
 class _Stream:
     """torch.cuda.Stream."""
@@ -139,23 +136,10 @@ class _Stream:
     def synchronize(self) -> None:
         synchronize("Stream.synchronize")
 
-    def record_event(self, event: Any = None) -> Any:
-        event = event or _Event()
-        event.record()
-        return event
-
-    def wait_event(self, event: Any) -> None:
-        pass
-
-    def wait_stream(self, stream: Any) -> None:
-        pass
-
 
 def _properties(device: Any = None) -> SimpleNamespace:
-    major, minor = _open[-1].capability
-    return SimpleNamespace(
-        name="Fake GPU", major=major, minor=minor, total_memory=_open[-1].memory, multi_processor_count=1
-    )
+    major, minor = _CAPABILITY
+    return SimpleNamespace(name="Fake GPU", major=major, minor=minor, total_memory=_MEMORY, multi_processor_count=1)
 
 
 _CUDA: dict[str, Any] = {
@@ -168,7 +152,7 @@ _CUDA: dict[str, Any] = {
     "device": lambda device=None: nullcontext(),
     "device_count": lambda: _open[0].devices,
     "empty_cache": lambda: None,
-    "get_device_capability": lambda device=None: _open[-1].capability,
+    "get_device_capability": lambda device=None: _CAPABILITY,
     "get_device_name": lambda device=None: "Fake GPU",
     "get_device_properties": _properties,
     "is_available": lambda: True,
@@ -178,7 +162,7 @@ _CUDA: dict[str, Any] = {
     "manual_seed_all": lambda seed: None,
     "max_memory_allocated": lambda device=None: 0,
     "max_memory_reserved": lambda device=None: 0,
-    "mem_get_info": lambda device=None: (_open[-1].memory, _open[-1].memory),
+    "mem_get_info": lambda device=None: (_MEMORY, _MEMORY),
     "memory_allocated": lambda device=None: 0,
     "memory_reserved": lambda device=None: 0,
     "memory_stats": lambda device=None: {},

@@ -15,10 +15,9 @@ import numpy as np
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from tests.bench.inputs import run_harness
-from tests.functional.machine import ROOT
+from tests.functional.machine import PLUGINS, ROOT
 
-ATTACKS = Path(__file__).parent / "attacks"
-COMPUTING = ATTACKS / "computing.py"
+COMPUTING = Path(__file__).parent / "attacks" / "computing.py"
 VOCABULARY, LENGTH, BATCHES = 50257, 50, 400
 FULL_SECONDS, SHORT_SECONDS = 60.0, 15.0
 
@@ -30,7 +29,7 @@ def measure_start_up(repeats: int = 5) -> dict[str, Any]:
         first_guess, worker = [], []
         for _ in range(repeats):
             start = time.time()
-            folder = _run(Path(place), "emitting", round_, "guesses=1000")
+            folder = _run(Path(place), PLUGINS / "million.py", round_, "guesses=1000", "rows=1000")
             worker.append(_event_times(folder)["worker_started"] - _budget_start(folder))
             first_guess.append(_guess_times(folder)[0] - start)
     return {
@@ -46,7 +45,7 @@ def measure_ingest(repeats: int = 3, guesses: int = 300_000) -> dict[str, Any]:
         round_ = _round(Path(place), examples=1000)
         rates = []
         for _ in range(repeats):
-            folder = _run(Path(place), "emitting", round_, f"guesses={guesses}")
+            folder = _run(Path(place), PLUGINS / "million.py", round_, f"guesses={guesses}", "rows=1000")
             start = _event_times(folder)["worker_started"]
             rates.append(guesses / (_guess_times(folder)[1] - start))
     return {"guesses_per_second": round(statistics.median(rates)), "required": 30_000}
@@ -64,7 +63,7 @@ def measure_overhead(*, full: bool = False, repeats: int = 3) -> dict[str, Any]:
         loop, harness = [], []
         for _ in range(repeats):
             loop.append(_loop_seconds(examples, iterations))
-            folder = _run(Path(place), "computing", round_, f"iterations={iterations}")
+            folder = _run(Path(place), COMPUTING, round_, f"iterations={iterations}")
             harness.append(_printed_seconds(folder.log.read_text()))
     ratios = [ours / theirs for ours, theirs in zip(harness, loop, strict=True)]
     return {
@@ -90,9 +89,10 @@ def _round(place: Path, *, examples: int) -> Path:
     return path
 
 
-def _run(place: Path, attack: str, round_: Path, setting: str) -> RunFolder:
-    """Run an attack of this benchmark to its end, and return its run."""
-    run_harness(place, "run", attack, "--attacks", str(ATTACKS), "--round", str(round_), "--set", setting)
+def _run(place: Path, attack: Path, round_: Path, *settings: str) -> RunFolder:
+    """Run the attack in the file `attack` to its end, and return its run."""
+    options = [word for setting in settings for word in ("--set", setting)]
+    run_harness(place, "run", attack.stem, "--attacks", str(attack.parent), "--round", str(round_), *options)
     folders = [RunFolder(path) for path in (place / "state" / "runs").iterdir()]
     return max(folders, key=lambda folder: folder.attack_spec().created_at)
 

@@ -44,7 +44,7 @@ def copies_of(run: RunFolder) -> None:
         changed = {"id": name, "created_at": spec["created_at"] + number}
         copy.spec_file.write_text(json.dumps(spec | changed))
     # The first reading stores a summary beside each run.
-    run_harness(run.path.parents[2], "runs")
+    run_harness(run.path.parents[2], "list", "runs")
 
 
 def bytes_per_second(folder: RunFolder) -> Iterator[tuple[str, float]]:

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 import harness
 from tests.functional.machine import PLUGINS, ROOT, Machine, wait_until, write_round
@@ -88,6 +86,9 @@ def test_a_run_can_be_started_from_a_thread(machine: Machine) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_of_the_documentation_runs(path: Path, tmp_path: Path) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
     """The kernel has a running event loop, as in Jupyter."""
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]

@@ -76,11 +76,6 @@ def test_named_make_targets_exist(file: str | Path) -> None:
     assert used_targets((ROOT / file).read_text(encoding="utf-8")) <= make_targets()
 
 
-def test_targets_are_found_in_text() -> None:
-    text = "make TORCH=cpu lint-all # make it\n`make lint` - run: make docs A=b\n  entry: make check\nso make a b"
-    assert used_targets(text) == {"lint-all", "lint", "docs", "check"}
-
-
 def test_docker_receives_what_the_dockerfile_copies_and_runs_no_program_as_root() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     steps = [(word, rest) for word, _, rest in (line.partition(" ") for line in text.splitlines())]

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import HarnessError
-from tests.bench import inputs
-
 ROOT = Path(__file__).parents[2]
 NEEDS_TOOLS = """
 import pytest
@@ -52,15 +49,3 @@ def test_tests_without_their_tools_are_skipped_or_fail(tmp_path: Path, requires_
     assert outcome in done.stdout, done.stdout + done.stderr
     assert done.returncode == int(requires_all)
     assert done.stdout.count("HARNESS_REQUIRE_TOOLS=1 requires every tool.") >= 4 * int(requires_all)
-
-
-def test_a_benchmark_never_takes_another_target_silently(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(inputs, "SURROGATE", tmp_path)
-    monkeypatch.setattr(inputs, "what_is_missing", lambda folder: "the surrogate is not on this machine.")
-    with pytest.raises(HarnessError, match=r"not on this machine\. BENCH_TARGET=demo measures the demo's target"):
-        inputs.surrogate_or_demo()
-    monkeypatch.setenv("BENCH_TARGET", "dmeo")
-    with pytest.raises(HarnessError, match="BENCH_TARGET=dmeo is neither surrogate nor demo"):
-        inputs.surrogate_or_demo()
-    monkeypatch.setenv("BENCH_TARGET", "demo")
-    assert inputs.surrogate_or_demo()[0].name == "demo"

@@ -6,15 +6,12 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.candidates import load_example, right_guess_of
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return recorded_run(tmp_path)
+def run(home: Path) -> Recorded:
+    return recorded_run(home)
 
 
 def words(run: Recorded, example: int) -> str:

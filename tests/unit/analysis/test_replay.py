@@ -22,10 +22,8 @@ rows = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), min_size
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return recorded_run(tmp_path)
+def run(home: Path) -> Recorded:
+    return recorded_run(home)
 
 
 @settings(max_examples=10, deadline=None)  # each example writes stores to disk

@@ -2,18 +2,23 @@
 
 import json
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from harness.cli.export import _write_guesses
 from harness.core.guesses import Guesses
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SCORES = [float("-inf"), float("inf"), 1.23456789012345e-13, 0.1, -3.0]
 
 
-def _read(suffix: str, content: BytesIO) -> pd.DataFrame:
+def _read(suffix: str, content: BytesIO) -> "pd.DataFrame":
+    import pandas as pd  # slow to import
+
     if suffix == ".csv":
         return pd.read_csv(content)
     if suffix == ".parquet":

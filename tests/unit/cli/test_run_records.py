@@ -179,35 +179,24 @@ def test_a_beginning_of_a_run_and_of_a_tuning_is_ambiguous(harness: CommandLine,
 
 
 @pytest.mark.parametrize(
-    ("options", "name"),
-    [(("--detach",), "tttt"), (("--runs", "3"), "aaaa"), (("--ray", "none"), "aaaa"), (("--seed", "1"), "tttt")],
-)
-def test_an_option_of_another_kind_is_a_usage_error(
-    harness: CommandLine, home: Path, options: tuple[str, ...], name: str
-) -> None:
-    make_tuning()
-    ended_run(home)
-    done = harness("resume", name, *options)
-    assert done.code == 2 and options[0] in done.err
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
+    "command",
     [
-        (("--log",), "tttt"),
-        (("--example", "1"), "demo"),
-        (("--redact",), "aaaa"),
-        (("--baseline", "x"), "aaaa"),
-        (("--probabilities",), "aaaa"),
+        "resume tttt --detach",
+        "resume aaaa --runs 3",
+        "resume aaaa --ray none",
+        "resume tttt --seed 1",
+        "show tttt --log",
+        "show demo --example 1",
+        "show aaaa --redact",
+        "show aaaa --baseline x",
+        "show aaaa --probabilities",
     ],
 )
-def test_show_refuses_an_option_of_another_kind(
-    harness: CommandLine, home: Path, options: tuple[str, ...], name: str
-) -> None:
+def test_an_option_of_another_kind_is_a_usage_error(harness: CommandLine, home: Path, command: str) -> None:
     make_tuning()
     ended_run(home)
-    done = harness("show", name, *options)
-    assert done.code == 2 and options[0] in done.err
+    done = harness(*command.split())
+    assert done.code == 2 and command.split()[2] in done.err
 
 
 def test_a_name_of_a_round_and_of_an_attack_is_ambiguous(

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounterWithBackend
 
 from harness.core.policy import Policy
 from harness.engine import kernels
@@ -75,6 +74,8 @@ def test_a_layer_launches_few_kernels_a_step(tmp_path):
 
 @pytest.mark.long
 def test_the_step_has_no_graph_break_and_compiles_few_times(folders, monkeypatch):
+    from torch._dynamo.testing import CompileCounterWithBackend
+
     # The weights in the order of oneDNN are opaque to the compiler. A GPU has none.
     monkeypatch.setattr(kernels, "_is_packable", lambda weight: False)
     target = load_target(folders["neo"], device="cpu", threads=1)

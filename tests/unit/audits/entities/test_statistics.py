@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from harness.audits.entities.statistics import (
     chance_error,
@@ -103,6 +102,8 @@ def q_of(inside: np.ndarray, outside: np.ndarray) -> tuple[float, float]:
 
 
 def test_q_equals_its_definition():
+    from scipy.stats import chi2
+
     inside, outside = sampled_confidences(1)
     is_won = (inside[:, :, None] > outside[:, None, :]).reshape(6, -1)  # [prompts, pairs]
     wins, votes = is_won.sum(axis=1), is_won.sum(axis=0)

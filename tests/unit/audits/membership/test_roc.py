@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from harness.audits.membership.statistics import roc_of
 from harness.core.intervals import wilson
@@ -11,6 +10,8 @@ RATES = (0.01, 0.001)
 
 
 def test_the_area_and_the_rates_are_those_of_the_definition():
+    from sklearn.metrics import roc_auc_score
+
     generator = np.random.default_rng(4)
     is_member = np.repeat([True, False], [150, 200])
     scores = np.round(generator.normal(size=350) + is_member, 1)

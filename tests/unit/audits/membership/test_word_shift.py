@@ -2,9 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
-from sklearn.metrics import roc_auc_score
-from sklearn.preprocessing import normalize
 
 from harness.audits.membership import statistics as module
 from harness.audits.membership.inputs import Documents
@@ -13,6 +10,8 @@ from tests.bench.word_shift import false_alarm_rate
 
 
 def test_words_tell_kinds_apart_on_texts_that_were_not_trained_on():
+    from sklearn.metrics import roc_auc_score
+
     is_member = np.repeat([True, False], 40)
     same = word_shift([f"a b c {number}" for number in range(80)], is_member, np.arange(80), seed=1)
     assert (same.scores == 0).all() and same.p_value == 1
@@ -36,6 +35,9 @@ def test_fewer_clusters_than_folds_on_a_side_are_too_few():
 
 
 def test_the_scores_are_those_of_a_ridge_regression_on_other_clusters():
+    from sklearn.linear_model import Ridge
+    from sklearn.preprocessing import normalize
+
     generator = np.random.default_rng(2)
     occurs = generator.random((60, 30)) < 0.3
     texts = [" ".join(f"w{word}" for word in np.flatnonzero(row)) for row in occurs]
@@ -69,6 +71,8 @@ def test_near_copies_are_found_by_a_common_run_of_tokens():
 
 
 def test_near_copies_on_one_side_are_no_difference_in_kind(monkeypatch: pytest.MonkeyPatch):
+    from sklearn.metrics import roc_auc_score
+
     monkeypatch.setattr(module, "PERMUTATIONS", 99)
     generator = np.random.default_rng(8)
     clusters = np.arange(120) // 6

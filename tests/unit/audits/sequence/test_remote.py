@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import hypergeom
 
 from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.audit import SequenceAudit
@@ -294,6 +293,8 @@ def test_empty_completions_pass_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("has_control", [False, True])
 def test_completions_that_end_early_count_as_failures(tmp_path: Path, has_control: bool) -> None:
+    from scipy.stats import hypergeom
+
     """A model that recites 10 of 40 paragraphs and otherwise says "The end." passes 25 %, not 100 %."""
 
     def reply(body: dict[str, Any], number: int) -> Reply:

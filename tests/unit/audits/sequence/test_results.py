@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, hypergeom
 
 from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Threshold
 from harness.audits.sequence.completion import State
@@ -53,6 +52,8 @@ def passed(table: MeasureTable, side: str) -> tuple[float, int]:
 
 
 def test_the_paired_test_is_mcnemars_exact_test() -> None:
+    from scipy.stats import binom
+
     own = measurements([1, 1, 1, 1, 0, 0, TOO_SHORT, 1], [0] * 8)
     chance = measurements([0, 0, 0, 1, 1, 0, 0, TOO_SHORT], [0] * 8)
     table = measured(dataset([False] * 8), own, chance)
@@ -69,6 +70,8 @@ def test_equal_verdicts_have_a_p_value_of_one() -> None:
 
 
 def test_the_unpaired_test_is_fishers_exact_test_without_shared_paragraphs() -> None:
+    from scipy.stats import hypergeom
+
     own = measurements([1, 1, 0, 1, 0, 0, 1], [0] * 7)
     nothing = measurements([TOO_SHORT] * 7, [0] * 7, [False] * 7)
     data = dataset([False] * 4 + [True] * 3, [False, False, False, True, False, False, True])
