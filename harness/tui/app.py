@@ -161,7 +161,7 @@ class HarnessApp(OrderedKeysApp):
         if self.watched is not None:
             self.push_screen(screen_for(self.watched))
         if self._notice is not None:
-            self.notify(self._notice, markup=False, timeout=_NOTICE_SECONDS)
+            self.notify(self._notice, timeout=_NOTICE_SECONDS)
         self._poll()
 
     def on_unmount(self) -> None:
@@ -277,9 +277,9 @@ class HarnessApp(OrderedKeysApp):
         try:
             file = save_svg(svg)
         except HarnessError as error:
-            self.notify(sanitize(str(error)), severity="error", markup=False)
+            self.notify(str(error), severity="error")
             return
-        self.notify(sanitize(f"Saved {file}"), markup=False)
+        self.notify(f"Saved {file}")
 
     def notify(self, message: str, *, severity: SeverityLevel = "information", **options: Any) -> None:
         """Show `message` as a notification and write it to the log, also after the application's end."""
@@ -316,7 +316,6 @@ class HarnessApp(OrderedKeysApp):
             f"{score}{hint}",
             title=sanitize(f"{run.id} {run.status.words}"),
             severity="information" if run.status in _GOOD_ENDINGS else "warning",
-            markup=False,
         )
         if not self._settings.on_finish:
             return
@@ -331,7 +330,7 @@ class HarnessApp(OrderedKeysApp):
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            self.notify(sanitize(f"on_finish cannot be started ({error})."), severity="error", markup=False)
+            self.notify(f"on_finish cannot be started ({error}).", severity="error")
 
     def on_run_actions_duplicated(self, event: RunActions.Duplicated) -> None:
         """Open the form with the values of a run."""

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 from rich.cells import get_character_cell_size
 from rich.console import Console, RenderableType
@@ -20,6 +21,8 @@ from textual.events import Event, Key
 from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
+
+from harness.core.text import sanitize
 
 
 class ChangedCells(CompositorUpdate):
@@ -91,6 +94,10 @@ class OrderedKeysApp(ChangedCellsApp):
         super().__init__()
         self._keys: deque[Key] = deque()
         """The key that is handled, and those that wait."""
+
+    def notify(self, message: str, **options: Any) -> None:
+        """Show `message` as a notification: as text, without what a model or a file could steer a terminal with."""
+        super().notify(sanitize(message), **options | {"markup": False})
 
     async def on_event(self, event: Event) -> None:
         if not isinstance(event, Key) or event.is_forwarded:

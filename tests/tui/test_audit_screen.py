@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.dialogs import ConfirmDialog
+from harness.tui.widgets.panels import Panel
 from tests.functional.machine import homes
 from tests.tui.piloting import SIZES, play_screen, screen_text, table_of, text_of, title_of, until
 from tests.unit.tui.recorded_audit import RecordedAudit, recorded_audit
@@ -170,6 +171,19 @@ def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
         await until(pilot, lambda: "0.25" in screen_text(pilot.app))
 
     watched(audit.folder, scenario)
+
+
+def test_the_progress_of_a_finished_audit_leaves_its_room_to_the_figures() -> None:
+    audit = recorded_audit(pid=os.getpid())
+    audit.figure(audit.batch("complete/0/0", 8.0), "trigram", 0.5, of=8)
+    audit.event("phase", phase="finished")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        figures, progress = (pilot.app.screen.query_one(f"#{name}", Panel) for name in ("figures", "progress"))
+        await until(pilot, lambda: progress.has_class("-empty"))
+        assert figures.region.width > 1.4 * progress.region.width
+
+    watched(audit.folder, scenario, size=(120, 35))
 
 
 def test_an_unreadable_audit_is_a_message(audit: RecordedAudit) -> None:

@@ -86,6 +86,14 @@ def test_a_click_on_a_tab_shows_its_panel(finished: RunFolder) -> None:
     watch(finished, scenario)
 
 
+def test_a_recall_with_its_interval_is_one_line(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        width = pilot.app.screen.query_one("#details-text").content_size.width
+        assert width >= len("any guess correct  0.369 [0.338, 0.400]")
+
+    watch(finished, scenario, size=(120, 35))
+
+
 def test_z_lets_a_panel_fill_the_screen(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("1")

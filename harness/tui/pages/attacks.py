@@ -219,14 +219,14 @@ class AttacksPage(Page):
         if attack is None:
             return
         if attack.error is not None:
-            self._say_error(attack.error)
+            self.notify(attack.error, severity="error")
             return
         self.post_message(self.NewRun(attack))
 
     def action_copy_name(self) -> None:
         if (attack := self._attack()) is not None:
             self.app.copy_to_clipboard(attack.name)
-            self.notify(sanitize(f"Copied {attack.name}."), markup=False)
+            self.notify(f"Copied {attack.name}.")
 
     def action_new_attack(self) -> None:
         folder = self._own_folder
@@ -276,7 +276,7 @@ class AttacksPage(Page):
             copy.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(copy, built_in.read_text(encoding="utf-8"))
         except (HarnessError, OSError) as error:
-            self._say_error(str(error))
+            self.notify(str(error), severity="error")
             return
         self._wanted = str(copy.resolve())
         self._edit(copy)
@@ -285,10 +285,7 @@ class AttacksPage(Page):
         try:
             open_in_editor(self.app, path)
         except HarnessError as error:
-            self._say_error(str(error))
-
-    def _say_error(self, text: str) -> None:
-        self.notify(sanitize(text), severity="error", markup=False)
+            self.notify(str(error), severity="error")
 
 
 def _row(attack: AttackFile, overview: Overview, round_name: str | None, *, has_origins: bool) -> Row:

@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import built_in_rounds
-from harness.core.text import NO_VALUE, sanitize
+from harness.core.text import NO_VALUE
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.pages import Page
 from harness.tui.saved_state import recent_rounds
@@ -110,7 +110,7 @@ class DataPage(Page):
         except HarnessError as error:
             if not cancelled.is_set():
                 text = "not fetched"
-                self.notify(sanitize(str(error)), severity="error", markup=False)
+                self.notify(str(error), severity="error")
         self.call_later(self._show_progress, text)
         self.call_later(self.action_check)
 

@@ -15,7 +15,7 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
-from harness.core.text import pluralize, sanitize
+from harness.core.text import pluralize
 from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -369,7 +369,7 @@ class RunsPage(RunListPage):
         try:
             answer = run_command(FIRST_RUN, on_progress=lambda line: None)
         except HarnessError as error:
-            self.notify(sanitize(str(error)), severity="error", markup=False)
+            self.notify(str(error), severity="error")
             return
         if answer is not None:
             self.call_later(self._open_started, str(answer["id"]))

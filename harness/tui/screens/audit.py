@@ -52,8 +52,7 @@ class AuditBody(PanelGroup):
     DEFAULT_CSS = """
     AuditBody {
         &.-all > Horizontal { height: 1fr; }
-        &.-all #progress { width: 1fr; }
-        &.-all #passages { width: 2fr; }
+        &.-all #progress.-empty { width: 30; }
         &.-all #bar-chart.-empty { width: 1fr; }
         &.-all #map { height: auto; max-height: 40%; }
         &.-all #map HeatMapView { height: auto; min-height: 2; }

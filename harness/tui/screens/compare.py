@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
@@ -38,7 +37,7 @@ from harness.tui.screens.dialogs import SourceDiffScreen
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
-from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.panels import Panel, PanelGroup, PanelScreen
 from harness.tui.widgets.plot_view import PlotView
 
 _LOG = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class CompareBody(PanelGroup):
                 yield Panel(settings, id="settings", label="Settings")
 
 
-class CompareScreen(Screen[None]):
+class CompareScreen(PanelScreen):
     """Two or more runs, compared again while any of them is running."""
 
     DEFAULT_CSS = """
@@ -85,7 +84,6 @@ class CompareScreen(Screen[None]):
         "the examples that are not in the training set: no training row contains their answers."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Back", tooltip="Close this screen"),
         Binding(
             "right_square_bracket,left_square_bracket",
             "plot",
@@ -100,10 +98,6 @@ class CompareScreen(Screen[None]):
             tooltip="Switch between all examples and those not in the training set",
         ),
         Binding("y", "copy_command", "Copy command", show=False, tooltip="Copy the command of this comparison"),
-        *(
-            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
-            for number in range(1, 6)
-        ),
     ]
 
     def __init__(self, folders: Sequence[RunFolder]) -> None:
@@ -244,18 +238,12 @@ class CompareScreen(Screen[None]):
             return
         comparison = self._compared.comparison
         if comparison.not_in_train is None:
-            self.notify(sanitize(tables.not_in_train_heading(comparison)), markup=False)
+            self.notify(tables.not_in_train_heading(comparison))
             return
         self._shows_not_in_train = not self._shows_not_in_train
         self._compare_part(comparison)
 
-    def action_panel(self, number: int) -> None:
-        self.query_one(PanelGroup).action_panel_number(number)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
     def action_copy_command(self) -> None:
         command = shlex.join(["harness", "compare", *(folder.id for folder in self._folders)])
         self.app.copy_to_clipboard(command)
-        self.notify(f"Copied {sanitize(command)}", markup=False)
+        self.notify(f"Copied {command}")

@@ -211,7 +211,7 @@ class ExampleScreen(Screen[None]):
             try:
                 printed = run_command(command, on_progress=lambda line: None)
             except HarnessError as error:
-                self.app.notify(sanitize(str(error)), severity="error", markup=False)
+                self.app.notify(str(error), severity="error")
                 return
             if printed is None:
                 return

@@ -306,10 +306,10 @@ class FormScreen(Screen[str | None]):
         elif commands == 1:
             self._run_id = str(answers[0]["id"])
             if self._cancelled.is_set():
-                self.app.notify(f"{self._run_id} was started before it could be cancelled; s stops it.", markup=False)
+                self.app.notify(f"{self._run_id} was started before it could be cancelled; s stops it.")
         else:
             self._run_id = f"{HEADING}{self._group}"
-            self.app.notify(f"Started {started} in the group {self._group}.", markup=False)
+            self.app.notify(f"Started {started} in the group {self._group}.")
         self.on_screen_resume()
 
     def on_screen_resume(self) -> None:

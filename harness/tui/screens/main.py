@@ -15,7 +15,6 @@ from textual.widgets import Static
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.settings import default_round
-from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.tui.overview import Overview
@@ -146,12 +145,12 @@ class MainScreen(Screen[None]):
         try:
             name = folder.attack_spec().attack.name
         except HarnessError as error:
-            self.notify(sanitize(str(error)), severity="error", markup=False)
+            self.notify(str(error), severity="error")
             return
         attacks = () if self._overview is None else self._overview.attacks
         attack = next((attack for attack in attacks if attack.name == name and attack.error is None), None)
         if attack is None:
-            self.notify(sanitize(f"The attack {name} is not there any more."), severity="error", markup=False)
+            self.notify(f"The attack {name} is not there any more.", severity="error")
         else:
             self._open_form(attack, like=folder)
 

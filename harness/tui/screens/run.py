@@ -12,7 +12,6 @@ from textual.widgets import Static
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.replay import ReferenceCurve, best_other_curve
 from harness.core.errors import HarnessError
-from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.run_feed import RunFeed
 from harness.tui.screens.example import ExampleScreen
@@ -36,7 +35,7 @@ class RunPanels(PanelGroup):
     RunPanels {
         &.-all > Horizontal { height: 1fr; }
         &.-all #plot { width: 2fr; }
-        &.-all #details { width: 1fr; max-width: 56; }
+        &.-all #details { width: 1fr; min-width: 45; max-width: 56; }
         &.-all #guesses { height: 1fr; }
         #details-text { height: auto; padding: 0 1; }
     }
@@ -100,7 +99,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         self._feed = feed
         self.query_one(GuessTable).set_source(feed, text)
         if fault:
-            self.notify(sanitize(fault), severity="error", markup=False)
+            self.notify(fault, severity="error")
         self._load_reference(feed)
 
     def _use_reference(self, reference: ReferenceCurve) -> None:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Generic
 from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -21,13 +20,13 @@ from harness.tui.feed import Feed, SnapshotT
 from harness.tui.snapshot import Snapshot
 from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.log_drawer import LogDrawer
-from harness.tui.widgets.panels import PanelGroup
+from harness.tui.widgets.panels import PanelGroup, PanelScreen
 from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
 
 _POLL_SECONDS = 0.5
 
 
-class WatchScreen(Screen[None], RunActions, Generic[SnapshotT]):
+class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
     """Polls a feed in a thread. A subclass composes a PanelGroup and a LogDrawer below the header."""
 
     DEFAULT_CSS = """
@@ -38,13 +37,8 @@ class WatchScreen(Screen[None], RunActions, Generic[SnapshotT]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Back", tooltip="Close this screen; the run continues"),
         Binding("f", "freeze", "Freeze", show=False, tooltip="Freeze the view, or continue it; the run goes on"),
         Binding("l", "log", "Log", tooltip="Open or close the log of the worker"),
-        *(
-            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
-            for number in range(1, 6)
-        ),
         *RUN_BINDINGS,
     ]
 
@@ -126,12 +120,6 @@ class WatchScreen(Screen[None], RunActions, Generic[SnapshotT]):
 
     def action_log(self) -> None:
         self.query_one(LogDrawer).toggle()
-
-    def action_panel(self, number: int) -> None:
-        self.query_one(PanelGroup).action_panel_number(number)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
     def after_deletion(self, ids: list[str]) -> None:
         """Close the screen of a run that was deleted."""

@@ -16,7 +16,6 @@ from harness.analysis.candidates import VERDICTS
 from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
-from harness.core.text import sanitize
 from harness.core.times import time_of_day
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.guess_search import MAX_RESULTS, highlighted, parse_example_id, search_guesses, suffix_spans
@@ -156,7 +155,7 @@ class GuessTable(Panel):
         try:
             lines = search_guesses(query, feed, text, on_progress=on_progress)
         except HarnessError as error:
-            self.notify(sanitize(str(error)), severity="error", markup=False)
+            self.notify(str(error), severity="error")
             self.call_later(self._set_title, "search failed, Escape shows all")
             return
         if not worker.is_cancelled:

@@ -9,6 +9,7 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.events import DescendantFocus
+from textual.screen import Screen
 from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
@@ -176,6 +177,24 @@ class PanelGroup(Container):
             click = Style.from_meta({"@click": f"go_to({number})"})
             tabs += [Content.styled(f"[{name}]" if panel.id == self._chosen else f" {name} ", click), Content(" ")]
         self.query_one(".tabs", Static).update(Content("").join(tabs), layout=False)
+
+
+class PanelScreen(Screen[None]):
+    """A screen with one PanelGroup, whose panels have digits."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "Back", tooltip="Close this screen"),
+        *(
+            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
+            for number in range(1, 6)
+        ),
+    ]
+
+    def action_panel(self, number: int) -> None:
+        self.query_one(PanelGroup).action_panel_number(number)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
 
 
 def _is_displayed(part: DOMNode, panel: Panel) -> bool:

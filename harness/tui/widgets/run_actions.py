@@ -257,4 +257,4 @@ class RunActions(Widget):
             self._say(str(error), is_error=True)
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
-        self.app.notify(sanitize(text), severity="error" if is_error else "information", markup=False)
+        self.app.notify(text, severity="error" if is_error else "information")
