@@ -5,7 +5,7 @@ import json
 import numpy as np
 from tokenizers import Tokenizer
 
-from harness.demo import CORPUS, UNSEEN, WEIGHTS
+from harness.demo import CONTROL_TEXT, CORPUS, WEIGHTS
 
 TOKENIZER = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
 
@@ -17,6 +17,6 @@ def trained_text(documents: int) -> str:
 
 def unseen_text(examples: int) -> str:
     """Return text of the same kinds that the demo target has not seen."""
-    arrays = np.load(UNSEEN)
+    arrays = np.load(CONTROL_TEXT)
     rows = np.concatenate([arrays["prefixes"], arrays["suffixes"]], axis=1)[:examples]
     return "\n\n".join(TOKENIZER.decode(row.tolist()) for row in rows)

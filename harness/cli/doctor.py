@@ -1,4 +1,7 @@
-"""`harness doctor`: what a bug report needs. Each line is measured or tried, none is guessed."""
+"""`harness doctor`: what a bug report needs, and with `--bench` how fast this machine samples and searches a target.
+
+Each line of the report is measured or tried, none is guessed.
+"""
 
 import os
 import shutil
@@ -6,19 +9,26 @@ import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import Annotated, ClassVar
 
+import numpy as np
 import psutil
 import typer
 
-from harness.cli.options import DeviceOptions, Json, Round
-from harness.cli.output import print_json, sanitize
+from harness.cli.options import DeviceOptions, Json, Round, round_or_default
+from harness.cli.output import align_columns, print_json, sanitize, say
+from harness.cli.resolving import require_device
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.extras import EXTRAS, clash_sentence, extra_of, install_sentence, missing_module
+from harness.core.examples import load_prefixes
+from harness.core.extras import EXTRAS, clash_sentence, extra_of, install_sentence, missing_module, require_extra
 from harness.core.hardware import resolve_device
 from harness.core.paths import runs_home
-from harness.runs.machine import ABSENT, hardware, versions
+from harness.core.rounds import load_round
+from harness.core.text import format_number
+from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
+from harness.runs.machine import ABSENT, hardware, usable_cores, versions
 from harness.sandbox.backends import BACKENDS, detect_backend
 from harness.sandbox.control_group import ADVICE
 from harness.sandbox.process import applied_sandbox
@@ -64,8 +74,6 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
     engine samples and searches a target, and for comparison `generate` of transformers.
     """
     if options.bench:
-        from harness.cli.bench import measure_speed
-
         counts = {"prefixes": options.examples, "turns": options.turns}
         measure_speed(options.target, options.round_, compute, **counts, json=json)
         return
@@ -195,3 +203,44 @@ def file_system_of(path: Path) -> str:
 
 def _gigabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB"
+
+
+def measure_speed(
+    target: str, round_name: str | None, compute: DeviceOptions, *, prefixes: int, turns: int, json: bool
+) -> None:
+    """Print the speed of the engine, and of `generate` of transformers as the challenge's baseline calls it.
+
+    Each of the `turns` has its own `prefixes`. Raises HarnessError if the target does not fit the round, or the round
+    has too few prefixes.
+    """
+    require_extra("torch", "`harness doctor --bench`")
+    device = require_device(compute)
+    loaded = load_round(round_or_default(round_name))
+    model = resolve_target(target)
+    require_capacity(model, loaded)
+    require_round_vocabulary(model, loaded)
+    rows = load_prefixes(loaded)
+    if len(rows) < prefixes * turns:
+        raise HarnessError(f"{loaded.name} has {len(rows)} prefixes. Lower --examples {prefixes} or --turns {turns}.")
+
+    from harness.engine.loading import load_target
+    from harness.engine.speed import measure
+
+    length, threads = loaded.suffix_length, compute.threads or usable_cores()
+    vocabulary = loaded.vocabulary
+    measured = load_target(
+        model.path, device=device, dtype=compute.dtype, threads=threads, suffix_length=length, vocabulary=vocabulary
+    )
+    spread = np.linspace(0, len(rows) - 1, prefixes * turns).round().astype(int)
+    speeds = measure({compute.dtype: measured}, rows[spread], length=length, turns=turns, on_progress=say)
+    columns = ("method", "suffixes_per_s", "lowest", "highest", "times_generate")
+    table = [
+        (speed.method, median(speed.rates), min(speed.rates), max(speed.rates), speed.relative_to(speeds[0]))
+        for speed in speeds
+    ]
+    if json:
+        options = {"target": target, "device": device, "examples": prefixes, "turns": turns}
+        print_json({**options, "rows": [dict(zip(columns, row, strict=True)) for row in table]})
+    else:
+        header = ("", "suffixes/s", "lowest", "highest", "× generate")
+        print(align_columns([header, *((name, *map(format_number, numbers)) for name, *numbers in table)]))

@@ -8,11 +8,9 @@ import typer
 from rich.filesize import decimal
 from typer import Option
 
-from harness.cli.attacks import attack_as_json, attack_row
-from harness.cli.completion import attack_names, parent_names
-from harness.cli.options import Attacks, Json, round_option
+from harness.cli.catalog import attack_as_json, attack_row, round_as_json, round_row
+from harness.cli.options import Attacks, Json, attack_names, parent_names, round_option
 from harness.cli.output import align_columns, print_error, print_json, sanitize, say
-from harness.cli.rounds import round_as_json, round_row
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError
 from harness.core.rounds import built_in_rounds, load_round

@@ -1,15 +1,309 @@
 """`harness new`: write a new attack, or draw a round from a corpus."""
 
+import re
 import shlex
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import typer
 from typer import Argument, Option
 
-from harness.cli.options import Json
-from harness.cli.output import print_json, say
-from harness.cli.rounds_make import make_round
+import harness
+from harness.cli.options import (
+    Device,
+    DeviceOptions,
+    Force,
+    Json,
+    Seed,
+    TextOptions,
+    Threads,
+    budget_seconds,
+    make_directory,
+)
+from harness.cli.output import ProgressBars, align_columns, print_json, sanitize, say
+from harness.cli.resolving import require_device
 from harness.cli.typer_classes import CommandLine
+from harness.core.errors import HarnessError, UsageError
+from harness.core.paths import expand_home
+from harness.core.times import format_duration
 from harness.plugins.scaffold import new_attack
+
+if TYPE_CHECKING:
+    from harness.corpora.making import Rules
+    from harness.corpora.opening import Corpus, OpenedCorpus
+    from harness.corpora.sequences import ContextFinder
+    from harness.engine.resolving import ResolvedTarget
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+def make_round(
+    reading: TextOptions,
+    corpus: Path = Argument(..., metavar="CORPUS", help="File or directory: texts, records, Parquet, Arrow or tokens."),
+    out: Path = Option(..., "--out", "-o", metavar="DIR", help="Directory for the round."),
+    target: str = Option(..., "--target", metavar="MODEL", help="Model to attack: hub id or directory."),
+    tokenizer: Path | None = Option(
+        None,
+        "--tokenizer",
+        metavar="FILE",
+        help="The target's tokenizer.json.  [default: in its directory]",
+        rich_help_panel="Corpus",
+    ),
+    name: str | None = Option(None, help="Name of the round.  [default: that of the directory]"),
+    split: str | None = Option(None, help="Split of an Arrow data set.", rich_help_panel="Corpus"),
+    end_of_text: str = Option(
+        "<|endoftext|>", "--end-of-text", metavar="TOKEN", help="Token that ends a document.", rich_help_panel="Corpus"
+    ),
+    prefix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a prefix.", rich_help_panel="Examples"),
+    suffix_tokens: int = Option(50, min=1, max=4096, help="Tokens of a suffix.", rich_help_panel="Examples"),
+    train: int = Option(15_000, min=0, help="Training examples.", rich_help_panel="Examples"),
+    val: int = Option(1_000, min=0, help="Validation examples.", rich_help_panel="Examples"),
+    test: int = Option(1_000, min=0, help="Test examples.", rich_help_panel="Examples"),
+    copies: str = Option(
+        "1", metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.", rich_help_panel="Examples"
+    ),
+    extractable: bool = Option(
+        False,
+        "--extractable",
+        help="Only examples that the target completes from up to 450 tokens.",
+        rich_help_panel="Examples",
+    ),
+    device: Device = "auto",
+    threads: Threads = None,
+    answers_out: Path | None = Option(None, metavar="DIR", help="Directory for the test answers.  [default: --out]"),
+    budget: str = Option("24h", metavar="DURATION", help="Wall clock of a run, such as 24h or 90m."),
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Draw a round from a corpus.
+
+    Draws sequences whose prefix has one continuation in the whole corpus and whose suffix is not trivial. Sequences
+    that share 32 tokens are in the same split. Writes arrays, a TOML file for each attacked split, pointers into the
+    corpus and a data card. The same command continues an interrupted one.
+    """
+    from harness.corpora.documents import require_fields
+    from harness.corpora.making import Rules
+    from harness.corpora.opening import Corpus, locked
+    from harness.demo import REFERENCE, SIZES
+    from harness.engine.resolving import resolve_target
+
+    sizes = {split: size for split, size in (("train", train), ("val", val), ("test", test)) if size}
+    if not val and not test:
+        raise UsageError("--val and --test are both 0, so nothing would be attacked. Make one of them larger.")
+    budget_seconds(budget)
+    require_fields(reading.field, [corpus])
+    rules = Rules(sizes, prefix_tokens, suffix_tokens, _strata(copies), seed=seed)
+    name = _round_name(name, out)
+    compute = DeviceOptions(require_device(DeviceOptions(device, "auto", threads)), "auto", threads)
+    answers = answers_out
+    if answers is not None and answers.resolve() == out.resolve():
+        answers = None
+    _require_free(corpus, out, answers, name, force=force)
+    if target not in {size.name for size in (*SIZES, REFERENCE)} and expand_home(target).is_dir():
+        # A relative path would be relative to the round's file.
+        target = str(expand_home(target).resolve())
+    resolved = resolve_target(target) if extractable or tokenizer is None else None
+    read = Corpus(
+        corpus, tokenizer or _tokenizer_of(resolved), reading.field, split, end_of_text, reading.keep_line_ends
+    )
+    make_directory(out)
+    try:
+        with locked(out):
+            named = {"name": name, "target": target, "budget": budget}
+            card = _make(read, rules, out, answers, resolved if extractable else None, compute, named)
+    except KeyboardInterrupt:
+        say("interrupted. The tokens are kept, and the same command continues.")
+        raise typer.Exit(130) from None
+    except OSError as error:
+        raise HarnessError(f"cannot read or write {error.filename or out}: {error.strerror or error}.") from None
+    if json:
+        print_json(card)
+        return
+    _print_card(card, out)
+
+
+def _require_free(corpus: Path, out: Path, answers: Path | None, name: str, *, force: bool) -> None:
+    """Raise HarnessError if a directory is inside the corpus, or has files that the round would replace."""
+    from harness.corpora.opening import is_interrupted
+    from harness.corpora.round_files import CARD, existing_files
+
+    try:
+        str(corpus.resolve()).encode()
+    except UnicodeEncodeError:
+        raise HarnessError(f"the path is not UTF-8: {sanitize(str(corpus))}. Rename the file.") from None
+    for option, folder in (("--out", out), ("--answers-out", answers)):
+        if folder is not None and corpus.is_dir() and folder.resolve().is_relative_to(corpus.resolve()):
+            raise HarnessError(f"{option} {folder} is inside the corpus. Choose another directory.")
+    checked = existing_files(out, name, answers)
+    if is_interrupted(out) and out / CARD not in checked:
+        # An earlier command wrote those in the directory, and did not end.
+        checked = [path for path in checked if path.parent != out]
+    if checked and not force:
+        raise HarnessError(f"{checked[0]} exists already. Use --force to replace it, or another directory.")
+
+
+def _make(
+    corpus: "Corpus",
+    rules: "Rules",
+    out: Path,
+    answers: Path | None,
+    target: "ResolvedTarget | None",
+    compute: DeviceOptions,
+    named: dict[str, str],
+) -> dict[str, Any]:
+    """Make the round with a progress bar for each step, and return its data card.
+
+    target: the model that completes every example, None if none has to.
+    named: name, target and budget of the round.
+    """
+    from harness.corpora.making import ATTACKED, draw_examples
+    from harness.corpora.opening import open_corpus, remove_work
+    from harness.corpora.round_files import Origin, write_round
+
+    with ProgressBars("percent", seconds_between_lines=_SECONDS_BETWEEN_LINES) as bars:
+        show = _progress(bars)
+        opened = open_corpus(corpus, out, lambda done, total: show("tokenize", done, total))
+        finder = None if target is None else _context_finder(opened, rules, target, compute)
+        whole = len(opened.stream.tokens)
+        examples = draw_examples(
+            opened.stream,
+            rules,
+            lambda number, done: show(f"draw, pass {number}", done, whole),
+            None if finder is None else partial(finder.shortest, on_progress=partial(_show_completed, show)),
+        )
+    if not any(len(examples.splits[split].copies) for split in ATTACKED if split in examples.splits):
+        removed = max(examples.counts, key=lambda name: examples.counts[name] if name != "drawn prefixes" else -1)
+        raise HarnessError(
+            f"{corpus.path} has no such example: of {examples.counts['drawn prefixes']:,} prefixes, most were removed: "
+            f"{removed.removeprefix('removed, ')}. Change the lengths or --copies."
+        )
+    origin = Origin(
+        corpus=sanitize(corpus.path.resolve().name),
+        vocabulary=opened.vocabulary,
+        tokenizer_sha256=opened.tokenizer_sha256,
+        contexts=() if finder is None else finder.contexts,
+        target_sha256="" if target is None else target.weights_sha256,
+        notes=opened.notes,
+        harness_version=harness.__version__,
+        **named,
+    )
+    card = write_round(out, answers, opened.stream, examples, rules, origin)
+    remove_work(out)
+    return card
+
+
+def _show_completed(show: Callable[[str, int, int], None], done: int, total: int) -> None:
+    """Show the progress of the target's completions. Each pass over the corpus has another total."""
+    show(f"complete {total:,} sequences", done, total)
+
+
+def _context_finder(
+    opened: "OpenedCorpus", rules: "Rules", target: "ResolvedTarget", compute: DeviceOptions
+) -> "ContextFinder":
+    """Load the target, and return the finder of contexts from which it completes sequences.
+
+    Raises HarnessError if the target has another tokenizer, or a context that is too short.
+    """
+    from harness.core.policy import Policy
+    from harness.core.rounds import Round
+    from harness.corpora.sequences import ContextFinder, contexts_for
+    from harness.engine.loading import load_target
+    from harness.engine.resolving import (
+        CONTEXT_KEYS,
+        configured_number,
+        require_capacity,
+        require_round_vocabulary,
+    )
+
+    lengths = {"prefix_length": rules.prefix_length, "suffix_length": rules.suffix_length}
+    round_ = Round(name="new", title="", prefix_file=Path(), vocabulary=opened.vocabulary, target=target.id, **lengths)
+    require_capacity(target, round_)
+    require_round_vocabulary(target, round_)
+    limit = configured_number(target.path, CONTEXT_KEYS)
+    contexts = contexts_for(rules.prefix_length, None if limit is None else limit - rules.suffix_length)
+    loaded = load_target(
+        target.path,
+        device=compute.device,
+        threads=compute.threads,
+        prefix_length=contexts[-1],
+        suffix_length=rules.suffix_length,
+        vocabulary=opened.vocabulary,
+    )
+    return ContextFinder(
+        opened.stream,
+        rules.prefix_length,
+        contexts,
+        lambda tokens: loaded.sample(tokens, Policy(top_k=1)).suffixes,
+        opened.folder / f"contexts-{target.weights_sha256[:16]}-{rules.prefix_length}-{rules.suffix_length}.npy",
+    )
+
+
+def _progress(bars: ProgressBars) -> Callable[[str, int, int], None]:
+    """Return a function that shows the progress of a step; its lines have the ETA of the step."""
+    started: dict[str, tuple[float, int]] = {}
+
+    def show(step: str, done: int, total: int) -> None:
+        start, before = started.setdefault(step, (time.monotonic(), done))
+        rate = (done - before) / max(1e-9, time.monotonic() - start)
+        eta = f", {format_duration((total - done) / rate)} left" if rate else ""
+        bars.update(step, done, total, line=f"{step}: {done / max(1, total):.0%}{eta}")
+
+    return show
+
+
+def _print_card(card: dict[str, Any], out: Path) -> None:
+    """Print what the round has, and the commands that use it."""
+    print(f"{sanitize(card['name'])}: {card['corpus_documents']:,} documents, {card['corpus_tokens']:,} tokens")
+    print(align_columns([(f"  {name}", f"{count:,}") for name, count in card["counts"].items()]))
+    rows = []
+    for split, checked in card["splits"].items():
+        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in checked["copies"].items())
+        rows.append((f"  {split}", f"{checked['examples']:,} examples", f"{checked['clusters']:,} clusters", copies))
+    print(align_columns(rows))
+    for split, checked in card["splits"].items():
+        if checked["examples"] < checked["wanted"]:
+            say(f"{split}: found {checked['examples']:,} of {checked['wanted']:,} requested examples.")
+    for note in card["notes"]:
+        say(sanitize(note))
+    rules = next(name for name in card["files"] if name.endswith(".toml"))
+    say(f"Files are in {out}. `harness run ATTACK --round {out / rules}` attacks it.")
+
+
+def _strata(copies: str) -> tuple[int, ...]:
+    """Return the numbers of `--copies`. Raises UsageError if they are not ascending."""
+    try:
+        strata = tuple(int(part) for part in copies.split(","))
+    except ValueError:
+        strata = ()
+    if not strata or strata[0] < 1 or any(left >= right for left, right in pairwise(strata)):
+        raise UsageError(f"--copies {copies}: expected ascending numbers from 1 with commas, such as 1,2,10.")
+    return strata
+
+
+def _round_name(name: str | None, out: Path) -> str:
+    """Return the name of the round. Raises UsageError if the rules of a round do not allow it."""
+    checked = out.resolve().name if name is None else name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", checked):
+        raise UsageError(
+            f"--name {sanitize(checked)}: expected a letter or digit, then at most 49 letters, digits, dots, dashes or "
+            "underscores."
+        )
+    return checked
+
+
+def _tokenizer_of(target: "ResolvedTarget | None") -> Path:
+    """Return the tokenizer.json of a target. Raises HarnessError if it has none."""
+    assert target is not None
+    path = target.path / "tokenizer.json"
+    if not path.is_file():
+        raise HarnessError(f"{target.id} has no tokenizer.json. Name one with --tokenizer.")
+    return path
+
 
 app = CommandLine(name="new", help="Write a new attack, or draw a round from a corpus.", no_args_is_help=True)
 app.command("round")(make_round)

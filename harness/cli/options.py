@@ -1,17 +1,71 @@
-"""Arguments and options that several commands share, each declared once."""
+"""Arguments and options that several commands share, each declared once, and how a shell completes them.
+
+The modules that know the names are imported when a name is completed.
+"""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
 
-from harness.cli.completion import attack_names, round_names, run_names
 from harness.cli.output import sanitize
 from harness.core.errors import HarnessError, UsageError
 from harness.core.times import parse_duration
+
+
+def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return a function that gives those of `names` that begin with its argument, each once."""
+    return lambda incomplete: [name for name in dict.fromkeys(names()) if name.startswith(incomplete)]
+
+
+def _attacks() -> list[str]:
+    from harness.plugins.discovery import find_attacks
+
+    return [attack.name for attack in find_attacks() if attack.error is None]
+
+
+def _rounds() -> list[str]:
+    from harness.core.rounds import built_in_rounds
+
+    return list(built_in_rounds())
+
+
+def _runs() -> list[str]:
+    from harness.runs.folder import all_run_folders
+
+    return ["latest", *(folder.id for folder in all_run_folders())]
+
+
+def _queued() -> list[str]:
+    from harness.runs.queue import queued_runs
+
+    return [queued.run for queued in queued_runs()]
+
+
+def _parents() -> list[str]:
+    from harness.sweeps.record import SWEEPS
+    from harness.sweeps.tuning import TUNINGS
+
+    return [*TUNINGS.ids(), *SWEEPS.ids()]
+
+
+def _deleted() -> list[str]:
+    from harness.runs.trash import restorable
+
+    return [deleted.id for deleted in restorable()]
+
+
+attack_names = _completion(_attacks)
+round_names = _completion(_rounds)
+run_names = _completion(_runs)
+queued_run_names = _completion(_queued)
+parent_names = _completion(_parents)
+record_names = _completion(lambda: [*_runs(), *_parents()])
+names_to_show = _completion(lambda: [*_runs(), *_parents(), *_attacks(), *_rounds()])
+deleted_names = _completion(_deleted)
 
 
 def round_option(help: str) -> Any:

@@ -8,7 +8,6 @@ from typing import TypeVar
 import typer
 from typer import Option
 
-from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
 from harness.cli.many_runs import check_cluster
 from harness.cli.options import (
@@ -27,6 +26,7 @@ from harness.cli.options import (
     ShareDevice,
     checked_group,
     round_or_default,
+    run_names,
     usage_errors,
 )
 from harness.cli.output import is_terminal, print_json, sanitize, say

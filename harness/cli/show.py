@@ -6,15 +6,13 @@ import typer
 from typer import Argument, Option
 
 from harness.analysis.candidates import load_example
-from harness.cli.attacks import print_attack
 from harness.cli.audit_findings import findings_as_json, findings_in_words, findings_of
-from harness.cli.completion import names_to_show
+from harness.cli.catalog import print_attack, print_round
 from harness.cli.descriptions import describe, describe_example, run_as_json, token_probabilities
-from harness.cli.options import RUN_HELP, Attacks, Json
+from harness.cli.options import RUN_HELP, Attacks, Json, names_to_show
 from harness.cli.output import print_json, sanitize
 from harness.cli.parents import print_sweep, print_tuning
 from harness.cli.records import all_record_ids, find_record
-from harness.cli.rounds import print_round
 from harness.cli.watching import log_lines
 from harness.core.errors import HarnessError, UsageError, unknown_name
 from harness.core.rounds import Round, built_in_rounds, load_round

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from harness.cli import output
-from harness.cli.completion import round_names
+from harness.cli.options import round_names
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 

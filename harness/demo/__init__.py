@@ -37,7 +37,7 @@ ROUND_ARRAYS = BUILT_IN_ROUNDS / "demo"
 """The folder of the demo round's prefixes, suffixes and repetition counts."""
 CORPUS = BUILT_IN_CORPUS
 """The distinct texts of the corpus that SIZES were trained on: a list of strings."""
-UNSEEN = _PACKAGE / "unseen.npz"
+CONTROL_TEXT = _PACKAGE / "unseen.npz"
 """1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""
 BASELINE_GUESSES = _PACKAGE / "baseline-guesses.csv"
 """The submission of `baseline` on the demo round, which `python -m tests.demo_target.recording` writes."""

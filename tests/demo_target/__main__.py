@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, UNSEEN
+from harness.demo import CONTROL_TEXT, CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES
 from tests.demo_target.corpus import corpus, shuffled_copies
 from tests.demo_target.examples import ATTACKED, TRAINING, Examples, cut_examples
 from tests.demo_target.reference import REFERENCE_STEPS, reference_texts
@@ -69,7 +69,7 @@ def main() -> None:
     (texts_folder / CORPUS.name).write_text(json.dumps([document.text for document in documents], indent=0) + "\n")
     unseen = unseen_examples(weights / "tokenizer.json", ATTACKED)
     np.savez_compressed(
-        texts_folder / UNSEEN.name, prefixes=unseen.prefixes, suffixes=unseen.suffixes, documents=unseen.documents
+        texts_folder / CONTROL_TEXT.name, prefixes=unseen.prefixes, suffixes=unseen.suffixes, documents=unseen.documents
     )
     print(f"wrote {weights} and {arrays}")
 

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from harness.core.text import sanitize
-from harness.demo import CORPUS, ROUND_ARRAYS, SEED, UNSEEN
+from harness.demo import CONTROL_TEXT, CORPUS, ROUND_ARRAYS, SEED
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
 from tests.completions_server import Reply, completion, completions_server
@@ -91,7 +91,7 @@ def leakage(folder: Path) -> Case:
 
 
 def membership(folder: Path) -> Case:
-    arrays = np.load(UNSEEN)
+    arrays = np.load(CONTROL_TEXT)
     unseen = np.concatenate([arrays["prefixes"], arrays["suffixes"]], axis=1)[:150].tolist()
     texts = {"members": json.loads(CORPUS.read_bytes())[:150], "others": [TOKENIZER.decode(row) for row in unseen]}
     for name, documents in texts.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.demo import CORPUS, UNSEEN
+from harness.demo import CONTROL_TEXT, CORPUS
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.demo_texts import TOKENIZER, trained_text, unseen_text
 
@@ -82,7 +82,7 @@ def prepare_entities(folder: Path) -> None:
 
 def _audits(folder: Path) -> None:
     """Run the other audits. The page of `audit NAME` is NAME/index.html. The last two are the first in the list."""
-    arrays = np.load(UNSEEN)
+    arrays = np.load(CONTROL_TEXT)
     rows = np.concatenate([arrays["prefixes"], arrays["suffixes"]], axis=1)[:_DOCUMENTS].tolist()
     texts = {"members": json.loads(CORPUS.read_bytes())[:_DOCUMENTS], "others": [TOKENIZER.decode(row) for row in rows]}
     for name, some in texts.items():

@@ -63,7 +63,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ),
         ("harness.audits.leakage.audit, harness.audits.leakage.inputs", HEAVY),
         ("tests.demo_target.corpus", HEAVY | {"harness.engine"}),
-        ("harness.engine, harness.cli.bench", HEAVY),
+        ("harness.engine, harness.cli.doctor", HEAVY),
         ("harness.engine.resolving, harness.core.hardware", HEAVY | {"huggingface_hub"}),
     ],
 )

@@ -46,7 +46,7 @@ from harness.core.text import pluralize
 from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
-from harness.demo import UNSEEN
+from harness.demo import CONTROL_TEXT
 
 
 class Paragraph(NamedTuple):
@@ -134,9 +134,9 @@ def round_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
     yield from _cut_rows(round_, prefixes, answers, names, cutting)
 
 
-def unseen_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
+def control_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
     """Yield as many paragraphs like the demo round's as it has examples, at most the 1,000 that are built in."""
-    with np.load(UNSEEN) as unseen:
+    with np.load(CONTROL_TEXT) as unseen:
         wanted = slice(len(load_prefixes(round_)))
         prefixes, suffixes, documents = (unseen[name][wanted] for name in ("prefixes", "suffixes", "documents"))
     names = [f"unseen document {document}" for document in documents.tolist()]
@@ -244,7 +244,7 @@ def read_inputs(
     if control is not None:
         control_sample = read(control)
     elif isinstance(source, Round) and source.target == "demo":
-        control_sample = sampled("unseen text", unseen_paragraphs(source, cutting))
+        control_sample = sampled("unseen text", control_paragraphs(source, cutting))
     dataset = _dataset(corpus, control_sample, length, notes.sentences)
     return replace(dataset, has_special_tokens=isinstance(source, Round)).to_inputs()
 

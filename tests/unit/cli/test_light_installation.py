@@ -62,7 +62,7 @@ def test_other_extras_are_named_in_the_same_words(
 
 
 def test_an_import_that_no_check_foresaw_is_named_too(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.cli.bench.require_extra", lambda *_: None)
+    monkeypatch.setattr("harness.cli.doctor.require_extra", lambda *_: None)
     monkeypatch.delitem(sys.modules, "harness.engine.speed", raising=False)
     done = harness("doctor", "--bench")
     assert (done.code, done.err) == (1, f"harness: torch is not installed: this command needs it. {INSTALL}\n")

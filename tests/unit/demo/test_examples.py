@@ -11,7 +11,7 @@ from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.rounds import load_round
 from harness.core.spec import BUILT_IN_TARGETS
-from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, UNSEEN, WEIGHTS
+from harness.demo import CONTROL_TEXT, CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, WEIGHTS
 from tests.demo_target.corpus import MOST_REPETITIONS, Document, corpus
 from tests.demo_target.examples import (
     ATTACKED,
@@ -85,7 +85,7 @@ def test_the_generator_reproduces_the_built_in_corpus(regenerated: Regenerated) 
 
 def test_the_generator_reproduces_the_built_in_unseen_examples() -> None:
     unseen = unseen_examples(WEIGHTS / "tokenizer.json", 1_000)
-    with np.load(UNSEEN) as built_in:
+    with np.load(CONTROL_TEXT) as built_in:
         for name in ("prefixes", "suffixes", "documents"):
             assert np.array_equal(built_in[name], getattr(unseen, name)), name
 

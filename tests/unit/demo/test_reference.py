@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SIZES, UNSEEN
+from harness.demo import CONTROL_TEXT, CORPUS, REFERENCE, ROUND_ARRAYS, SIZES
 from harness.engine.loading import load_target
 from tests.demo_target.reference import REFERENCE_STEPS, reference_texts
 from tests.demo_target.training import Schedule
@@ -28,7 +28,7 @@ def test_its_training_texts_contain_no_document_and_no_answer_of_the_demo() -> N
 def test_it_finds_the_answers_as_likely_as_unseen_text() -> None:
     rows = slice(0, 200)
     prefixes, suffixes = (np.load(ROUND_ARRAYS / f"{part}.npy")[rows] for part in ("prefix", "suffix"))
-    unseen = np.load(UNSEEN)
+    unseen = np.load(CONTROL_TEXT)
     losses, exact = {}, {}
     for size in (SIZES[0], REFERENCE):
         model = load_target(size.weights, device="cpu", threads=1)

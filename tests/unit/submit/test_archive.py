@@ -284,7 +284,7 @@ def _unpacks_inside_or_is_refused(content: bytes) -> None:
         assert not any(path.is_symlink() for path in home.rglob("*"))
 
 
-UNSEEN = "harness/demo/unseen.npz"
+CONTROL_TEXT = "harness/demo/unseen.npz"
 """Generated paragraphs that the demo target was not trained on: the control of `audit sequence`, no answers."""
 
 
@@ -310,7 +310,9 @@ def test_the_wheel_contains_no_answers(files: dict[str, bytes]) -> None:
     answers = [file for place in paths.BUILT_IN_ANSWERS for file in (place, *place.rglob("*")) if file.is_file()]
     arrays = [file for file in answers if file.suffix != ".toml"]
     assert len(arrays) > len(paths.BUILT_IN_ANSWERS)
-    assert not [name for name in files if (name.endswith((".npy", ".npz")) and name != UNSEEN) or "__pycache__" in name]
+    assert not [
+        name for name in files if (name.endswith((".npy", ".npz")) and name != CONTROL_TEXT) or "__pycache__" in name
+    ]
     hashes = {hashlib.sha256(content).hexdigest() for content in files.values()}
     assert not [path for path in arrays if hashlib.sha256(path.read_bytes()).hexdigest() in hashes]
 

@@ -25,7 +25,7 @@ from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, LineChart
 from harness.core.rounds import load_round
-from harness.demo import REFERENCE, SIZES, UNSEEN, WEIGHTS
+from harness.demo import CONTROL_TEXT, REFERENCE, SIZES, WEIGHTS
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
@@ -38,7 +38,7 @@ TOKENIZER = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
 @pytest.fixture(scope="module")
 def unseen(tmp_path_factory: pytest.TempPathFactory) -> CorpusFiles:
     """200 examples that the demo target has not seen, as text."""
-    arrays = np.load(UNSEEN)
+    arrays = np.load(CONTROL_TEXT)
     rows = np.concatenate([arrays["prefixes"], arrays["suffixes"]], axis=1)[:200]
     file = tmp_path_factory.mktemp("unseen") / "unseen.jsonl"
     texts = [TOKENIZER.decode(row.tolist(), skip_special_tokens=False) for row in rows]
