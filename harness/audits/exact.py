@@ -218,8 +218,8 @@ def _logprobs_from_vocabulary(distribution: _Distribution, targets: Tensor, poli
     wanted = torch.full_like(masses[:, :1], min(policy.top_p, policy.typical_p))
     last = torch.searchsorted(masses, wanted).clamp(max=masses.shape[1] - 1)  # [n, 1], the first to reach the mass
     place = (order == targets.unsqueeze(1)).nonzero()[:, 1:]
-    own = logprobs.gather(1, targets.unsqueeze(1)).double()
-    result = torch.where(place <= last, own - masses.gather(1, last).log(), -math.inf).squeeze(1)
+    target_logprobs = logprobs.gather(1, targets.unsqueeze(1)).double()
+    result = torch.where(place <= last, target_logprobs - masses.gather(1, last).log(), -math.inf).squeeze(1)
     return torch.where(distribution.total(policy.temperature).squeeze(1).isnan(), math.nan, result)
 
 
