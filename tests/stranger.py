@@ -3,10 +3,10 @@
     python -m tests.stranger [--python PYTHON] [--hostile]
 
 The wheel with its extras `torch` and `tune` goes into a new environment of a Python that every user can read, with the
-lowest version of each dependency that pyproject.toml allows. There the main commands run in an empty home directory
-with the landlock sandbox, and the TUI is opened. Then the tests of the sandbox and of the engine's decoder run
-against the installed package. With --hostile, the tests with hostile files and servers run too. Root runs all of it as
-a user id without an account. pip asks its index, with the settings of this process.
+lowest version of each dependency that pyproject.toml allows. The tests of the sandbox and of the engine's decoder run
+against the installed package, and with --hostile those with hostile files and servers too. Then the main commands run in
+an empty home directory with the landlock sandbox, and the TUI is opened. Root runs all of it as a user id without an
+account. pip asks its index, with the settings of this process.
 """
 
 import argparse
@@ -33,13 +33,15 @@ _SANDBOX_TESTS = (
     *("tests/functional/test_sandbox.py", "tests/functional/test_secrecy.py", "tests/hostile/test_sandbox.py"),
     # The other tests of these files start no sandbox, or compare backends, which root shows as well.
     *("-k", "landlock or bwrap or inside"),
+    *("-n", "2"),
 )
 _DECODER_TESTS = ("tests/unit/engine/test_architectures.py", "-k", "draws and cpu")
+# The tests of the decoder compile the modules of torch and transformers, which a sandboxed worker cannot store.
 _TESTS = {
-    "sandbox": (*_SANDBOX_TESTS, "-m", "not slow"),
     "decoder": (*_DECODER_TESTS, "-m", "not long"),
+    "sandbox": (*_SANDBOX_TESTS, "-m", "not slow"),
 }
-_HOSTILE_TESTS = {"hostile": ("tests/hostile", "--ignore", "tests/hostile/test_sandbox.py")}
+_HOSTILE_TESTS = {"hostile": ("tests/hostile", "--ignore", "tests/hostile/test_sandbox.py", "-n", "2")}
 _EXTRAS = ("torch", "tune")
 _TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
 _INSTALLER_SETTINGS = ("PIP_", "SSL_CERT_", "REQUESTS_CA_", "http_proxy", "https_proxy", "no_proxy")
@@ -159,7 +161,7 @@ class Stranger:
         shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__", "snapshots"))
         shutil.copytree(ROOT / "docs" / "how-to", copy / "docs" / "how-to")
         shutil.copyfile(ROOT / "pyproject.toml", copy / "pyproject.toml")
-        pytest = (str(self.environment / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2")
+        pytest = (str(self.environment / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider")
         path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
         lines = []
         for name, selection in tests.items():
@@ -182,8 +184,8 @@ def main() -> None:
         wheel = build(temporary / "dist").wheel
         for step, action in (
             (f"installed with {python}", lambda: stranger.install(python, wheel)),
-            ("run, score, package, verify, screen", stranger.use),
             ("tests", lambda: stranger.run_tests(tests)),
+            ("run, score, package, verify, screen", stranger.use),
         ):
             started = time.monotonic()
             result = action()
