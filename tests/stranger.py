@@ -4,9 +4,9 @@
 
 The wheel with its extras `torch` and `tune` goes into a new environment of a Python that every user can read, with the
 lowest version of each dependency that pyproject.toml allows. The tests of the sandbox and of the engine's decoder run
-against the installed package, and with --hostile those with hostile files and servers too. Then the main commands run in
-an empty home directory with the landlock sandbox, and the TUI is opened. Root runs all of it as a user id without an
-account. pip asks its index, with the settings of this process.
+against the installed package, and with --hostile those with hostile files and servers too. Then the main commands run
+in an empty home directory with the landlock sandbox, and the TUI is opened. Root runs all of it as a user id without
+an account. pip asks its index, with the settings of this process.
 """
 
 import argparse
