@@ -9,10 +9,10 @@ from harness.core.arrays import Tokens
 from harness.core.errors import UsageError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses, concatenate_guesses
+from harness.core.inputs import as_harness_error
 from harness.core.scoring import correct_rows
 from harness.core.submission import submission_order
 from harness.runs.attack_record import submission_of
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.specs import AttackSpec

@@ -13,13 +13,13 @@ from harness.analysis.replay import BUDGET_SHARES, TimedRecall, evenly_spaced, r
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
+from harness.core.inputs import as_harness_error
 from harness.core.intervals import JudgedRows
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows
 from harness.core.spec import TargetRecord
 from harness.core.text import display_name
 from harness.runs.attack_record import submission_of
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.specs import AttackSpec

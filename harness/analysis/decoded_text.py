@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.core.arrays import Tokens
+from harness.core.inputs import as_harness_error
 from harness.core.text import sanitize
 from harness.core.tokenizers import decode_pieces, load_tokenizer
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
 

@@ -9,10 +9,10 @@ from harness.analysis.parts import Part
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
+from harness.core.inputs import as_harness_error
 from harness.core.live_score import LiveScore
 from harness.core.scoring import DRAWN_POINTS, correct_rows, log_spaced, recall_at_errors, solved_curve
 from harness.runs.attack_record import submission_of
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import Point as RecordedPoint

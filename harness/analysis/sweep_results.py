@@ -25,12 +25,12 @@ from harness.analysis.sweep_differences import (
 )
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
+from harness.core.inputs import as_harness_error
 from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import ALPHA, replicates_for
 from harness.core.scoring import correct_rows
 from harness.core.text import pluralize
 from harness.runs.attack_record import submission_now
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.sweeps.file import SweptRun

@@ -11,6 +11,7 @@ from harness.analysis.sweep_differences import Importance
 from harness.analysis.sweep_results import ReadRun, SettingRow, SweepResults, place_name, rows_by_place
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
+from harness.core.inputs import as_harness_error
 from harness.core.intervals import Unit
 from harness.core.text import (
     NO_VALUE,
@@ -22,7 +23,6 @@ from harness.core.text import (
     pluralize,
 )
 from harness.core.times import format_duration
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 

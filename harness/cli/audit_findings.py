@@ -12,9 +12,9 @@ from harness.cli.output import align_columns, pluralize, sanitize, say, shorten_
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
+from harness.core.inputs import as_harness_error
 from harness.core.text import json_value, plain_value
 from harness.runs.audit_reader import AuditReader
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AuditSpec
 from harness.runs.summary import run_summary

@@ -7,7 +7,7 @@ from harness.cli.output import align_columns, print_json, sanitize
 from harness.core.examples import error_cap_of
 from harness.core.rounds import Round, preset_text
 from harness.core.times import format_duration
-from harness.data.status import RoundStatus, round_status
+from harness.data.files import RoundStatus, round_status
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import parameters_in
 from harness.plugins.schema import fetch_schema

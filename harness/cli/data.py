@@ -16,9 +16,8 @@ from harness.core.errors import HarnessError, unknown_name
 from harness.core.examples import overlap
 from harness.core.paths import data_home
 from harness.core.rounds import built_in_rounds, load_round
-from harness.data.catalog import FOLDER, SATML, PublicFile
 from harness.data.fetch import Arrival, FetchProgress, Outcome, fetch_files
-from harness.data.status import RoundStatus, round_status
+from harness.data.files import FOLDER, SATML, PublicFile, RoundStatus, round_status
 
 app = CommandLine(name="data", help="Fetch and inspect data sets.", no_args_is_help=True)
 

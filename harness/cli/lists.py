@@ -15,7 +15,7 @@ from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError
 from harness.core.rounds import built_in_rounds, load_round
 from harness.core.times import date_and_time, format_duration
-from harness.data.status import round_status
+from harness.data.files import round_status
 from harness.plugins.discovery import find_attacks
 from harness.runs import trash
 from harness.runs.facts import COLUMNS

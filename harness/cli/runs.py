@@ -12,8 +12,8 @@ from harness.cli.records import delete_parent, deletion_named, find_record, runs
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
+from harness.core.inputs import as_harness_error
 from harness.runs import trash
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder, add_tags, delete_run, remove_tags, run_folder, tags_of
 from harness.runs.launch import is_over, stop_run
 from harness.runs.queue import Move, move_in_queue

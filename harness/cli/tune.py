@@ -30,8 +30,8 @@ from harness.cli.options import (
     usage_errors,
 )
 from harness.cli.output import sanitize, say
-from harness.cli.parents import print_tuning
 from harness.cli.resolving import current_weights, resolve_run
+from harness.cli.show import print_tuning
 from harness.core.errors import HarnessError
 from harness.core.text import format_score
 from harness.core.times import format_duration

@@ -1,12 +1,16 @@
 """Files that a user names: small files with a limit on their size, and directories, such as a model, with their hash.
 
+Errors of invalid files and of damaged records become sentences for the user.
+
 Symbolic links are followed inside the directory and, for a model in the cache of the Hugging Face hub, to the files of
 the same model. A link that leads elsewhere is refused: a downloaded directory must not make other files readable.
 """
 
+import contextlib
 import hashlib
 import json
 import os
+import sqlite3
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +24,7 @@ from harness.core.files import file_sha256
 from harness.core.text import shorten
 
 _MAX_FILES = 100_000
+_DAMAGE = (OSError, sqlite3.Error, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 _CACHED = ("models--", "datasets--")
 
 
@@ -200,3 +205,19 @@ def first_fault(error: ValidationError, words: Mapping[str, str] | None = None) 
     field = ".".join(str(part) for part in fault["loc"])
     reason = {**_WORDS, **(words or {})}.get(fault["type"]) or fault["msg"].removeprefix("Value error, ")
     return f"{shorten(field) + ': ' if field else ''}{shorten(reason.rstrip('.'), 200)}"
+
+
+@contextlib.contextmanager
+def as_harness_error(record: Path | str, action: str = "read") -> Iterator[None]:
+    """Convert errors of an `action`, such as `read`, inside the block to a HarnessError that names `record`.
+
+    A HarnessError that is raised inside keeps its text.
+    """
+    try:
+        yield
+    except _DAMAGE as error:
+        # The text of a KeyError is the key alone.
+        text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        if isinstance(error, ValidationError):
+            text = first_fault(error)
+        raise HarnessError(f"{record}: cannot be {action} ({shorten(text, 120)}).") from error

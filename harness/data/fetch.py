@@ -18,7 +18,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import CHUNK_BYTES, atomic_file, file_sha256
 from harness.core.text import shorten
 from harness.core.times import format_duration
-from harness.data.catalog import PublicFile
+from harness.data.files import PublicFile
 
 Progress = Callable[[PublicFile, int], None]
 """Called with a file and the number of its bytes that have arrived, first with 0."""

@@ -11,11 +11,11 @@ from harness.analysis.submissions import submission_of_run
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
+from harness.core.inputs import as_harness_error
 from harness.core.intervals import solutions
 from harness.core.scoring import correct_rows, solved_curve
 from harness.core.submission import current_rows
 from harness.runs.attack_record import submission_now
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import RunReader

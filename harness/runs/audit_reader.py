@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.core.arrays import Floats, Ints
+from harness.core.inputs import as_harness_error
 from harness.core.rows import Table
 from harness.core.text import format_number
-from harness.runs.errors import as_harness_error
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
 from harness.runs.store import column_from, select_list
 

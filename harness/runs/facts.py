@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.core.inputs import as_harness_error
 from harness.core.spec import TargetRecord
 from harness.core.text import display_name, format_number, format_score, pluralize, sanitize, shorten
 from harness.core.times import date_and_time, format_duration
 from harness.runs.audit_reader import AuditReader
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader, last_event
 from harness.runs.specs import AttackSpec, RunSpec

@@ -15,10 +15,10 @@ from pydantic import BaseModel
 
 from harness.core.errors import HarnessError, UsageError, unknown_name
 from harness.core.files import create_folder, file_errors, is_locked, sync_folder, try_lock, write_atomically
+from harness.core.inputs import as_harness_error
 from harness.core.paths import runs_home, state_home
 from harness.core.spec import JobSpec
 from harness.core.text import shorten
-from harness.runs.errors import as_harness_error
 from harness.runs.specs import AttackSpec, AuditSpec, RunSpec, read_spec
 from harness.runs.trash import Deleted, free, move_to_trash
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints, token_dtype
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses
+from harness.core.inputs import as_harness_error
 from harness.core.rows import Kind
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
 from harness.runs.specs import AttackSpec

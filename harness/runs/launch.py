@@ -17,13 +17,12 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
 from harness.core.files import create_folder, remove_tree, sync_tree, try_lock, write_atomically
-from harness.core.inputs import content_sha256
+from harness.core.inputs import as_harness_error, content_sha256
 from harness.core.paths import runs_home
 from harness.core.rounds import Round, load_round
 from harness.core.spec import JobSpec, cluster_of
 from harness.core.text import shorten
 from harness.core.times import format_duration
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import last_event
 from harness.runs.specs import AttackSpec, RunSpec

@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.files import is_locked, try_lock, write_atomically
+from harness.core.inputs import as_harness_error
 from harness.core.paths import locks_home
 from harness.core.text import ordinal
 from harness.core.times import format_duration
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 

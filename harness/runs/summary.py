@@ -15,17 +15,16 @@ from pydantic.dataclasses import dataclass
 from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
+from harness.core.inputs import as_harness_error
 from harness.core.spec import JobSpec
 from harness.core.text import display_name, format_interval, sanitize, shorten
 from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
 from harness.runs.audit_reader import AuditReader
-from harness.runs.errors import as_harness_error
-from harness.runs.eta import EtaBasis, eta_of, progress_of
 from harness.runs.folder import RunFolder, all_run_folders, tags_of
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
-from harness.runs.reader import Point, RunReader, StageWork
+from harness.runs.reader import EtaBasis, Point, RunReader, StageWork, eta_of, progress_of
 from harness.runs.specs import RunSpec
 from harness.runs.status import Status, derived_status
 from harness.sandbox.policy import AppliedSandbox

@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
+from harness.core.inputs import as_harness_error
 from harness.runs.audit_reader import AuditFigure, AuditReader, finite_or_none
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader, StageWork
 from harness.runs.summary import RunSummary, run_summary

@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Ints, Tokens
-from harness.runs.errors import as_harness_error
+from harness.core.inputs import as_harness_error
 from harness.runs.guess_reader import Arrivals, GuessReader
 from harness.tui.columns import Span
 from harness.tui.run_feed import RunFeed, guess_lines

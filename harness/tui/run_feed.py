@@ -11,9 +11,9 @@ from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
+from harness.core.inputs import as_harness_error
 from harness.core.live_score import Figures, LiveScore
 from harness.runs.attack_record import submission_of
-from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import Arrivals, GuessReader
 from harness.runs.reader import Point

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.core.arrays import Floats
+from harness.core.inputs import as_harness_error
 from harness.core.text import format_score, pluralize, shorten
 from harness.core.times import day_and_time, format_duration
-from harness.runs.errors import as_harness_error
 from harness.runs.facts import COLUMNS, recall_label, recall_text
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader

@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from harness.cli import watching
-from harness.runs.eta import EtaBasis
 from harness.runs.folder import RunFolder
+from harness.runs.reader import EtaBasis
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from tests.unit.cli.command_line import CommandLine

@@ -14,7 +14,7 @@ from harness.analysis.comparison import compare_runs
 from harness.analysis.decoded_text import TokenText
 from harness.analysis.replay import best_other_curve
 from harness.core.errors import HarnessError
-from harness.runs.errors import as_harness_error
+from harness.core.inputs import as_harness_error
 from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.specs import AttackSpec

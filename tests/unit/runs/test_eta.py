@@ -2,8 +2,7 @@
 
 import pytest
 
-from harness.runs.eta import Eta, EtaBasis, eta_of, progress_of
-from harness.runs.reader import StageWork
+from harness.runs.reader import Eta, EtaBasis, StageWork, eta_of, progress_of
 
 
 def stage(name: str, announced: float, done: float = 0.0, seconds: float = 0.0, *, weight: float = 1.0) -> StageWork:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.runs.eta import EtaBasis
 from harness.runs.facts import RunColumn, facts_about
+from harness.runs.reader import EtaBasis
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui import run_list
