@@ -196,7 +196,7 @@ async def handle(pilot: Pilot[None]) -> None:
     await only(pilot, screen)
     if screen not in pilot.app.screen_stack:
         return
-    for keys in (["tab"] * 4, ["shift+tab"] * 4, ["tab", "shift+tab"]):
+    for keys in (["tab"] * 4, ["shift+tab"] * 2, ["tab"]):
         for key in keys:
             await pilot.press(key)
             assert_focus_is_displayed(screen)
