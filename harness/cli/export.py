@@ -93,12 +93,13 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
 
 def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, json: bool) -> None:
     from harness.submit.audit_export import write_audit
-    from harness.submit.mlflow_export import log_to_mlflow, require_mlflow
+    from harness.submit.mlflow_export import check_address, log_to_mlflow, require_mlflow
     from harness.submit.report import report_page
     from harness.submit.run_facts import run_facts
 
     folder = run_folder(name)
     require_mlflow()
+    check_address(uri)
     if not (status := run_status(folder)).is_over:
         raise HarnessError(f"{folder.id} is {status.words}. Wait for its end with `harness watch {folder.id}`.")
     curve: Sequence[tuple[float, float]] = ()

@@ -188,10 +188,11 @@ class _Sample:
         generator = np.random.default_rng(_SEED)
         block = max(1, _BLOCK_WEIGHTS // self.examples)
         for start in range(0, replicates, block):
-            drawn = np.empty((min(block, replicates - start), self.units), np.int32)
-            for replicate in drawn:
-                units = generator.integers(self.units, size=self.units, dtype=np.uint32)
-                replicate[:] = np.bincount(units, minlength=self.units)
+            count = min(block, replicates - start)
+            units = generator.integers(self.units, size=(count, self.units), dtype=np.uint32)
+            # The units of each replicate get numbers of their own, so that they are all counted at once.
+            places = units + self.units * np.arange(count)[:, None]
+            drawn = np.bincount(places.ravel(), minlength=places.size).astype(np.int32).reshape(places.shape)
             yield drawn if self.unit_of_example is None else drawn[:, self.unit_of_example]
 
 

@@ -1,5 +1,6 @@
 """Render self-contained HTML pages: nothing on a page is fetched, and no script runs."""
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -31,6 +32,7 @@ def page(template: str, **context: Any) -> str:
     return _with_contents(environment.get_template(template).render(context | {"version": __version__}))
 
 
+@functools.cache
 def template_environment(shown: Callable[[str], str]) -> Environment:
     """Return the templates of this package, in which each value that is a text and not Markup becomes `shown(value)`.
 

@@ -43,6 +43,15 @@ def require_mlflow() -> Any:
     return mlflow
 
 
+def check_address(uri: str) -> None:
+    """Raise HarnessError if `uri` is a directory, or a database file in a directory that does not exist."""
+    if uri.startswith("file:") or not ("://" in uri or uri.startswith("databricks")):
+        raise HarnessError(f"{uri}: MLflow cannot log to a directory. Use a database file, e.g. {_SQLITE}mlflow.db.")
+    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).absolute().parent.is_dir():
+        # MLflow would try for a minute.
+        raise HarnessError(f"{uri}: no such directory. Make it, or use another file.")
+
+
 def log_to_mlflow(
     uri: str,
     experiment: str,
@@ -56,11 +65,6 @@ def log_to_mlflow(
     `curve` has seconds spent and the recall at the cap. Raises HarnessError if the store cannot be reached or refuses
     the export.
     """
-    if uri.startswith("file:") or not ("://" in uri or uri.startswith("databricks")):
-        raise HarnessError(f"{uri}: MLflow cannot log to a directory. Use a database file, e.g. {_SQLITE}mlflow.db.")
-    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).absolute().parent.is_dir():
-        # MLflow would try for a minute.
-        raise HarnessError(f"{uri}: no such directory. Make it, or use another file.")
     mlflow = require_mlflow()
     from mlflow.entities import Metric, Param
 

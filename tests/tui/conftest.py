@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 
 from harness.runs.folder import RunFolder
 from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
@@ -20,6 +22,22 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 def schema_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache for all tests, so that the schema of each attack is read once."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_style_sheets() -> Iterator[None]:
+    """Parse each style sheet once for all applications."""
+    parse, parsed = Stylesheet._parse_rules, dict[object, list[RuleSet]]()
+
+    def parse_once(sheet: Stylesheet, *arguments: object, **options: object) -> list[RuleSet]:
+        key = (*arguments, *sorted(options.items()), *sheet._variables.items())
+        if key not in parsed:
+            parsed[key] = parse(sheet, *arguments, **options)
+        return parsed[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_parse_rules", parse_once)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +81,12 @@ def running(machine: Machine) -> Iterator[Recorded]:
     yield run
     run.store.close()
     shutil.rmtree(run.folder.path)
+
+
+@pytest.fixture
+def no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not start the process that computes the findings for the screen of an audit."""
+    monkeypatch.setattr("harness.tui.screens.audit.run_command", lambda command, on_progress: None)
 
 
 @pytest.fixture

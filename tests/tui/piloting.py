@@ -89,7 +89,7 @@ async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float 
         if value := holds():
             await pilot.pause()
             return value
-        await pilot.pause(0.02)
+        await asyncio.sleep(0.02)
     raise AssertionError(f"the condition did not hold within {seconds:g} s")
 
 

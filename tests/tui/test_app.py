@@ -55,7 +55,7 @@ async def dialog_of(pilot: Pilot[None], key: str) -> KeysScreen:
 
 def test_the_keys_of_each_page_are_listed_in_groups() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        helps = {1: ("f1", "All runs of attacks"), 6: ("question_mark", "The rounds and their files")}
+        helps = {1: ("f1", "All runs of attacks"), 4: ("question_mark", "All tunings on this machine")}
         for number, (key, words) in helps.items():
             await on_page(pilot, number)
             await dialog_of(pilot, key)

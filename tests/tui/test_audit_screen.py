@@ -79,6 +79,7 @@ def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit,
     watched(audit.folder, scenario, size=size)
 
 
+@pytest.mark.usefixtures("no_findings")
 def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -90,6 +91,7 @@ def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
     watched(audit.folder, scenario)
 
 
+@pytest.mark.usefixtures("no_findings")
 def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -105,6 +107,7 @@ def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
     watched(audit.folder, scenario, size=(160, 40))
 
 
+@pytest.mark.usefixtures("no_findings")
 def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -152,6 +155,7 @@ def test_a_heat_map_gets_a_panel_of_its_own(
     watched(audit.folder, scenario, size=size)
 
 
+@pytest.mark.usefixtures("no_findings")
 def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -173,6 +177,7 @@ def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
     watched(audit.folder, scenario)
 
 
+@pytest.mark.usefixtures("no_findings")
 def test_the_progress_of_a_finished_audit_leaves_its_room_to_the_figures() -> None:
     audit = recorded_audit(pid=os.getpid())
     audit.figure(audit.batch("complete/0/0", 8.0), "trigram", 0.5, of=8)

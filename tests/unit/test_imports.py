@@ -17,67 +17,51 @@ def modules_loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
+# Modules with the same expectation are imported in one process.
 @pytest.mark.parametrize(
-    ("module", "forbidden"),
+    ("modules", "forbidden"),
     [
         ("harness", HEAVY | {"pydantic", "numpy"}),
-        (
-            "harness.notebook.starting",
-            HEAVY | {"rich", "scipy", "typer", "harness.supervisor"},
-        ),
         ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
+        (
+            "harness.notebook.starting, harness.runs.launch, harness.submit.run_facts, harness.submit.mlflow_export",
+            HEAVY
+            | {"harness.audits", "harness.figures", "harness.supervisor", "harness.worker"}
+            | {"jinja2", "requests", "rich", "scipy", "typer", "typst"},
+        ),
         (
             "harness.cli.run, harness.cli.control, harness.cli.show, harness.cli.lists, harness.cli.runs, "
             "harness.cli.sweep, harness.cli.tune, harness.cli.compare, harness.cli.audit, harness.cli.bundle, "
-            "harness.cli.export, harness.cli.new",
-            HEAVY,
-        ),
-        ("harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch", HEAVY),
-        ("harness.supervisor.supervisor", HEAVY | {"harness.worker", "rich", "typer"}),
-        ("harness.runs.launch", HEAVY | {"harness.worker", "rich", "typer"}),
-        ("harness.submit.run_facts", HEAVY | {"harness.figures", "harness.worker", "typer", "jinja2", "typst"}),
-        ("harness.submit.mlflow_export", HEAVY | {"requests", "harness.audits"}),
-        (
-            "harness.submit.report, harness.submit.description",
-            (HEAVY - {"matplotlib"}) | {"harness.worker", "harness.tui", "typer"},
-        ),
-        (
-            "harness.submit.audit_export",
-            (HEAVY - {"matplotlib"}) | {"harness.audits", "harness.worker", "pyarrow", "typer"},
-        ),
-        ("harness.tui.screens.audit", (HEAVY - {"textual"}) | {"harness.audits", "harness.figures", "harness.worker"}),
-        (
+            "harness.cli.export, harness.cli.new, harness.cli.doctor, harness.engine, "
+            "harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch, "
             "harness.tui.run_list, harness.tui.compare_state, harness.tui.guess_search, harness.tui.snapshot",
             HEAVY,
         ),
-        ("harness.worker.__main__", HEAVY | {"harness.runs", "psutil", "typer"}),
-        ("harness.worker.attack_job", HEAVY | {"harness.runs", "harness.audits", "psutil", "typer"}),
-        ("harness.supervisor.attack_job", HEAVY | {"harness.worker", "rich", "typer"}),
         (
-            "harness.audits.sequence.audit, harness.audits.sequence.inputs",
+            "harness.supervisor.supervisor, harness.supervisor.attack_job",
+            HEAVY | {"harness.worker", "rich", "typer"},
+        ),
+        (
+            "harness.submit.report, harness.submit.description, harness.submit.audit_export",
+            (HEAVY - {"matplotlib"}) | {"harness.audits", "harness.tui", "harness.worker", "pyarrow", "typer"},
+        ),
+        ("harness.tui.screens.audit", (HEAVY - {"textual"}) | {"harness.audits", "harness.figures", "harness.worker"}),
+        (
+            "harness.worker.__main__, harness.worker.attack_job",
+            HEAVY | {"harness.runs", "harness.audits", "psutil", "typer"},
+        ),
+        (
+            "harness.audits.sequence.audit, harness.audits.sequence.inputs, "
+            "harness.audits.entities.audit, harness.audits.entities.inputs, "
+            "harness.audits.leakage.audit, harness.audits.leakage.inputs",
             HEAVY | {"pyarrow", "scipy", "httpx", "tokenizers"},
         ),
-        (
-            "harness.audits.entities.audit, harness.audits.entities.inputs",
-            HEAVY | {"scipy", "tokenizers"},
-        ),
-        ("harness.audits.leakage.audit, harness.audits.leakage.inputs", HEAVY),
         ("tests.demo_target.corpus", HEAVY | {"harness.engine"}),
-        ("harness.engine, harness.cli.doctor", HEAVY),
         ("harness.engine.resolving, harness.core.hardware", HEAVY | {"huggingface_hub"}),
     ],
 )
-def test_a_module_does_not_load_forbidden_modules(module, forbidden):
-    assert not forbidden & modules_loaded_by(f"import {module}")
-
-
-@pytest.mark.slow
-def test_loading_a_target_imports_only_core_demo_and_engine():
-    loaded = modules_loaded_by("import harness.engine.loading, harness.engine.target")
-    parts = {name.split(".")[1] for name in loaded if name.startswith("harness.")}
-    assert "torch" in loaded
-    assert parts == {"core", "demo", "engine"}
-    assert not {"textual", "typer", "pandas", "matplotlib"} & loaded
+def test_modules_do_not_load_forbidden_modules(modules, forbidden):
+    assert not forbidden & modules_loaded_by(f"import {modules}")
 
 
 def test_showing_the_parameters_of_built_in_attacks_loads_no_heavy_modules():

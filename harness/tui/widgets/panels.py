@@ -161,16 +161,25 @@ class PanelGroup(Container):
 
     def _arrange(self) -> None:
         self._is_roomy = self.size.width >= self.ROOMY[0] and self.size.height >= self.ROOMY[1]
-        self.set_class(self.size.height < 12, "-low")
-        self.set_class(len(self.panels) == 1, "-single")
-        self.set_class(self._shows_all, "-all")
-        self.set_class(not self._shows_all, "-one")
         panels = self.panels
-        for panel in panels:
-            panel.set_class(panel.id != self._chosen, "-hidden")
+        classes: dict[DOMNode, dict[str, bool]] = {
+            self: {
+                "-low": self.size.height < 12,
+                "-single": len(panels) == 1,
+                "-all": self._shows_all,
+                "-one": not self._shows_all,
+            }
+        }
+        classes |= {panel: {"-hidden": panel.id != self._chosen} for panel in panels}
         for container in self.query("Vertical, Horizontal"):
             if not isinstance(container, Panel) and (inside := list(container.query(Panel))):
-                container.set_class(all(panel.id != self._chosen for panel in inside), "-hidden")
+                classes[container] = {"-hidden": all(panel.id != self._chosen for panel in inside)}
+        # An update of a node's styles updates those of all nodes in it, so that it is done once.
+        changed = [node for node in classes if any(node.has_class(name) != on for name, on in classes[node].items())]
+        for node in changed:
+            node.update_classes(classes[node], update=False)
+        for node in [self] if self in changed else changed:
+            node.update_node_styles()
         tabs = []
         for number, panel in enumerate(panels, 1):
             name = f"{number} {panel.label}" if self.IS_NUMBERED else panel.label

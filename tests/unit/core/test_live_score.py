@@ -29,7 +29,7 @@ rows = st.builds(
     st.tuples(st.integers(0, 2), st.integers(0, 1)),
     st.sampled_from([-INFINITY, -2.5, 0.0, 0.5, 1.0, INFINITY]),
 )
-chunked = st.lists(st.lists(rows, max_size=12), max_size=8)
+chunked = st.lists(st.lists(rows, max_size=8), max_size=6)
 limits = st.tuples(st.sampled_from([0, 1, 3]), st.sampled_from([1, 2, 5, 1000]))
 
 

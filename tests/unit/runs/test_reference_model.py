@@ -28,7 +28,7 @@ class Both(Attack[Params]):
             score = context.rank(batch.prefixes[drawn.row], drawn.suffixes, "reference_ratio")
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, score)
 '''
-COMMAND = ("run", "both", "--round", "demo", "--target", "demo-tiny", "--threads", "1", "--limit", "8")
+COMMAND = ("run", "both", "--round", "demo", "--target", "demo-tiny", "--threads", "1", "--limit", "4")
 
 
 @pytest.fixture

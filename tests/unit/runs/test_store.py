@@ -2,11 +2,10 @@
 
 import random
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +21,7 @@ from harness.runs.reader import RunReader
 from harness.runs.store import SCHEMA_VERSION, RunStore
 
 TABLES = {"guess": GUESSES}
-OPEN_STORE = (
-    "import sys; from pathlib import Path; from harness.core.guesses import GUESSES; "
-    "from harness.runs.store import RunStore; open_store = lambda: RunStore(Path(sys.argv[1]), {'guess': GUESSES})\n"
-)
+FORK = get_context("fork")  # a new interpreter would take most of the time of a test
 
 
 @pytest.fixture
@@ -132,13 +128,19 @@ def test_every_visible_store_can_be_read(tmp_path: Path) -> None:
     """A process that is killed while it creates a store leaves either no store or a complete one."""
     for number in range(6):
         path = tmp_path / f"{number}.db"
-        process = subprocess.Popen([sys.executable, "-c", OPEN_STORE + "open_store()", str(path)])
-        while not path.exists() and process.poll() is None:
+        process = FORK.Process(target=open_store, args=(path,))
+        process.start()
+        while not path.exists() and process.is_alive():
             pass
         process.kill()
-        process.wait()
+        process.join()
         with RunReader(path) as reader:
             assert reader.last_event("phase") is None
+        open_store(path).close()
+
+
+def open_and_close_forever(path: Path) -> None:
+    while True:
         open_store(path).close()
 
 
@@ -150,13 +152,14 @@ def test_a_store_can_be_read_if_its_writer_was_killed_while_opening_or_closing_i
         with store.transaction():
             store.add_ledger("end", 1.0)
         store.close()
-        process = subprocess.Popen([sys.executable, "-c", OPEN_STORE + "while True: open_store().close()", str(path)])
+        process = FORK.Process(target=open_and_close_forever, args=(path,))
         modified_at = path.stat().st_mtime_ns
+        process.start()
         while path.stat().st_mtime_ns == modified_at:
             time.sleep(0.001)
         time.sleep(rng.uniform(0.0, 0.1))
         process.kill()
-        process.wait()
+        process.join()
         with RunReader(path) as reader:
             assert [entry.spent for entry in reader.ledger()] == [1.0]
 
