@@ -111,7 +111,7 @@ class RayCluster:
             token=self.token,
         )
         try:
-            self._wait_for_nodes(1)
+            wait_until(self._head.has_started)
         except BaseException:
             self.__exit__(None, None, None)
             raise

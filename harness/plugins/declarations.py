@@ -1,6 +1,7 @@
 """Read the declaration of an attack from the syntax tree of its source, without running it."""
 
 import ast
+import functools
 import importlib.metadata
 import inspect
 import re
@@ -74,6 +75,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """Checks of the attributes' values, and what each expects."""
 
 
+@functools.lru_cache(maxsize=256)
 def declaration_in(source: bytes) -> Declaration:
     """Return the declaration of the only attack in `source`: a class derived from Attack that sets `name`.
 

@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import functools
 import hashlib
 import importlib.metadata
 import io
@@ -173,7 +174,13 @@ def harness_wheel() -> tuple[str, bytes]:
     files[f"{stem}.dist-info/WHEEL"] = _WHEEL.encode()
     record = f"{stem}.dist-info/RECORD"
     files[record] = _record(files, record)
-    return f"{stem}-py3-none-any.whl", archive_bytes(files)
+    return f"{stem}-py3-none-any.whl", _compressed(tuple(files.items()))
+
+
+@functools.lru_cache(maxsize=1)
+def _compressed(files: tuple[tuple[str, bytes], ...]) -> bytes:
+    """Return the zip of the files of the wheel. A command that verifies many bundles compresses them once."""
+    return archive_bytes(dict(files))
 
 
 def installed_lock() -> str:

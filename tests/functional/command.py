@@ -2,10 +2,14 @@
 
 A separate process needs half a second for imports, and several seconds if the command loads torch. Tests of signals,
 terminals, crashes and shell behaviour start one with `Machine.start`.
+
+A run that the command starts is a process. Its supervisor is forked and the parameters of our own attacks are read in
+this process, because each of both would spend nearly all of its time on imports.
 """
 
 import contextlib
 import io
+import json
 import os
 import signal
 import subprocess
@@ -14,13 +18,19 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from types import SimpleNamespace
+from typing import IO, Any
 from unittest import mock
 
 from harness.cli.app import main
+from harness.plugins import schema
+from harness.runs import launch
 from harness.sandbox import detect_backend
+from harness.worker.schema import answer_request
+from tests.functional.forked_supervisor import ForkedSupervisor
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_OWN_ATTACKS = (Path(__file__).parent / "plugins", Path(__file__).parents[2] / "attacks")
 
 
 def run_command(
@@ -55,7 +65,31 @@ def _as_process(
             stack.callback(stream.detach)
             stack.enter_context(mock.patch.object(sys, name, stream))
         stack.enter_context(contextlib.chdir(folder))
+        stack.enter_context(without_imports())
         yield
+
+
+@contextlib.contextmanager
+def without_imports() -> Iterator[None]:
+    """Fork supervisors, and read the parameters of our own attacks in this process."""
+    output = schema._output
+
+    def read(file: Path, request: bytes) -> bytes:
+        if file.parent not in _OWN_ATTACKS:
+            return output(file, request)
+        asked = json.loads(request)
+        return json.dumps(answer_request(file, asked["set"], whole="validate" in asked)).encode()
+
+    with (
+        mock.patch.object(schema, "_output", read),
+        mock.patch.object(launch, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": _start})),
+    ):
+        yield
+
+
+def _start(command: Sequence[str], **options: Any) -> "ForkedSupervisor | subprocess.Popen[bytes]":
+    is_supervisor = "harness.supervisor" in command
+    return ForkedSupervisor(command, **options) if is_supervisor else subprocess.Popen(command, **options)
 
 
 def _exit_code() -> int:

@@ -1,5 +1,6 @@
 """Machines and sandbox backends for tests with real processes."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -46,6 +47,12 @@ def draws(bundler: Bundler) -> Packed:
 def each_sandbox(request: pytest.FixtureRequest, bundler: Bundler) -> Bundler:
     """The bundler with each sandbox backend."""
     return Bundler(Machine(bundler.machine.folder, {"HARNESS_SANDBOX": request.param}), bundler.bundles)
+
+
+@pytest.fixture
+def real_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start every process of a command as users do, for tests of what an attack sees of them."""
+    monkeypatch.setattr("tests.functional.command.without_imports", contextlib.nullcontext)
 
 
 UseBackend = Callable[[str], dict[str, str]]

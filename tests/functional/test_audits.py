@@ -67,9 +67,9 @@ def compare(folder: Path) -> Case:
 
 
 def entities(folder: Path) -> Case:
-    names = invented_names(20)
+    names = invented_names(8)
     for family in (Family.BERT, Family.ALBERT):
-        fine_tune(family, names, folder / family, steps=60)
+        fine_tune(family, names, folder / family, steps=4)
     write_names(names, folder)
     (folder / "prompts.txt").write_text("MASK came home.\nWho is MASK?\nNobody came.\n")
     files = ("--in-train", "in-train.txt", "--out-train", "out-train.txt", "--prompts", "prompts.txt")
@@ -82,9 +82,9 @@ def entities(folder: Path) -> Case:
 
 def leakage(folder: Path) -> Case:
     write_name_pairs(folder)
-    limits = ("--shorter-prefixes", "20", "--limit", "12", "--inexact", "3")
+    limits = ("--shorter-prefixes", "20", "--limit", "8", "--inexact", "3")
     return Case(
-        ("audit", "leakage", "names.npz", *limits, "--target", "demo", "--target", "demo-tiny", "--threads", "1"),
+        ("audit", "leakage", "names.npz", *limits, *TWO_SIZES),
         frozenset({"figures/leaked.svg", "figures/token-probability.svg", "tables/matches.parquet"}),
         text_columns=("suffix", "match"),
     )

@@ -74,7 +74,7 @@ def test_a_process_that_keeps_forking_is_killed(machine_per_backend: Machine) ->
     folder = machine_per_backend.detached("reforking")
     wait_until(lambda: guess_count(folder) > 0)
     summary = machine_per_backend.json("stop", folder.id)
-    assert summary["status"] == "stopped" and summary["rows"] == 1
+    assert summary["status"] == "stopped" and summary["rows"] > 0
     # The supervisor exits shortly after its last event.
     wait_until(lambda: processes_that_name(summary["directory"]) == [])
     for _ in range(10):

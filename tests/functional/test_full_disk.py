@@ -20,7 +20,7 @@ from tests.functional.machine import (
 pytestmark = pytest.mark.slow
 
 SMALL, LARGE = "3m", "64m"
-GUESSES = 200_000
+GUESSES = 80_000
 
 
 @pytest.fixture

@@ -48,14 +48,14 @@ def browser() -> Iterator[Browser]:
 
 
 def sequence_findings(_: Path) -> Findings:
-    params = SequenceParams(limit=20)
+    params = SequenceParams(limit=6)
     inputs = read_round(load_round("demo"), None, params, seed=0, tokenizer_file=WEIGHTS / "tokenizer.json")
     return InMemory(SequenceAudit(params), inputs, target_configs(WEIGHTS)).run().findings("demo")
 
 
 def leakage_findings(_: Path) -> Findings:
     models = [Model(size.name, size.weights) for size in SIZES[1:]]
-    pairs = demo_name_pairs(models, PairSize(), limit=20, seed=1)
+    pairs = demo_name_pairs(models, PairSize(), limit=6, seed=1)
     audit = LeakageAudit(LeakageParams(prefix_lengths=(10, 30), inexact=4))
     run = InMemory(audit, pairs.to_inputs(), target_configs(*(model.path for model in models))).run()
     return run.findings(*(model.id for model in models))

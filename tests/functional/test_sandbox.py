@@ -18,6 +18,8 @@ from harness.sandbox.backends import BACKENDS, backend_named, is_available
 from harness.sandbox.policy import plain_environment
 from tests.functional.machine import PLUGINS, ROOT, Machine, last_event, processes_that_name, wait_until
 
+pytestmark = pytest.mark.usefixtures("real_processes")
+
 READING = (
     *("read_by_path", "read_by_link", "read_by_hard_link", "read_through_parent", "read_parents_environment"),
     *("read_through_descriptors", "read_through_pid_1", "read_package", "read_shadow"),

@@ -12,6 +12,8 @@ from harness.core import paths
 from harness.runs.folder import RunFolder
 from tests.functional.machine import PLUGINS, Machine, write_round
 
+pytestmark = pytest.mark.usefixtures("real_processes")
+
 PATTERN = bytes(np.random.default_rng(99).integers(0, 256, 16, dtype=np.uint8))
 
 

@@ -50,7 +50,8 @@ def _expected(machine: Machine, seed: int) -> bytes:
 def test_a_sweep_that_loses_a_node_ends_complete(machine: Machine) -> None:
     file = _write_sweep(machine, pause=0.2)
     with RayCluster(machine.folder / "cluster") as cluster:
-        nodes = [cluster.add_node(), cluster.add_node()]
+        cluster.add_nodes(2)
+        nodes = cluster.nodes
         options = ("sweep", str(file), "--attacks", str(PLUGINS), "--ray", cluster.address, "--json")
         driver = _with(cluster, machine).start(*options)
         wait_until(lambda: all(_is_working(node) for node in nodes))
