@@ -12,12 +12,12 @@ BUILT_IN = [attack for attack in find_attacks() if attack.origin == "built-in"]
 
 
 def write_short_demo(folder: Path) -> Path:
-    """Write a round with the demo's examples, whose suffixes are cut to 12 tokens, and return its file."""
+    """Write a round with the demo's examples, whose suffixes are cut to 6 tokens, and return its file."""
     for part in ("suffix", "train_suffix"):
-        np.save(folder / f"{part}.npy", np.load(ROUND_ARRAYS / f"{part}.npy")[:, :12])
+        np.save(folder / f"{part}.npy", np.load(ROUND_ARRAYS / f"{part}.npy")[:, :6])
     path = folder / "short.toml"
     files = 'answer_file = "suffix.npy"\ntrain_suffix_file = "train_suffix.npy"'
-    path.write_text(f'base = "demo"\nname = "short"\n{files}\nsuffix_length = 12\n')
+    path.write_text(f'base = "demo"\nname = "short"\n{files}\nsuffix_length = 6\n')
     return path
 
 

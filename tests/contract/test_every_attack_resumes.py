@@ -16,7 +16,7 @@ from tests.contract.attacks import BUILT_IN, fast_settings, write_short_demo
 from tests.contract.execution import Killed, execute, new_run
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
 
-ROWS = 72
+ROWS = 132
 """Examples of an execution in this process: two batches per pass."""
 
 ROWS_OF_A_RUN = 320
