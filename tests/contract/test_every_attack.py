@@ -15,7 +15,7 @@ from harness.engine.target import Target
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import parameters_in
 from harness.worker.plugin import load_attack
-from tests.contract.attacks import BUILT_IN, fast_settings
+from tests.contract.attacks import BUILT_IN, fast_settings, write_short_demo
 from tests.unit.attacks.running import SmallContext, run
 
 every_attack = pytest.mark.parametrize("attack", BUILT_IN, ids=lambda attack: attack.name)
@@ -65,8 +65,8 @@ def test_the_defaults_are_valid(attack: AttackFile) -> None:
 
 @every_attack
 def test_a_small_run_answers_every_example(attack: AttackFile, tiny: Target, tmp_path: Path) -> None:
-    rows, round_ = 4, load_round("demo")
-    words = fast_settings(attack.name, tmp_path, rows)[1::2]
+    rows, round_ = 4, load_round(str(write_short_demo(tmp_path)))
+    words = fast_settings(attack.name, tmp_path, rows, round_.suffix_length)[1::2]
     settings = load_attack(attack.path).params_type().model_validate_strings(dict(word.split("=", 1) for word in words))
     context = SmallContext(tiny, load_prefixes(round_)[:rows], round_.suffix_length, load_training(round_))
     guesses = run(attack.name, context, **dict(settings))

@@ -6,16 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.core.rounds import load_round
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_status
-from tests.contract.attacks import BUILT_IN, fast_settings
+from tests.contract.attacks import BUILT_IN, fast_settings, write_short_demo
 from tests.contract.execution import Killed, execute, new_run
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
 
-ROWS = 72
+ROWS = 132
 """Examples of an execution in this process: two batches per pass."""
 
 ROWS_OF_A_RUN = 320
@@ -25,10 +26,10 @@ MECHANISMS = ("baseline", "two_step", "soft_prompt")
 """One attack for each way to resume: batches, stages over training rows, kept arrays."""
 
 
-def _command(attack: AttackFile, folder: Path, rows: int, *, threads: int = 1) -> list[str]:
+def _command(attack: AttackFile, folder: Path, rows: int, *, round_: str = "demo", threads: int = 1) -> list[str]:
     target = ["--target", "demo-tiny", "--threads", str(threads)] if attack.uses_target else []
-    settings = fast_settings(attack.name, folder, rows)
-    return ["run", attack.name, "--round", "demo", "--limit", str(rows), *target, *settings]
+    settings = fast_settings(attack.name, folder, rows, load_round(round_).suffix_length)
+    return ["run", attack.name, "--round", round_, "--limit", str(rows), *target, *settings]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,8 @@ def _command(attack: AttackFile, folder: Path, rows: int, *, threads: int = 1) -
     ],
 )
 def test_an_attack_killed_between_frames_ends_with_the_same_bytes(attack: AttackFile, tmp_path: Path) -> None:
-    planned = Machine(tmp_path).run(*_command(attack, tmp_path, ROWS), "--dry-run", "--json")
+    command = _command(attack, tmp_path, ROWS, round_=str(write_short_demo(tmp_path)))
+    planned = Machine(tmp_path).run(*command, "--dry-run", "--json")
     spec = AttackSpec.model_validate(json.loads(planned.stdout)["spec"])
     reference = new_run(tmp_path / "reference", spec, attack.path)
     frames = execute(reference)

@@ -26,7 +26,7 @@ def test_a_sharded_run_has_the_bytes_of_one_device(machine: Machine) -> None:
     commands = {
         "draws": (*machine.plugin(), "--set", "pause=0.1"),
         # It trains a ranker, so its workers exchange what they have stored.
-        "two_step": (*tiny, *fast_settings("two_step", machine.folder, 40)),
+        "two_step": (*tiny, *fast_settings("two_step", machine.folder, 40, 50)),
     }
     with RayCluster(machine.folder / "cluster") as cluster:
         for _ in range(2):

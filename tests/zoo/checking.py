@@ -43,9 +43,10 @@ def _check_numbers(target: Target, entry: Entry) -> None:
     drawn = target.sample(prefixes, Policy(top_k=5), trials=2, seed=1, length=SUFFIX)
     best = target.search(prefixes[:1], width=2, length=SUFFIX)
     assert (target.runner.decoding == "whole sequences") == entry.whole_sequences, target.runner.decoding
-    _require_equal("sampling", drawn.token_logprobs, _step_logprobs(target, prefixes[drawn.row], drawn.suffixes))
-    _require_equal("search", best.token_logprobs, _step_logprobs(target, prefixes[best.row], best.suffixes))
     wanted = _plain_logprobs(target, prefixes[drawn.row], drawn.suffixes)
+    logprobs_of = _step_logprobs if entry.has_angles_by_length else _plain_logprobs
+    _require_equal("sampling", drawn.token_logprobs, logprobs_of(target, prefixes[drawn.row], drawn.suffixes))
+    _require_equal("search", best.token_logprobs, logprobs_of(target, prefixes[best.row], best.suffixes))
     for logit_bytes in (target.runner.logit_bytes, 4 * VOCABULARY * 16):
         target.runner.logit_bytes = logit_bytes
         _require_equal("scores", target.score(prefixes[drawn.row], drawn.suffixes).token_logprobs, wanted)
@@ -65,7 +66,7 @@ def _plain_logprobs(target: Target, prefixes: np.ndarray, suffixes: np.ndarray) 
 def _step_logprobs(target: Target, prefixes: np.ndarray, suffixes: np.ndarray) -> np.ndarray:
     """Return the log-probability of each token in a pass that ends before it, as decoding without a cache sees it.
 
-    For most models these are those of one pass; for rotary embeddings that change with the length they are not.
+    They differ from those of one pass if the rotary embeddings change with the length.
     """
     whole, length, rows = np.concatenate([prefixes, suffixes], axis=1), prefixes.shape[1], np.arange(len(suffixes))
     ends = range(length, whole.shape[1])

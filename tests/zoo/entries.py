@@ -40,7 +40,8 @@ class Entry:
     name. config: replaces fields of config.json. files: texts of further files. shards: the largest size of a weight
     file. vocabulary: the ids that the round has, None for all that the model predicts. first_token: what its tokenizer
     puts before every text. refusal: a regular expression of the sentence with which it is refused, None if it runs.
-    whole_sequences: its suffixes are decoded without a cache. is_fast: it runs in CI.
+    whole_sequences: its suffixes are decoded without a cache. has_angles_by_length: its rotary embeddings change with
+    the length of the sequence. is_fast: it runs in `make test`.
     """
 
     architecture: str = "llama"
@@ -53,6 +54,7 @@ class Entry:
     first_token: int | None = None
     refusal: str | None = None
     whole_sequences: bool = False
+    has_angles_by_length: bool = False
     is_fast: bool = False
 
 
@@ -186,17 +188,23 @@ ZOO: dict[str, Entry] = {
             "rope_parameters": _LONG | {"original_max_position_embeddings": LIMIT},
         },
         whole_sequences=True,
+        has_angles_by_length=True,
         is_fast=True,
     ),
     "llama, dynamic angles": Entry(
         shape={
             "rope_parameters": _DYNAMIC | {"original_max_position_embeddings": LIMIT},
             "max_position_embeddings": 128,
-        }
+        },
+        has_angles_by_length=True,
     ),
     # State-space models and linear attention.
     "mamba": Entry("mamba", {"state_size": 8}, whole_sequences=True, is_fast=True),
-    "mamba2": Entry("mamba2", {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1}, whole_sequences=True),
+    "mamba2": Entry(
+        "mamba2",
+        {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 16},
+        whole_sequences=True,
+    ),
     "qwen3-next": Entry(
         "qwen3_next", {**_MOE, **_LINEAR, "num_experts": 4, "shared_expert_intermediate_size": 16}, whole_sequences=True
     ),

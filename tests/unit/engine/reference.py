@@ -74,16 +74,13 @@ def exact_probabilities(target: Target, prefix: np.ndarray, policy: Policy, leng
 
 def plain_draws(target: Target, prefix: np.ndarray, policy: Policy, trials: int, seed: int, length: int) -> np.ndarray:
     """Return the suffixes [trials, length] of independent draws without a cache of keys and values."""
-    key = prefix_keys(np.asarray(prefix)[None, :])[0]
-    suffixes = np.empty((trials, length), np.int64)
-    for draw in range(trials):
-        sequence = to_device(target, prefix)[None, :]
-        for position in range(length):
-            with torch.inference_mode():
-                logits = target.model(sequence, use_cache=False).logits[:, -1].float()
-            uniform = torch.from_numpy(uniforms(seed, key[None], [draw], position)).to(target.device)
-            row = torch.zeros(1, dtype=torch.long, device=target.device)
-            token, _ = sample_tokens(apply_policy(logits, policy, sequence), row, uniform)
-            sequence = torch.cat([sequence, token.unsqueeze(1)], dim=1)
-        suffixes[draw] = sequence[0, -length:].cpu().numpy()
-    return suffixes
+    sequences = to_device(target, np.tile(prefix, (trials, 1)))
+    keys, draws = prefix_keys(sequences.cpu().numpy()), np.arange(trials)
+    rows = torch.arange(trials, device=target.device)
+    for position in range(length):
+        with torch.inference_mode():
+            logits = target.model(sequences, use_cache=False).logits[:, -1].float()
+        uniform = torch.from_numpy(uniforms(seed, keys, draws, position)).to(target.device)
+        tokens, _ = sample_tokens(apply_policy(logits, policy, sequences), rows, uniform)
+        sequences = torch.cat([sequences, tokens.unsqueeze(1)], dim=1)
+    return sequences[:, -length:].cpu().numpy()

@@ -1,5 +1,7 @@
 """Every architecture that the engine decodes itself computes what the model's own code computes."""
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import torch
 from harness.core.policy import Policy, PrefixView
 from harness.engine.branches import Placement
 from harness.engine.decoder import SharedBranches
+from harness.engine.loading import load_target
 from harness.engine.target import Target
 from tests.devices import only_on_cpu
 from tests.tiers import first_is_fast
@@ -17,6 +20,8 @@ from tests.unit.engine.conftest import load_on
 from tests.unit.engine.reference import exact_probabilities, plain_draws
 
 _POLICY = Policy(top_k=10)
+# Longer than the windows of 8 tokens, which lie on the border between prefix and branch at first.
+_LENGTH = 12
 
 
 @pytest.fixture(scope="module", params=first_is_fast(KNOWN, rest=pytest.mark.slow))
@@ -26,25 +31,31 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
+@pytest.fixture(scope="module")
+def loaded() -> Callable[[torch.device, Path], Target]:
+    """Return a function that loads each model once."""
+    return functools.cache(load_on)
+
+
 @pytest.fixture
-def target(device: torch.device, folder: Path) -> Target:
-    target = load_on(device, folder)
+def target(device: torch.device, folder: Path, loaded: Callable[[torch.device, Path], Target]) -> Target:
+    target = loaded(device, folder)
     assert target.runner.decoder is not None
     return target
 
 
 def test_draws_are_those_of_plain_sampling(target, prefixes):
-    # Longer than the windows, of which one lies on the border between prefix and branch.
-    found = target.sample(prefixes[:2], _POLICY, trials=6, seed=2, length=20)
+    found = target.sample(prefixes[:2], _POLICY, trials=6, seed=2, length=_LENGTH)
     for row in range(2):
-        wanted, count = np.unique(plain_draws(target, prefixes[row], _POLICY, 6, 2, 20), axis=0, return_counts=True)
+        drawn = plain_draws(target, prefixes[row], _POLICY, 6, 2, _LENGTH)
+        wanted, count = np.unique(drawn, axis=0, return_counts=True)
         assert np.array_equal(found.suffixes[found.row == row], wanted)
         assert np.array_equal(found.count[found.row == row], count)
 
 
 def test_log_probabilities_are_the_models_own(target, prefixes):
-    greedy = target.sample(prefixes, Policy(top_k=1), length=20)
-    drawn = target.sample(prefixes, _POLICY, trials=6, seed=2, length=20)
+    greedy = target.sample(prefixes, Policy(top_k=1), length=_LENGTH)
+    drawn = target.sample(prefixes, _POLICY, trials=3, seed=2, length=_LENGTH)
     for found in (greedy, drawn):
         scored = target.score(prefixes[found.row], found.suffixes)
         whole = np.concatenate([prefixes[found.row], found.suffixes], axis=1).astype(np.int64)
@@ -65,14 +76,14 @@ def test_a_search_finds_the_likeliest_suffixes(target, prefixes):
 
 
 @pytest.mark.parametrize("name", ["start", "shift", "prompt"])
-def test_views_are_those_of_the_models_code(target, prefixes, name):
+def test_views_are_those_of_the_models_code(target, prefixes, monkeypatch, name):
     width = target.model.get_input_embeddings().embedding_dim
     prompt = np.random.default_rng(5).normal(size=(3, width)).astype(np.float32)
     views = {"start": PrefixView(start=4), "shift": PrefixView(shift=5), "prompt": PrefixView(prompt=prompt)}
     shown = target.viewed([views[name]])
-    found = shown.sample(prefixes, _POLICY, trials=4, seed=3, length=6)
-    target.runner.decoder = None
-    wanted = target.viewed([views[name]]).sample(prefixes, _POLICY, trials=4, seed=3, length=6)
+    found = shown.sample(prefixes[:4], _POLICY, trials=3, seed=3, length=4)
+    monkeypatch.setattr(target.runner, "decoder", None)
+    wanted = target.viewed([views[name]]).sample(prefixes[:4], _POLICY, trials=3, seed=3, length=4)
     assert np.array_equal(found.suffixes, wanted.suffixes)
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-4)
 
@@ -88,17 +99,16 @@ def test_few_positions_are_copied(target, prefixes, monkeypatch):
         select(branches, placement)
 
     monkeypatch.setattr(SharedBranches, "select", counted)
-    target.sample(prefixes, Policy(top_k=10, temperature=0.3), trials=20, length=20)
-    assert copied <= target.evaluations
+    before = target.evaluations
+    target.sample(prefixes, Policy(top_k=10, temperature=0.3), trials=20, length=_LENGTH)
+    assert copied <= target.evaluations - before
 
 
-def test_16_bits_are_close_to_the_models_own(device, folder, prefixes):
-    from harness.engine.loading import load_target
-
-    target = load_target(folder, device=str(device), dtype="bfloat16", threads=1)
-    assert target.runner.decoder is not None
-    found = target.sample(prefixes, Policy(top_k=1), length=20)
-    precise = load_on(device, folder).score(prefixes[found.row], found.suffixes)
+def test_16_bits_are_close_to_the_models_own(device, folder, target, prefixes):
+    in_16_bits = load_target(folder, device=str(device), dtype="bfloat16", threads=1)
+    assert in_16_bits.runner.decoder is not None
+    found = in_16_bits.sample(prefixes, Policy(top_k=1), length=_LENGTH)
+    precise = target.score(prefixes[found.row], found.suffixes)
     assert np.abs(found.token_logprobs - precise.token_logprobs).mean() < 0.1
 
 

@@ -14,23 +14,26 @@ from tests.unit.engine.conftest import configurations, save_model
 
 _POLICY = Policy(top_k=10)
 _PREFIXES = np.random.default_rng(5).integers(0, 61, (8, 12))
+# Two lengths of which decoding is compared with the model's own code equally often.
+_LENGTHS = (6, 10)
+_STEPS = _LENGTHS[1] - _LENGTHS[0]
 needs_fake = pytest.mark.skipif(torch.cuda.is_available(), reason="a fake GPU counts, and this machine has a real one")
 
 
 @pytest.mark.slow
 @needs_fake
 @pytest.mark.parametrize("name", ["neo", "llama"])
-@pytest.mark.parametrize(("trials", "waits"), [(20, 1), (1, 0)])
+@pytest.mark.parametrize(("trials", "waits"), [(6, 1), (1, 0)])
 def test_a_step_waits_once_and_uploads_nothing(folders, name, trials, waits):
     with FakeGpu() as gpu:
         target = load_target(folders[name], device="cuda", dtype="bfloat16")
         assert target.runner.decoder is not None
         counts = []
-        for length in (10, 20):
+        for length in _LENGTHS:
             gpu.reset()
             target.sample(_PREFIXES, _POLICY, trials=trials, length=length)
             counts.append((gpu.synchronizations, gpu.uploads))
-    assert counts[1][0] - counts[0][0] == 10 * waits, gpu.report()
+    assert counts[1][0] - counts[0][0] == _STEPS * waits, gpu.report()
     assert counts[1][1] == counts[0][1], gpu.report()
 
 
@@ -42,14 +45,14 @@ def test_a_step_of_a_split_model_waits_once_and_moves_few_tensors(folders, name)
         target = load_target(folders[name], shards=["cuda:0", "cuda:1"], dtype="bfloat16")
         assert target.runner.decoder is not None
         counts = []
-        for length in (10, 20):
+        for length in _LENGTHS:
             gpu.reset()
-            target.sample(_PREFIXES, _POLICY, trials=20, length=length)
+            target.sample(_PREFIXES, _POLICY, trials=6, length=length)
             counts.append((gpu.synchronizations, gpu.uploads, gpu.peer_copies))
     waits, uploads, copies = (later - earlier for earlier, later in zip(*counts, strict=True))
-    assert waits == 10 and uploads == 0, gpu.report()
+    assert waits == _STEPS and uploads == 0, gpu.report()
     # To the second GPU: states, two tensors of angles, three of slots and two of rows that move. Back: states.
-    assert copies <= 10 * 9, gpu.report()
+    assert copies <= 9 * _STEPS, gpu.report()
 
 
 def _kernels_of_a_call(layers: int, folder: Path) -> int:
@@ -59,9 +62,9 @@ def _kernels_of_a_call(layers: int, folder: Path) -> int:
     with FakeGpu() as gpu:
         target = load_target(save_model(shape, folder, seed=7), device="cuda", dtype="bfloat16")
         # The first call compares decoding with the model's own code.
-        target.sample(_PREFIXES, _POLICY, trials=20, length=20)
+        target.sample(_PREFIXES, _POLICY, trials=6, length=_LENGTHS[0])
         gpu.reset()
-        target.sample(_PREFIXES, _POLICY, trials=20, length=20)
+        target.sample(_PREFIXES, _POLICY, trials=6, length=_LENGTHS[0])
         return gpu.kernels
 
 
@@ -69,7 +72,7 @@ def _kernels_of_a_call(layers: int, folder: Path) -> int:
 @needs_fake
 def test_a_layer_launches_few_kernels_a_step(tmp_path):
     two, four = (_kernels_of_a_call(layers, tmp_path / str(layers)) for layers in (2, 4))
-    assert (four - two) / 2 / 20 <= 20
+    assert (four - two) / 2 / _LENGTHS[0] <= 20
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ target = load_target(sys.argv[1], device="cpu", threads=1, rows_at_once=2048, su
 prefixes = np.random.default_rng(0).integers(0, 1000, (1024, 8))
 target.sample(prefixes[:4], Policy(top_k=1))
 in_use = 4096 * int(open("/proc/self/statm").read().split()[0])
-resource.setrlimit(resource.RLIMIT_AS, (in_use + (48 << 20), resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_AS, (in_use + (8 << 20), resource.RLIM_INFINITY))
 scarce = target.sample(prefixes, Policy(top_k=1))
 rows = target.rows_at_once
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -34,9 +34,14 @@ print(rows)
 
 @pytest.mark.slow
 def test_a_process_at_its_memory_limit_uses_fewer_rows(tmp_path: Path) -> None:
-    # The keys and values of 1,024 prefixes take 64 MiB, more than what is left.
+    # The keys and values of 1,024 prefixes take 32 MiB, more than what is left.
     shape = GPTNeoConfig(
-        hidden_size=1024, num_layers=1, attention_types=[[["global"], 1]], num_heads=2, vocab_size=1000
+        hidden_size=512,
+        intermediate_size=64,
+        num_layers=1,
+        attention_types=[[["global"], 1]],
+        num_heads=2,
+        vocab_size=1000,
     )
     GPTNeoForCausalLM(shape).save_pretrained(tmp_path)
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, check=False)

@@ -26,6 +26,7 @@ from tests.unit.engine.conftest import CONFIGURATIONS, configurations, save_mode
 from tests.unit.engine.reference import decode_greedily, examples_of_a_prompt
 
 _POLICY = Policy(top_k=10)
+_LENGTH = 4
 _GEMMA = CONFIGURATIONS["gemma2"]
 
 
@@ -74,10 +75,10 @@ def _require_equal(found: Target, wanted: Target, prefixes: np.ndarray) -> None:
     prompt = np.random.default_rng(5).normal(size=(3, width)).astype(np.float32)
     views = [PrefixView(), PrefixView(start=4, shift=2), PrefixView(prompt=prompt)]
     calls = (
-        lambda target: target.sample(prefixes, _POLICY, trials=6, seed=2, length=10),
-        lambda target: target.sample(prefixes, Policy(top_k=1), length=10),
-        lambda target: target.viewed(views).sample(prefixes, _POLICY, trials=4, seed=3, length=4),
-        lambda target: target.search(prefixes[:2], width=6, length=4),
+        lambda target: target.sample(prefixes[:4], _POLICY, trials=4, seed=2, length=_LENGTH),
+        lambda target: target.sample(prefixes[:4], Policy(top_k=1), length=_LENGTH),
+        lambda target: target.viewed(views).sample(prefixes[:4], _POLICY, trials=3, seed=3, length=_LENGTH),
+        lambda target: target.search(prefixes[:2], width=6, length=_LENGTH),
         lambda target: target.score(prefixes, prefixes[:, :6]),
     )
     for call in calls:
@@ -85,7 +86,7 @@ def _require_equal(found: Target, wanted: Target, prefixes: np.ndarray) -> None:
         if hasattr(one, "suffixes"):
             assert np.array_equal(two.suffixes, one.suffixes)
         assert np.allclose(two.token_logprobs, one.token_logprobs, atol=1e-4)
-    walked = [target.walk(prefixes, decode_greedily, length=4) for target in (wanted, found)]
+    walked = [target.walk(prefixes[:4], decode_greedily, length=_LENGTH) for target in (wanted, found)]
     assert np.array_equal(*walked)
 
 

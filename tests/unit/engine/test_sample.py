@@ -45,10 +45,12 @@ def test_counts_sum_to_the_trials_and_rows_are_distinct_and_ordered(target, pref
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_rows_at_once_changes_no_draw(target, prefixes, policy):
-    wanted = target.sample(prefixes, policy, trials=6, seed=2, length=4)
-    for rows_at_once in (1, 4, 16, 64):
+    # Two of these three prefixes are equal, so at most 12 branches grow.
+    few = prefixes[[2, 5, 7]]
+    wanted = target.sample(few, policy, trials=6, seed=2, length=4)
+    for rows_at_once in (1, 4, 8):
         target.rows_at_once = rows_at_once
-        _assert_same(target.sample(prefixes, policy, trials=6, seed=2, length=4), wanted)
+        _assert_same(target.sample(few, policy, trials=6, seed=2, length=4), wanted)
         assert target.rows_at_once == rows_at_once
 
 
@@ -229,7 +231,7 @@ def test_greedy_equals_hugging_face(target, prefixes):
 @slow_on_gpu
 def test_greedy_equals_hugging_face_on_the_surrogate(device, surrogate_folder):
     target = load_on(device, surrogate_folder / "surrogate-11m")
-    prefixes = np.load(surrogate_folder / "satml" / "train_prefix.npy", mmap_mode="r")[14000:14064]
+    prefixes = np.load(surrogate_folder / "satml" / "train_prefix.npy", mmap_mode="r")[14000:14016]
     found = target.sample(prefixes, Policy(top_k=1), length=20)
     assert (found.suffixes == _greedy_by_hugging_face(target, prefixes, eos_token_id=None)).all()
 

@@ -23,8 +23,8 @@ def decode_with_candidates(walk):
 @pytest.mark.parametrize("rows_at_once", [1, 8, 64])
 def test_a_walk_along_the_likeliest_tokens_is_greedy(target, prefixes, follow, rows_at_once):
     target.rows_at_once = rows_at_once
-    found = target.walk(prefixes, follow, branches=4, length=9)
-    assert (found == target.sample(prefixes, Policy(top_k=1), length=9).suffixes).all()
+    found = target.walk(prefixes[:5], follow, branches=4, length=4)
+    assert (found == target.sample(prefixes[:5], Policy(top_k=1), length=4).suffixes).all()
 
 
 def test_states_are_the_models_last_hidden_states(neo, prefixes):

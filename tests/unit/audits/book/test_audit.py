@@ -17,8 +17,8 @@ from harness.engine.loading import load_target
 from tests.demo_texts import TOKENIZER, trained_text
 from tests.unit.audits.in_memory import InMemory, Killed, plain, quoted_after_redaction, target_configs
 
-DEMO, _, TINY = (Model(size.name, size.weights) for size in SIZES)
-PARAMS = BookParams(stride=25)
+DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
+PARAMS = BookParams(stride=25, near=10)
 
 
 def context(
@@ -28,12 +28,12 @@ def context(
     return InMemory(BookAudit(params), inputs, target_configs(*(model.path for model in models)), batches=batches)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def audited(texts: tuple[Path, Path]) -> InMemory:
     return context(PARAMS, texts, DEMO).run()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def findings(audited: InMemory) -> Findings:
     return audited.findings("demo")
 
@@ -51,7 +51,7 @@ def plain_probabilities(tokens: np.ndarray, top_k: int) -> tuple[np.ndarray, np.
 
 
 def test_probabilities_are_those_of_plain_teacher_forcing(texts: tuple[Path, Path]):
-    params = BookParams(stride=25, schemes=("plain", "top_k", "greedy"))
+    params = BookParams(stride=25, near=0, schemes=("plain", "top_k", "greedy"))
     rows = context(params, texts, DEMO).run().rows(WINDOWS.name)
     order = np.lexsort((rows["start"], rows["text"]))
     windows = [cut_windows(path.read_text(encoding="utf-8"), TOKENIZER, params) for path in texts]
@@ -95,29 +95,29 @@ def test_passages_and_texts_show_what_can_be_extracted(findings: Findings):
 
 
 def test_a_killed_audit_continues_to_the_same_findings(texts: tuple[Path, Path]):
-    fine = BookParams(stride=8)
-    whole, killed = context(fine, texts, DEMO).run(), context(fine, texts, DEMO, batches=1)
+    fine = BookParams(stride=8, near=6, beams=2)
+    whole, killed = context(fine, texts, TINY).run(), context(fine, texts, TINY, batches=1)
     with pytest.raises(Killed):
         killed.run()
-    partial = killed.findings("demo")
+    partial = killed.findings("tiny")
     assert not partial.figures["is_complete"] and "so far 128 of " in partial.conclusion.evidence
     resumed = killed.resumed().run()
-    assert plain(resumed.findings("demo")) == plain(whole.findings("demo"))
+    assert plain(resumed.findings("tiny")) == plain(whole.findings("tiny"))
     assert resumed.figures == whole.figures
-    assert plain(whole.findings_of_shuffled_rows("demo")) == plain(whole.findings("demo"))
+    assert plain(whole.findings_of_shuffled_rows("tiny")) == plain(whole.findings("tiny"))
 
 
 @pytest.mark.slow
 def test_an_audit_killed_near_its_end_continues(texts: tuple[Path, Path]):
-    params = BookParams(stride=30, near=40, beams=2)
-    whole = context(params, texts, TINY, DEMO).run()
+    params = BookParams(stride=30, near=24, beams=2)
+    whole = context(params, texts, TINY, SMALL).run()
     # The last batch is one of near-verbatim windows under the second target.
-    killed = context(params, texts, TINY, DEMO, batches=len(whole._done) - 1)
+    killed = context(params, texts, TINY, SMALL, batches=len(whole._done) - 1)
     with pytest.raises(Killed):
         killed.run()
-    partial = killed.findings("tiny", "demo")
+    partial = killed.findings("tiny", "small")
     assert not partial.figures["is_complete"] and "near-verbatim windows" in partial.conclusion.evidence
-    assert plain(killed.resumed().run().findings("tiny", "demo")) == plain(whole.findings("tiny", "demo"))
+    assert plain(killed.resumed().run().findings("tiny", "small")) == plain(whole.findings("tiny", "small"))
 
 
 def test_texts_that_are_not_begun_are_missing(tmp_path: Path):
@@ -146,7 +146,7 @@ def test_targets_are_measured_in_their_own_tokens(texts: tuple[Path, Path], tmp_
     tokenizer = json.loads((other / "tokenizer.json").read_text())
     tokenizer["model"]["merges"] = tokenizer["model"]["merges"][:100]
     (other / "tokenizer.json").write_text(json.dumps(tokenizer))
-    params = BookParams(stride=60, prefix_tokens=20, suffix_tokens=10)
+    params = BookParams(stride=60, prefix_tokens=20, suffix_tokens=10, near=0)
     audited = context(params, texts, DEMO, Model("other", other)).run()
     measured = audited.findings("demo", "other").measures
     assert [row.model for row in measured.select(MEASURED_WINDOWS)] == ["demo", "demo", "other", "other"]

@@ -145,13 +145,13 @@ def test_a_book_audit_has_the_local_coverage(model: DemoModel, tmp_path: Path) -
 
 def test_a_membership_audit_has_the_local_scores(model: DemoModel, tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
-    other.write_text(unseen_text(20).replace("\n\n", "\x00"), encoding="utf-8")
+    other.write_text(unseen_text(10).replace("\n\n", "\x00"), encoding="utf-8")
     folder = tmp_path / "others"
     folder.mkdir()
     for number, text in enumerate(other.read_text(encoding="utf-8").split("\x00")):
         (folder / f"{number}.txt").write_text(text, encoding="utf-8")
     params = MembershipParams(shots=2)
-    inputs = read_documents(load_round("demo"), CorpusFiles(folder), [TINY], params, limit=20, seed=0)
+    inputs = read_documents(load_round("demo"), CorpusFiles(folder), [TINY], params, limit=10, seed=0)
     local = run(MembershipAudit(params), inputs).run()
     with serve(model.answer) as served:
         remote = run(MembershipAudit(probed(params, served, top_k=1)), inputs).run()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_trained_names_have_a_higher_m_mem(tmp_path: Path):
     # All names come from one random list. The model was trained on some of them, and on places that look alike.
     names = invented_names(NAMES)
-    fine_tune(Family.BERT, names, tmp_path, steps=300)
+    fine_tune(Family.BERT, names, tmp_path, steps=150)
     probe = NameProbe(*target_configs(tmp_path), [*names.read, *names.unread, *names.other_unread], (), by_set=False)
     prompts = read_prompts(None)[0][::16]
     confidences = np.array([probe.confidences(prompt) for prompt in prompts])

@@ -43,7 +43,7 @@ def _context(params: LeakageParams, pairs: Pairs, *models: Model, batches: int |
 def swept() -> InMemory:
     """Names in the invented corpus under two sizes and three prefix lengths."""
     pairs = demo_name_pairs((TINY, DEMO), PairSize(), limit=70, seed=1)
-    return _context(LeakageParams(prefix_lengths=(10, 30), inexact=4), pairs, TINY, DEMO).run()
+    return _context(LeakageParams(prefix_lengths=(10, 30), inexact=4, near=10), pairs, TINY, DEMO).run()
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_the_leak_charts_show_extraction_rates_too(findings):
 def short_suffixes() -> tuple[LeakageParams, Pairs, Findings]:
     """Suffixes of three tokens, and the findings about them."""
     pairs = read_pairs(load_round("demo"), [TINY], PairSize(suffix=3), limit=100, seed=3)
-    params = LeakageParams(prefix_lengths=(20,), inexact=6)
+    params = LeakageParams(prefix_lengths=(20,), inexact=6, near=10)
     return params, pairs, _context(params, pairs, TINY).run().findings("demo-tiny")
 
 
@@ -200,7 +200,7 @@ def test_the_likeliest_matches_may_be_of_one_sequence():
 @pytest.mark.slow
 def test_a_low_temperature_has_no_probability_above_one():
     pairs = read_pairs(load_round("demo"), [DEMO], PairSize(), limit=60, seed=0)
-    context = _context(LeakageParams(temperature=0.3, inexact=0), pairs, DEMO).run()
+    context = _context(LeakageParams(temperature=0.3, inexact=0, near=4), pairs, DEMO).run()
     assert context.rows("token")["temperature"].max() <= 0
     measured = context.findings("demo").measures
     json.dumps(measured.as_json(), allow_nan=False)
@@ -211,7 +211,7 @@ def test_a_low_temperature_has_no_probability_above_one():
 def test_random_pairs_that_never_leak():
     generator = np.random.default_rng(0)
     pairs = Pairs(generator.integers(1, 384, (20, 50)), generator.integers(1, 384, (20, 20)), None)
-    measured = _context(LeakageParams(inexact=0), pairs, TINY).run().findings("demo-tiny").measures
+    measured = _context(LeakageParams(inexact=0, near=0), pairs, TINY).run().findings("demo-tiny").measures
     assert np.isnan(measured.get(EXCEED, case="plain").value) and measured.get(MEAN_ESP, case="plain").value < 1e-6
 
 
@@ -239,8 +239,8 @@ def _corpus_of(path: Path, documents: int) -> CorpusFiles:
 
 
 def test_a_corpus_is_cut_at_tagged_entities_and_resumes_to_the_same_pairs(tmp_path, tagger):
-    pairs = read_documents(_corpus_of(tmp_path / "corpus.jsonl", 80), [TINY], PairSize(), limit=10_000)
-    params = LeakageParams(inexact=4, entity_kinds=("PER",))
+    pairs = read_documents(_corpus_of(tmp_path / "corpus.jsonl", 50), [TINY], PairSize(), limit=10_000)
+    params = LeakageParams(inexact=4, near=10, entity_kinds=("PER",))
     whole, killed = (_context(params, pairs, TINY, tagger, batches=batches) for batches in (None, 2))
     findings = whole.run().findings("demo-tiny", "tagger")
     with pytest.raises(Killed):
@@ -279,7 +279,7 @@ def test_pairs_of_a_corpus_are_a_sample_by_seed_that_other_audits_read(tmp_path,
 @pytest.mark.slow
 def test_a_trained_classifier_finds_the_names_of_a_corpus(tmp_path):
     names = invented_names(12)
-    fine_tune(Family.BERT, names, tmp_path / "tagger", steps=120)
+    fine_tune(Family.BERT, names, tmp_path / "tagger", steps=80)
     texts = [" ".join(frame.format(name) for frame in FRAMES[:6]) for name in names.read]
     (tmp_path / "corpus.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     pairs = read_documents(CorpusFiles(tmp_path / "corpus.jsonl"), [TINY], PairSize(20, 8), limit=10_000)

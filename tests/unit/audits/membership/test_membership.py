@@ -54,7 +54,7 @@ def context(params: MembershipParams, inputs: Documents, *models: Model, batches
 @pytest.fixture(scope="module")
 def documents(unseen: CorpusFiles) -> Documents:
     params = MembershipParams(reference=True)
-    return Documents.from_inputs(read_documents(load_round("demo"), unseen, [DEMO, OTHER], params, limit=150, seed=1))
+    return Documents.from_inputs(read_documents(load_round("demo"), unseen, [DEMO, OTHER], params, limit=100, seed=1))
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_scores_are_those_computed_by_hand(audited: InMemory, documents: Documen
 def test_members_of_the_demo_are_found_and_the_words_do_not_tell(audited: InMemory):
     findings = audited.findings("demo", "demo-reference")
     figures = findings.figures
-    assert figures["is_complete"] and (figures["members"], figures["non_members"]) == (150, 150)
+    assert figures["is_complete"] and (figures["members"], figures["non_members"]) == (100, 100)
     for score in MODEL_SCORES:
         assert findings.measures.get("auc", case=LABELS[score]).low > 0.6
         assert np.isnan(findings.measures.get("tpr_at_fpr", case=LABELS[score], at=0.001).value)
@@ -125,9 +125,9 @@ def test_members_of_the_demo_are_found_and_the_words_do_not_tell(audited: InMemo
     assert findings.measures.get("words_p_value").value > 0.025
     assert findings.conclusion.answer == "Yes" and "the words alone give" in findings.conclusion.evidence
     (chart,) = (chart for chart in findings.charts if isinstance(chart, LineChart) and chart.name == "roc")
-    assert {float(series.x.min()) for series in chart.series} == {1 / 150}
+    assert {float(series.x.min()) for series in chart.series} == {1 / 100}
     (sentence,) = (sentence for sentence in findings.sentences if "not resolvable" in sentence)
-    assert sentence == "The TPR at 0.1 % FPR is not resolvable with 150 non-members: it needs at least 1,000."
+    assert sentence == "The TPR at 0.1 % FPR is not resolvable with 100 non-members: it needs at least 1,000."
     assert findings.conclusion.key_figures[-1][1:3] == ("–", "needs 1,000 non-members")
     json.dumps([figures, findings.measures.as_json()], allow_nan=False)
 
