@@ -16,7 +16,7 @@ COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 -x /tests/ $(VENV)/lib harness
 
 # A few files take much longer than the others, so an idle worker takes tests from a busy one.
 # Several tests share each core, so a thread pool per process would only cost time.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist worksteal
 FAST   = -m "not slow and not long"
 
 .PHONY: help demo reference docs install torch install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check stranger results lock relock clean

@@ -19,6 +19,8 @@ from tests.unit.cli.test_json import check
 from tests.unit.submit.ended import ended_run, make_hostile
 from tests.unit.tui.recorded import recorded_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:

@@ -87,6 +87,7 @@ def test_a_reference_that_does_not_fit_is_named(attacks: Path, tmp_path: Path) -
         execute(new_run(tmp_path / "reference", spec.model_copy(update={"reference": absent}), attacks / "both.py"))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_with_two_models_gives_the_same_bytes(attacks: Path, tmp_path: Path) -> None:
     spec = _spec(attacks)
     whole = new_run(tmp_path / "whole", spec, attacks / "both.py")
