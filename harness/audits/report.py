@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,10 @@ import numpy as np
 from harness.core.arrays import Floats
 from harness.core.audit import AuditContext
 from harness.core.findings import BarChart, FoundTable, KeyFigure, LineChart, Series
-from harness.core.intervals import wilson
-from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable, Unit
+from harness.core.intervals import NORMAL_975, difference_interval, wilson
+from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.text import plain_value
 
-NORMAL_975 = NormalDist().inv_cdf(0.975)
 Row = Mapping[str, Any]
 Part = str | Callable[[MeasureRow], str]
 """A part of a measured row by which rows are grouped: `model`, `side`, `case`, `at`, `measure`, or any text of it."""
@@ -22,9 +20,8 @@ Part = str | Callable[[MeasureRow], str]
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
     """Return first - second of independent samples and its interval from both (Zou and Donner 2008)."""
-    value = first.value - second.value
-    low = value - math.hypot(first.value - first.low, second.high - second.value)
-    return Estimate(value, low, value + math.hypot(first.high - first.value, second.value - second.low))
+    ends = difference_interval(first.value, (first.low, first.high), second.value, (second.low, second.high))
+    return Estimate(first.value - second.value, *ends)
 
 
 def share_of(number: float, of: int) -> Estimate:
@@ -35,11 +32,6 @@ def share_of(number: float, of: int) -> Estimate:
     low, high = wilson(value, of)
     # At 0 and 1 rounding may put the end of the interval beyond the value.
     return Estimate(value, min(low, value), max(high, value), of)
-
-
-def share_text(share: Estimate) -> str:
-    """Return a share with its interval and number of items, such as `46.2 % [35.7 %, 57.1 %] of 80`."""
-    return f"{Unit.PERCENT.format_estimate(share)} of {share.of:,}"
 
 
 def finite_mean(values: Any) -> float:

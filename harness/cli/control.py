@@ -8,10 +8,11 @@ from harness.cli.output import is_terminal, print_json, sanitize
 from harness.cli.records import find_record
 from harness.cli.resolving import current_weights
 from harness.cli.watching import follow, follow_or_detach, log_lines
+from harness.core.spec import JobSpec
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.launch import resume_run, stop_run
 from harness.runs.summary import run_summary
-from harness.sweeps.tuning import Tuning
+from harness.sweeps.tuning import TUNINGS, Tuning
 
 
 def watch(
@@ -71,7 +72,7 @@ def resume(
     A run and an audit continue within what is left of their budget; exit codes are those of `harness run`. Of a tuning
     or a sweep, no finished run is run again.
     """
-    record = find_record(name)
+    record = find_record(name, JobSpec if detach else TUNINGS if runs is not None else None)
     is_run = isinstance(record, RunFolder)
     for option, is_given, is_valid in (
         ("--detach", detach, is_run),

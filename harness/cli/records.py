@@ -1,11 +1,16 @@
 """Find the runs, tunings and sweeps that commands name by an id; all ids are distinct."""
 
+from typing import TypeAlias
+
+from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
+from harness.core.spec import JobSpec
 from harness.runs.folder import RecordFiles, RunFolder, all_run_folders, matching_id, run_folder
 from harness.runs.trash import Deleted, restorable
 from harness.sweeps.record import SWEEPS, Sweep
 from harness.sweeps.tuning import TUNINGS, Tuning, runs_of
 
+Kind: TypeAlias = type[JobSpec] | RecordFiles[Tuning] | RecordFiles[Sweep]
 _PARENTS: dict[str, RecordFiles[Tuning] | RecordFiles[Sweep]] = {"tuning": TUNINGS, "sweep": SWEEPS}
 
 
@@ -17,14 +22,22 @@ def all_record_ids() -> list[str]:
     ]
 
 
-def find_record(name: str, *, also_damaged: bool = False) -> RunFolder | Tuning | Sweep:
+def find_record(name: str, kind: Kind | None = None, *, also_damaged: bool = False) -> RunFolder | Tuning | Sweep:
     """Return the run, tuning or sweep called `name`: an id, an unambiguous beginning of one, or `latest`.
 
-    `latest` is the newest of all. If it is a run of a tuning or a sweep, it is that tuning or sweep.
+    `latest` is the newest of its `kind`. Without a kind it is the newest of all, and if that is a run of a tuning or a
+    sweep, that tuning or sweep.
     also_damaged: a directory of a run counts even if it has no spec.
     Raises HarnessError if there is none, or more than one.
     """
     parents = {id_: records for records in _PARENTS.values() for id_ in records.ids()}
+    if name == "latest" and isinstance(kind, RecordFiles):
+        if not (ids := kind.ids()):
+            noun = next(noun for noun, records in _PARENTS.items() if records is kind)
+            raise HarnessError(f"there is no {noun} yet, and the option is only for one.")
+        return kind.named(ids[0])
+    if name == "latest" and kind is not None:
+        return run_folder(name, kind)
     if name == "latest":
         begun = [records.named(ids[0]) for records in _PARENTS.values() if (ids := records.ids())]
         last = max(begun, key=lambda record: record.created_at, default=None)
@@ -40,6 +53,13 @@ def find_record(name: str, *, also_damaged: bool = False) -> RunFolder | Tuning 
         folders |= {path.name: RunFolder(path) for path in runs_home().glob("*/")}
     id_ = matching_id("run", name, [*folders, *parents], see="harness list runs")
     return folders[id_] if id_ in folders else parents[id_].named(id_)
+
+
+def is_of_kind(record: object, kind: Kind) -> bool:
+    """Return True if a run, a tuning or a sweep is of the `kind`. Anything else is of none."""
+    if isinstance(record, RunFolder):
+        return isinstance(kind, type) and isinstance(record.spec(), kind)
+    return (isinstance(record, Tuning) and kind is TUNINGS) or (isinstance(record, Sweep) and kind is SWEEPS)
 
 
 def deletion_named(name: str) -> list[Deleted]:

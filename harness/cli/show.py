@@ -15,15 +15,16 @@ from harness.cli.catalog import print_attack, print_round
 from harness.cli.descriptions import describe, describe_example, run_as_json, token_probabilities
 from harness.cli.options import RUN_HELP, Attacks, Json, names_to_show
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
-from harness.cli.records import all_record_ids, find_record
+from harness.cli.records import Kind, all_record_ids, find_record, is_of_kind
 from harness.cli.watching import log_lines
 from harness.core.errors import HarnessError, UsageError, unknown_name
 from harness.core.rounds import Round, built_in_rounds, load_round
+from harness.core.spec import JobSpec
 from harness.core.text import format_score
 from harness.plugins.discovery import AttackFile, attack_named, find_attacks
 from harness.runs.folder import RunFolder
-from harness.runs.specs import AuditSpec
-from harness.sweeps.record import Sweep
+from harness.runs.specs import AttackSpec, AuditSpec
+from harness.sweeps.record import SWEEPS, Sweep
 from harness.sweeps.tuning import Setting, Tuning, best_of, runs_of, searched_space, settings_tried
 
 _MAX_CELL = 60
@@ -56,16 +57,16 @@ def show(
     """
     if probabilities and example is None:
         raise typer.BadParameter("name an example with --example.", param_hint="--probabilities")
-    named = _named(name, attacks)
-    is_run = isinstance(named, RunFolder)
-    is_audit = isinstance(named, RunFolder) and isinstance(named.spec(), AuditSpec)
-    for option, is_given, applies in (
-        ("--log", log, is_run),
-        ("--example", example is not None, is_run),
-        ("--redact", redact, is_audit),
-        ("--baseline", baseline is not None, isinstance(named, Sweep)),
-    ):
-        if is_given and not applies:
+    options: tuple[tuple[str, bool, Kind], ...] = (
+        ("--log", log, JobSpec),
+        ("--example", example is not None, AttackSpec),
+        ("--redact", redact, AuditSpec),
+        ("--baseline", baseline is not None, SWEEPS),
+    )
+    chosen = {option: kind for option, is_chosen, kind in options if is_chosen}
+    named = _named(name, attacks, next(iter(chosen.values()), None))
+    for option, kind in chosen.items():
+        if not is_of_kind(named, kind):
             raise typer.BadParameter(f"it does not apply to {sanitize(name)}.", param_hint=option)
     if isinstance(named, Round):
         print_round(named, json=json)
@@ -80,14 +81,14 @@ def show(
         print_json({"run": named.id, "lines": lines}) if json else print("\n".join(map(sanitize, lines)))
     elif example is not None:
         _print_example(named, example, probabilities, json=json)
-    elif is_audit:
+    elif is_of_kind(named, AuditSpec):
         _print_audit(named, redact=redact, json=json)
     else:
         print_json(run_as_json(named)) if json else print(describe(named))
 
 
-def _named(name: str, attacks: Path | None) -> RunFolder | Tuning | Sweep | AttackFile | Round:
-    """Return what `name` stands for; with a directory of attacks, an attack.
+def _named(name: str, attacks: Path | None, kind: Kind | None) -> RunFolder | Tuning | Sweep | AttackFile | Round:
+    """Return what `name` stands for; with a directory of attacks, an attack. `latest` is the newest of its `kind`.
 
     Raises HarnessError if it stands for nothing, for a round and an attack, or for several records.
     """
@@ -102,7 +103,7 @@ def _named(name: str, attacks: Path | None) -> RunFolder | Tuning | Sweep | Atta
     if name in known:
         return attack_named(name)
     try:
-        return find_record(name)
+        return find_record(name, kind)
     except UsageError:
         raise unknown_name("name", name, [*all_record_ids(), *known, *built_in_rounds()], see="harness list") from None
 

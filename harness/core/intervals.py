@@ -10,6 +10,7 @@ copies of it would. A correct row adds its weight while the errors before it are
 of the replicate, cap x drawn examples / examples, which is not rounded here.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -61,7 +62,7 @@ def rows_read(is_correct: Bools, cap: int) -> int:
 
 REPLICATES = 2000
 _SEED = 20230201
-_NORMAL_975 = 1.959963984540054
+NORMAL_975 = 1.959963984540054
 _BLOCK_WEIGHTS = 1 << 18  # weights of the replicates that are walked together, so that they fit the processor's cache
 _CHUNK = 512  # wrong rows walked between two checks whether every replicate has ended
 
@@ -124,7 +125,7 @@ def shared_replicates(
     return SharedReplicates(_replicated_recalls(submissions, sample, cap, replicates), sample.unit, sample.units)
 
 
-def wilson(proportion: float, observations: int, *, z: float = _NORMAL_975) -> tuple[float, float]:
+def wilson(proportion: float, observations: int, *, z: float = NORMAL_975) -> tuple[float, float]:
     """Return the score interval of a proportion in [0, 1] (Wilson 1927).
 
     z: the normal quantile of the upper end, by default for 95 %.
@@ -135,16 +136,23 @@ def wilson(proportion: float, observations: int, *, z: float = _NORMAL_975) -> t
     return max(0.0, float(centre - half)), min(1.0, float(centre + half))
 
 
-def newcombe(left: float, right: float, observations: int, *, z: float = _NORMAL_975) -> tuple[float, float]:
-    """Return the interval of one - other for two uncorrelated proportions (Newcombe 1998, method 10).
+def newcombe(left: float, right: float, observations: int, *, z: float = NORMAL_975) -> tuple[float, float]:
+    """Return the interval of left - right for two uncorrelated proportions (Newcombe 1998, method 10).
 
     z: as in `wilson`.
     """
-    (low_one, high_one), (low_other, high_other) = (wilson(share, observations, z=z) for share in (left, right))
+    ends = (wilson(share, observations, z=z) for share in (left, right))
+    return difference_interval(left, next(ends), right, next(ends))
+
+
+def difference_interval(
+    left: float, left_ends: tuple[float, float], right: float, right_ends: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the interval of left - right from the intervals of two independent estimates (Zou and Donner 2008)."""
     difference = left - right
     return (
-        difference - float(np.hypot(left - low_one, high_other - right)),
-        difference + float(np.hypot(high_one - left, right - low_other)),
+        difference - math.hypot(left - left_ends[0], right_ends[1] - right),
+        difference + math.hypot(left_ends[1] - left, right - right_ends[0]),
     )
 
 

@@ -45,7 +45,10 @@ class Holm(NamedTuple):
 
 
 def holm(p_values: Floats) -> Holm:
-    """Correct p-values, [comparisons], for their number (Holm 1979). Equal p-values are treated alike."""
+    """Correct p-values, [comparisons], for their number (Holm 1979). Equal p-values are treated alike.
+
+    Corrections of libraries do not return the divisors, which the intervals need.
+    """
     at_least = (p_values[None, :] >= p_values[:, None]).sum(axis=1)
     order = np.argsort(p_values, kind="stable")
     adjusted = np.empty(len(p_values))

@@ -14,7 +14,7 @@ from textual.widgets import Static
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp
 from harness.tui.overrides import OrderedKeysApp
-from harness.tui.screens.main import MainScreen
+from harness.tui.screens.main import TABS, MainScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
@@ -151,7 +151,7 @@ async def on_page(pilot: Pilot[None], number: int) -> None:
     await pilot.press(str(number))
     screen = pilot.app.screen
     assert isinstance(screen, MainScreen)
-    await until(pilot, lambda: screen._tab == number)
+    await until(pilot, lambda: screen._tab == list(TABS)[number - 1])
 
 
 def watch(

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.audits.report import NORMAL_975, normal_interval
+from harness.audits.report import normal_interval
 from harness.core.arrays import Floats
 from harness.core.errors import HarnessError
-from harness.core.intervals import draw_units, percentiles
+from harness.core.intervals import NORMAL_975, draw_units, percentiles
 from harness.core.measures import Estimate
 
 REPLICATES = 1000

@@ -1,7 +1,7 @@
 """The main screen: a page for each of the six tabs."""
 
 import pkgutil
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -28,24 +28,15 @@ if TYPE_CHECKING:
     from harness.tui.pages.attacks import AttacksPage
 
 
-class Tab(NamedTuple):
-    """A tab of the main screen.
-
-    page: the class of its page, which is imported when it is first shown, to keep the first paint fast.
-    """
-
-    name: str
-    page: str
-
-
-TABS = (
-    Tab("Runs", "runs:RunsPage"),
-    Tab("Attacks", "attacks:AttacksPage"),
-    Tab("Audits", "audits:AuditsPage"),
-    Tab("Tuning", "tuning:TuningPage"),
-    Tab("Leaderboard", "leaderboard:LeaderboardPage"),
-    Tab("Data", "data:DataPage"),
-)
+TABS = {
+    "Runs": "runs:RunsPage",
+    "Attacks": "attacks:AttacksPage",
+    "Audits": "audits:AuditsPage",
+    "Tuning": "tuning:TuningPage",
+    "Leaderboard": "leaderboard:LeaderboardPage",
+    "Data": "data:DataPage",
+}
+"""The class of the page of each tab. It is imported when it is first shown, so that the TUI opens fast."""
 
 
 class MainScreen(Screen[None]):
@@ -62,17 +53,17 @@ class MainScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(str(number), f"tab({number})", tab.name, False, tooltip=f"Go to the page of {tab.name.lower()}")
-            for number, tab in enumerate(TABS, 1)
+            Binding(str(number), f"tab({name!r})", name, False, tooltip=f"Go to the page of {name.lower()}")
+            for number, name in enumerate(TABS, 1)
         ),
         Binding("q", "app.quit", "Quit", show=False, tooltip="Close the application; runs continue"),
     ]
 
     def __init__(self) -> None:
         super().__init__()
-        self._tab = 1
-        self._pages: dict[int, Page] = {1: RunsPage()}
-        """The pages that were shown, by the number of their tab."""
+        self._tab = "Runs"
+        self._pages: dict[str, Page] = {self._tab: RunsPage()}
+        """The pages that were shown, by the name of their tab."""
         self._overview: Overview | None = None
         self._round: str | None = None
         self._round_choice: str | None = None
@@ -80,7 +71,7 @@ class MainScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield TopBar()
         yield Static("", id="page-tabs")
-        yield Container(self._pages[1], id="pages")
+        yield Container(self._page, id="pages")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -101,15 +92,15 @@ class MainScreen(Screen[None]):
     def _page(self) -> Page:
         return self._pages[self._tab]
 
-    async def action_tab(self, number: int) -> None:
-        """Show the page of a tab, counted from 1."""
+    async def action_tab(self, name: str) -> None:
+        """Show the page of a tab."""
         # First, so that a new page gets its final size at once.
-        for place, page in self._pages.items():
-            page.display = place == number
-        if number not in self._pages:
-            self._pages[number] = pkgutil.resolve_name(f"harness.tui.pages.{TABS[number - 1].page}")()
-            await self.query_one("#pages").mount(self._pages[number])
-        self._tab = number
+        for tab, page in self._pages.items():
+            page.display = tab == name
+        if name not in self._pages:
+            self._pages[name] = pkgutil.resolve_name(f"harness.tui.pages.{TABS[name]}")()
+            await self.query_one("#pages").mount(self._pages[name])
+        self._tab = name
         self._show_tabs()
         if self._overview is not None:
             self._page.show(self._overview, round_name=self._round)
@@ -117,16 +108,16 @@ class MainScreen(Screen[None]):
 
     def _show_tabs(self) -> None:
         parts = []
-        for number, tab in enumerate(TABS, 1):
-            label = Content.styled(f" {number} {tab.name} ", "bold reverse" if number == self._tab else "")
-            parts.append(label.stylize(Style.from_meta({"@click": f"screen.tab({number})"})))
+        for number, name in enumerate(TABS, 1):
+            label = Content.styled(f" {number} {name} ", "bold reverse" if name == self._tab else "")
+            parts.append(label.stylize(Style.from_meta({"@click": f"screen.tab({name!r})"})))
         self.query_one("#page-tabs", Static).update(Content(" ").join(parts))
 
     # Runs.
 
     @on(RunsPage.NewRunAsked)
     async def _choose_attack(self) -> None:
-        await self.action_tab(2)
+        await self.action_tab("Attacks")
         self.notify("Choose an attack and press Enter.")
 
     def on_attacks_page_new_run(self, event: "AttacksPage.NewRun") -> None:
@@ -159,6 +150,6 @@ class MainScreen(Screen[None]):
             return
         self.query_one(RunsPage).select(id_)
         if id_.startswith(HEADING):
-            self.run_worker(self.action_tab(1))
+            self.run_worker(self.action_tab("Runs"))
         else:
             self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
