@@ -63,7 +63,7 @@ def make_round(
     train: int = Option(15_000, min=0, help="Training examples.", rich_help_panel="Examples"),
     val: int = Option(1_000, min=0, help="Validation examples.", rich_help_panel="Examples"),
     test: int = Option(1_000, min=0, help="Test examples.", rich_help_panel="Examples"),
-    copies: str = Option(
+    strata: str = Option(
         "1", metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.", rich_help_panel="Examples"
     ),
     extractable: bool = Option(
@@ -97,7 +97,7 @@ def make_round(
         raise UsageError("--val and --test are both 0, so nothing would be attacked. Make one of them larger.")
     budget_seconds(budget)
     require_fields(reading.field, [corpus])
-    rules = Rules(sizes, prefix_tokens, suffix_tokens, _strata(copies), seed=seed)
+    rules = Rules(sizes, prefix_tokens, suffix_tokens, _strata(strata), seed=seed)
     name = _round_name(name, out)
     compute = DeviceOptions(require_device(DeviceOptions(device, "auto", threads)), "auto", threads)
     answers = answers_out
@@ -180,7 +180,7 @@ def _make(
         removed = max(examples.counts, key=lambda name: examples.counts[name] if name != "drawn prefixes" else -1)
         raise HarnessError(
             f"{corpus.path} has no such example: of {examples.counts['drawn prefixes']:,} prefixes, most were removed: "
-            f"{removed.removeprefix('removed, ')}. Change the lengths or --copies."
+            f"{removed.removeprefix('removed, ')}. Change the lengths or --strata."
         )
     origin = Origin(
         corpus=sanitize(corpus.path.resolve().name),
@@ -274,14 +274,14 @@ def _print_card(card: dict[str, Any], out: Path) -> None:
     say(f"Files are in {out}. `harness run ATTACK --round {out / rules}` attacks it.")
 
 
-def _strata(copies: str) -> tuple[int, ...]:
-    """Return the numbers of `--copies`. Raises UsageError if they are not ascending."""
+def _strata(text: str) -> tuple[int, ...]:
+    """Return the numbers of `--strata`. Raises UsageError if they are not ascending."""
     try:
-        strata = tuple(int(part) for part in copies.split(","))
+        strata = tuple(int(part) for part in text.split(","))
     except ValueError:
         strata = ()
     if not strata or strata[0] < 1 or any(left >= right for left, right in pairwise(strata)):
-        raise UsageError(f"--copies {copies}: expected ascending numbers from 1 with commas, such as 1,2,10.")
+        raise UsageError(f"--strata {text}: expected ascending numbers from 1 with commas, such as 1,2,10.")
     return strata
 
 

@@ -37,6 +37,7 @@ def find_record(name: str, kind: Kind | None = None, *, also_damaged: bool = Fal
             raise HarnessError(f"there is no {noun} yet, and the option is only for one.")
         return kind.named(ids[0])
     if name == "latest" and kind is not None:
+        assert isinstance(kind, type)
         return run_folder(name, kind)
     if name == "latest":
         begun = [records.named(ids[0]) for records in _PARENTS.values() if (ids := records.ids())]

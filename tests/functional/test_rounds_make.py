@@ -44,7 +44,7 @@ def rows_of(folder: Path, split: str) -> np.ndarray[Any, Any]:
 def test_the_demos_corpus_by_brute_force(machine: Machine, texts: list[str]) -> None:
     texts = texts[:4_000]
     out = machine.folder / "mine"
-    card = make(machine, write_jsonl(machine.folder / "demo.jsonl", texts), "--out", out, *SMALL, "--copies", "1,2")
+    card = make(machine, write_jsonl(machine.folder / "demo.jsonl", texts), "--out", out, *SMALL, "--strata", "1,2")
     tokens = [encoding.ids for encoding in Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts)]
     assert card["corpus_documents"] == 4_000 and card["corpus_tokens"] == sum(map(len, tokens))
     continuations: dict[tuple[int, ...], Counter[tuple[int, ...]]] = {}
@@ -90,7 +90,7 @@ def test_all_formats_give_the_same_examples(machine: Machine, texts: list[str]) 
 def test_extractable_examples_are_those_that_the_target_completes(machine: Machine, texts: list[str]) -> None:
     folder = machine.folder
     source, out = write_jsonl(folder / "demo.jsonl", texts[:3_000]), folder / "mine"
-    card = make(machine, source, "--out", out, *SMALL, "--extractable", "--copies", "2")
+    card = make(machine, source, "--out", out, *SMALL, "--extractable", "--strata", "2")
     assert (
         card["contexts"] == [50, 100, 200, 206]
         and card["counts"]["removed, not extractable"] > 30
@@ -156,9 +156,9 @@ def test_bad_input_is_one_sentence(machine: Machine, texts: list[str]) -> None:
         ((folder / "other.parquet", *SMALL), "Choose one with --field: body"),
         ((folder / "damaged.parquet", *SMALL), "damaged.parquet"),
         ((source, *SMALL, "--tokenizer", folder / "broken.json"), "not a tokenizer.json"),
-        ((source, *SMALL, "--copies", "2,1"), "expected ascending numbers", 2),
+        ((source, *SMALL, "--strata", "2,1"), "expected ascending numbers", 2),
         ((source, *SMALL, "--name", "a/b"), "--name", 2),
-        ((source, *SMALL, "--copies", "500"), "most were removed: other number of copies"),
+        ((source, *SMALL, "--strata", "500"), "most were removed: other number of copies"),
         ((source, *SMALL, "--answers-out", folder / "taken"), "test_suffix.npy exists already. Use --force"),
         ((source, *SMALL, "--answers-out", folder / "empty.txt" / "x"), "cannot"),
         ((source, "--target", "demo", "--val", "0", "--test", "0"), "nothing would be attacked", 2),
