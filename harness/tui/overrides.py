@@ -9,12 +9,15 @@ first field; in order, a key of a burst takes 20 ms instead of 5.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
 from rich.cells import get_character_cell_size
+from rich.color import ColorSystem
 from rich.console import Console, RenderableType
 from rich.control import Control
+from rich.style import Style
 from textual._compositor import CompositorUpdate
 from textual.app import App
 from textual.events import Event, Key
@@ -24,33 +27,61 @@ from textual.strip import Strip
 
 from harness.core.text import sanitize
 
+_LONGEST_GAP = 8
+"""Unchanged cells between changed ones that are written too: another part takes at least as many bytes."""
+
 
 class ChangedCells(CompositorUpdate):
-    """The cells of `now` that are not the same in `before`: one part of each line."""
+    """The cells of `now` that are not the same in `before`, line by line."""
 
     def __init__(self, before: Sequence[Strip], now: Sequence[Strip]) -> None:
         self._before, self._now = before, now
 
     def render_segments(self, console: Console) -> str:
-        """Return the text with its escape sequences."""
-        parts = []
+        """Return the text with its escape sequences. A style is written only where it changes."""
+        output: list[str] = []
+        current = ("unknown", "", "")
         for y, (strip, before) in enumerate(zip_longest(self._now, self._before[: len(self._now)])):
-            start, end = _changed_part(before, strip)
-            if start < end:
-                parts.append(f"{Control.move_to(start, y).segment.text}{strip.crop(start, end).render(console)}")
-        return "".join(parts)
+            for start, end in _changed_parts(before, strip):
+                output.append(Control.move_to(start, y).segment.text)
+                for text, style, _ in strip.crop(start, end):
+                    codes = _codes(style or Style.null(), console._color_system or ColorSystem.STANDARD)
+                    if codes[0] != current[0]:
+                        # Attributes add up until they are reset.
+                        output.append(f"\x1b[{';'.join(filter(None, ('0', *codes)))}m")
+                    elif codes != current:
+                        changed = (code for code, earlier in zip(codes, current, strict=True) if code != earlier)
+                        output.append(f"\x1b[{';'.join(changed)}m")
+                    output.append(text)
+                    current = codes
+        return "".join([*output, "\x1b[0m"]) if output else ""
 
 
-def _changed_part(before: Strip | None, now: Strip) -> tuple[int, int]:
-    """Return the first changed cell of a line, and the cell after the last one; two zeros if none has changed."""
+@lru_cache(maxsize=4096)
+def _codes(style: Style, system: ColorSystem) -> tuple[str, str, str]:
+    """Return the codes of a style's attributes, its colour and that of its background."""
+    colours = [
+        default if colour is None else ";".join(colour.downgrade(system).get_ansi_codes(foreground=default == "39"))
+        for colour, default in ((style.color, "39"), (style.bgcolor, "49"))
+    ]
+    return style.without_color._make_ansi_codes(system), colours[0], colours[1]
+
+
+def _changed_parts(before: Strip | None, now: Strip) -> list[tuple[int, int]]:
+    """Return the first cell of each changed part of a line, and the cell after the last one."""
     if before == now:
-        return 0, 0
+        return []
     if before is None or any(get_character_cell_size(character) != 1 for character in {*before.text, *now.text}):
         # The cells of wide characters are not those of the text.
-        return 0, now.cell_length
+        return [(0, now.cell_length)]
     old, new = ([(cell, segment.style) for segment in strip for cell in segment.text] for strip in (before, now))
-    changed = [x for x, (cell, earlier) in enumerate(zip_longest(new, old[: len(new)])) if cell != earlier]
-    return (changed[0], changed[-1] + 1) if changed else (0, 0)
+    parts: list[tuple[int, int]] = []
+    for x, (cell, earlier) in enumerate(zip_longest(new, old[: len(new)])):
+        if cell != earlier:
+            is_near = parts and x - parts[-1][1] <= _LONGEST_GAP
+            start = parts.pop()[0] if is_near else x
+            parts.append((start, x + 1))
+    return parts
 
 
 class ChangedCellsApp(App[None]):
