@@ -179,7 +179,7 @@ class Conclusion:
     evidence: str
     """A clause with the figures behind the answer."""
     caveat: str = ""
-    """What cannot be concluded."""
+    """The limits of the answer: what cannot be concluded."""
     key_figures: Sequence[KeyFigure] = ()
 
     def as_json(self) -> dict[str, str]:

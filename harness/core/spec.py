@@ -102,7 +102,7 @@ class JobSpec(Record, ABC):
     """The files and directories that the user named."""
     seed: int
     network: Literal["none", "endpoint"] = "none"
-    """What the job declared, and what the sandbox allows."""
+    """The network access that the job declared, and that the sandbox allows."""
     shares_device: bool = False
     """True if the run starts without waiting for the lock of its device."""
     devices: tuple[str, ...] = ()
