@@ -171,16 +171,15 @@ class KeyFigure(NamedTuple):
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The question of an audit and its answer, the first line wherever an audit is shown.
-
-    `answer` is a word or two, such as "Probably". `evidence` is a clause with the figures behind it. `caveat` states
-    what cannot be concluded.
-    """
+    """The question of an audit and its answer, the first line wherever an audit is shown."""
 
     question: str
     answer: str
+    """A word or two, such as "Probably"."""
     evidence: str
+    """A clause with the figures behind the answer."""
     caveat: str = ""
+    """The limits of the answer: what cannot be concluded."""
     key_figures: Sequence[KeyFigure] = ()
 
     def as_json(self) -> dict[str, str]:

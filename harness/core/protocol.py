@@ -32,13 +32,7 @@ REQUEST_FILE = "job.json"
 
 
 class JobRequest(BaseModel):
-    """One execution of a job.
-
-    `finish_at` is the soft deadline in seconds of `harness.core`'s clock. `done` lists the keys of the batches that are
-    not run again. `batch_sizes` maps loops, such as "guess/0", to the measured sizes of their batches.
-    `worker` is the number of this worker, from 0, of the run's `workers`. `state_folder` is where the supervisor writes
-    what other workers have stored.
-    """
+    """One execution of a job."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,11 +40,16 @@ class JobRequest(BaseModel):
     params: dict[str, Any]
     seed: int
     finish_at: float = 0.0
+    """The soft deadline in seconds of `harness.core`'s clock."""
     done: list[str]
+    """The keys of the batches that are not run again."""
     batch_sizes: dict[str, int] = {}
+    """The measured size of the batches of each loop, such as "guess/0"."""
     worker: int = 0
+    """The number of this worker, from 0, of the run's `workers`."""
     workers: int = 1
     state_folder: Path | None = None
+    """The directory where the supervisor writes what other workers have stored."""
 
 
 RequestType = TypeVar("RequestType", bound=JobRequest)

@@ -43,17 +43,15 @@ class PathRecord(Record):
 
 
 class TargetConfig(Record):
-    """The directory of a target, and how to load it. `threads` is the number of CPU threads.
-
-    `shards` are the devices that the target is split over, in the order of its blocks; the first is `device`. It is
-    empty if the target is on one device.
-    """
+    """The directory of a target, and how to load it."""
 
     path: Path
     device: str
     shards: tuple[str, ...] = ()
+    """The devices of a target that is split, in the order of its blocks, `device` first. Empty for one device."""
     dtype: str
     threads: int
+    """The number of CPU threads."""
 
     @property
     def place(self) -> str:
@@ -91,31 +89,30 @@ class TargetRecord(TargetConfig):
 
 
 class JobSpec(Record, ABC):
-    """The fields that the specs of all kinds of job share.
-
-    `parent` is the id of the run's tuning or sweep, or the name of its group. `budget` is in seconds of
-    wall clock; `created_at` is in seconds since the epoch. `network` is what the job declared, and what the sandbox
-    allows. `paths` are the files and directories that the user named.
-    `shares_device` is true if the run starts without waiting for the lock of its device. `devices` has the device
-    of each worker of a run with several; it is empty for a run with one worker, which uses the devices of its
-    targets. `batch_sizes` are measured sizes of batches of another run, which this one takes over: those of a bundle's
-    run, by loop.
-    """
+    """The fields that the specs of all kinds of job share."""
 
     id: str
     kind: str
     parent: str | None = None
+    """The id of the run's tuning or sweep, or the name of its group."""
     created_at: float
+    """Seconds since the epoch."""
     params: dict[str, Any]
     paths: dict[str, PathRecord]
+    """The files and directories that the user named."""
     seed: int
     network: Literal["none", "endpoint"] = "none"
+    """The network access that the job declared, and that the sandbox allows."""
     shares_device: bool = False
+    """True if the run starts without waiting for the lock of its device."""
     devices: tuple[str, ...] = ()
+    """The device of each worker of a run with several; empty with one, which uses the devices of its targets."""
     budget: float
+    """Seconds of wall clock."""
     versions: dict[str, str]
     hardware: dict[str, Any]
     batch_sizes: dict[str, int] = {}
+    """Sizes of batches by loop, measured by another run, which this one takes over: those of a bundle's run."""
 
     noun: ClassVar[str] = "run"
     """The word for one run of this kind in lists and messages."""

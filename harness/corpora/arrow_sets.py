@@ -64,7 +64,7 @@ def _arrow_files(part: Path) -> list[Path]:
             return [part / name for name in names]
     except (KeyError, TypeError):
         pass
-    raise HarnessError(f"{part / _STATE} names no Arrow files beside it. Save the data set again with save_to_disk().")
+    raise HarnessError(f"{part / _STATE} names no Arrow files next to it. Save the data set again with save_to_disk().")
 
 
 def _split_folder(folder: Path, split: str | None) -> Path:

@@ -143,8 +143,8 @@ _AT_ONCE = 512  # sequences
 def contexts_for(prefix_length: int, most: int | None) -> tuple[int, ...]:
     """Return the contexts to try, ascending: 50, 100, 200 and 450 tokens for a prefix of 50.
 
-    The last is 450 tokens or what the model can take. most: the tokens that it can take beside the suffix, None if that
-    is unknown.
+    The last is 450 tokens or what the model can take.
+    most: the tokens that it can take in addition to the suffix, None if that is unknown.
     """
     limit = LONGEST if most is None else min(LONGEST, most)
     lengths = {prefix_length, 2 * prefix_length, 4 * prefix_length, limit}

@@ -202,7 +202,7 @@ def _existing_shards(path: Path) -> list[Path]:
     shards = _named_shards(path)
     wrong = [shard for shard in shards if Path(shard).name != shard or not (path / shard).is_file()]
     if not shards or wrong:
-        fault = f"names {shorten(wrong[0])}, which is not a file beside it" if wrong else "names no weight files"
+        fault = f"names {shorten(wrong[0])}, which is not a file next to it" if wrong else "names no weight files"
         raise HarnessError(f"{path / _INDEX} {fault}. Download the folder again.")
     return [path / shard for shard in shards]
 

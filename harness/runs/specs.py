@@ -49,22 +49,21 @@ class AttackRecord(Record):
 
 
 class AttackSpec(JobSpec):
-    """One attack on one round.
-
-    `data_sha256` maps each existing file of the round to its SHA-256. The first `examples` of `round_examples` are
-    attacked (fewer with --limit). `changed` names the parameters that were not the attack's defaults.
-    `reference` is the reference model.
-    """
+    """One attack on one round."""
 
     kind: Literal["attack"] = "attack"
     attack: AttackRecord
     changed: tuple[str, ...]
+    """The parameters that were not the attack's defaults."""
     examples: int
+    """The number of attacked examples, the first of the round; fewer than `round_examples` with --limit."""
     round_examples: int
     round: Round
     data_sha256: dict[str, str]
+    """The SHA-256 of each existing file of the round, by path."""
     target: TargetRecord | None
     reference: TargetRecord | None
+    """The reference model."""
 
     @property
     def targets(self) -> tuple[TargetRecord, ...]:

@@ -48,30 +48,29 @@ _NETWORK_VARIABLES = re.compile(r"(?i)(https?|no|all)_proxy|SSL_CERT_(FILE|DIR)|
 
 @dataclass(frozen=True)
 class InstallOptions:
-    """The source of an environment.
-
-    With `use_own`, the verifier's own Python is used, whose versions must be the locked ones. Otherwise a new
-    environment is installed from the folder `wheels` and, with `may_use_network`, from the package index.
-    """
+    """The source of an environment."""
 
     use_own: bool = False
+    """Use the verifier's own Python, whose versions must be the locked ones, instead of a new environment."""
     wheels: Path | None = None
+    """The folder that a new environment is installed from."""
     may_use_network: bool = False
+    """Also install from the package index."""
 
 
 @dataclass(frozen=True)
 class CodeEnvironment:
-    """A Python interpreter with everything that the code needs.
-
-    `torch` is the version and build. `readable` lists the folders that the interpreter needs, `variables` its
-    environment variables. `summary` describes it in a clause.
-    """
+    """A Python interpreter with everything that the code needs."""
 
     python: Path
     torch: str
+    """The version and build of torch."""
     readable: tuple[Path, ...]
+    """The folders that the interpreter needs."""
     variables: dict[str, str]
+    """The environment variables of the interpreter."""
     summary: str
+    """The environment in a clause."""
 
 
 def create_environment(

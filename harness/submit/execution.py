@@ -28,17 +28,16 @@ OnLine = Callable[[str], None]
 
 @dataclass(frozen=True)
 class StepResult:
-    """The end of a command.
-
-    `code` is the exit code, or None if the command was killed, with the reason in `ending`. `seconds` includes time in
-    which the machine was suspended. `last_line` is the last line of output, which is untrusted text.
-    """
+    """The end of a command."""
 
     code: int | None
+    """The exit code, None if the command was killed for the reason in `ending`."""
     seconds: float
+    """The time that it took, including time in which the machine was suspended."""
     ending: str
     is_out_of_time: bool
     last_line: str
+    """The last line of output, which is untrusted text."""
 
 
 def run_step(

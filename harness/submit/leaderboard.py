@@ -25,25 +25,26 @@ OnBundle = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Entry:
-    """One bundle of the leaderboard.
-
-    `place` counts from 1, and is None for the reason in `unranked`. `difference` is recall minus the leader's recall,
-    paired, with its 95 % interval; `ties` is True if that interval contains 0. `elapsed_s` is the verified time, or the
-    time of the team's run. `time_of_leader` is the time relative to the leader's on equal hardware.
-    """
+    """One bundle of the leaderboard."""
 
     bundle: str
     team: str = ""
     attack: str = ""
     place: int | None = None
+    """The place from 1, None for the reason in `unranked`."""
     recall_at_cap: float | None = None
     recall_interval: tuple[float, float] | None = None
     recall_interval_unit: str | None = None
     difference: float | None = None
+    """Recall minus the leader's recall, paired."""
     difference_interval: tuple[float, float] | None = None
+    """The 95 % interval of `difference`."""
     ties: bool = False
+    """True if `difference_interval` contains 0."""
     elapsed_s: float | None = None
+    """The verified time, or the time of the team's run."""
     time_of_leader: float | None = None
+    """The time relative to the leader's on equal hardware."""
     hardware: str = ""
     verified: str = ""
     marks: tuple[str, ...] = ()

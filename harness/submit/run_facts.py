@@ -32,20 +32,16 @@ _MAX_POINTS = 200
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The state of one run. Everything that needs answers is None in a blind round.
-
-    `parameters` are those of the attack with their defaults, none if the run's copy of the code cannot be read.
-    `answers` has shape [examples, length]. `curve` has pairs of seconds spent and recall at the cap, or number of rows
-    in a blind round, ascending. `read_training` is True if the attack read the training rows. `target_as_loaded` and
-    `reference_as_loaded` are reports of the worker.
-    """
+    """The state of one run. Everything that needs answers is None in a blind round."""
 
     folder: RunFolder
     spec: AttackSpec
     summary: RunSummary
     parameters: tuple[Parameter, ...]
+    """The parameters of the attack with their defaults, none if the run's copy of the code cannot be read."""
     submission: Submission
     answers: Tokens | None
+    """The right suffixes, [examples, length]."""
     judged: JudgedRows | None
     parts: AttackedParts
     score: Score | None
@@ -53,14 +49,18 @@ class RunFacts:
     exact_at_1: float | None
     any_guess_correct: float | None
     curve: tuple[tuple[float, float], ...]
+    """Pairs of seconds spent and recall at the cap, or number of rows in a blind round, ascending."""
     stages: tuple[StageWork, ...]
     repeated_batches: int
     """Number of batches that started more than once."""
     executions: int
     """The number of times that the run was started or resumed."""
     read_training: bool
+    """True if the attack read the training rows."""
     target_as_loaded: dict[str, Any] | None
+    """The report of the worker on the target."""
     reference_as_loaded: dict[str, Any] | None
+    """The report of the worker on the reference model."""
     not_reproducible_because: tuple[str, ...]
 
     @property
@@ -141,17 +141,17 @@ def _parameters(folder: RunFolder, spec: AttackSpec) -> tuple[Parameter, ...]:
 
 
 class ShownGuess(NamedTuple):
-    """A row of a run's submission. `row` counts from 1, and is None if the run has no row for the example.
-
-    `agrees` is the text before the first token that differs from the answer, `differs` the rest. A correct or redacted
-    guess, and any guess in a blind round, is all in `agrees`. `is_correct` is None in a blind round.
-    """
+    """A row of a run's submission."""
 
     run: str
     row: int | None
+    """Its number from 1, None if the run has no row for the example."""
     agrees: str
+    """The text before the first token that differs from the answer. It is all of a correct, redacted or blind guess."""
     differs: str
+    """The rest of the text."""
     is_correct: bool | None
+    """None in a blind round."""
 
 
 class ShownExample(NamedTuple):

@@ -30,20 +30,19 @@ class Likeness(StrEnum):
 
 @dataclass(frozen=True)
 class Agreement:
-    """The differences between a submission and the one that its code produced.
-
-    `only_submitted` and `only_produced` count the rows that the other submission lacks; a repeated row counts each
-    time. `elsewhere` counts the rows of both at different places. `first_difference` is the first place
-    (from 1) at which the submissions differ, or None.
-    """
+    """The differences between a submission and the one that its code produced."""
 
     likeness: Likeness
     rows_submitted: int
     rows_produced: int
     only_submitted: int
+    """Submitted rows that were not produced. A repeated row counts each time."""
     only_produced: int
+    """Produced rows that were not submitted. A repeated row counts each time."""
     elsewhere: int
+    """Rows that are in both at different places."""
     first_difference: int | None
+    """The first place, from 1, at which the submissions differ, or None."""
 
     @property
     def summary(self) -> str:
@@ -247,12 +246,7 @@ class FindingLog:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a verification.
-
-    `scores` maps `submitted` and `produced` to `Score.as_json`. `produced_sha256` is the hash of the CSV that the code
-    wrote. `elapsed_s` and `budget_s` are in seconds of wall clock. `hardware` and `versions` describe the machine that
-    verified the bundle. `sandbox` names the backend, and is None if nothing ran.
-    """
+    """The result of a verification."""
 
     bundle: str
     bundle_sha256: str
@@ -264,13 +258,20 @@ class Verdict:
     findings: tuple[Finding, ...]
     agreement: Agreement | None = None
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """`submitted` and `produced`, each as `Score.as_json`."""
     produced_sha256: str | None = None
+    """The SHA-256 of the CSV that the code wrote."""
     elapsed_s: float | None = None
+    """Seconds of wall clock."""
     budget_s: float | None = None
+    """Seconds of wall clock."""
     sandbox: str | None = None
+    """The name of the backend, None if nothing ran."""
     code_changes: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, Any] = field(default_factory=dict)
+    """The machine that verified the bundle."""
     versions: dict[str, str] = field(default_factory=dict)
+    """The versions on the machine that verified the bundle."""
 
 
 def verdict_path(bundle: Path) -> Path:

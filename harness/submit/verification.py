@@ -49,17 +49,18 @@ _DEFAULT_BUDGET_SECONDS = 86400.0
 
 @dataclass(frozen=True)
 class OrganizerInputs:
-    """The inputs that the organizers choose and the bundle must not.
-
-    Either `round`, which gives prefixes, answers and rules, or the files `prefixes` and, if known, `answers`. `budget`
-    is in seconds; None means the round's budget, or a day. `find_model` is that of `check_models`.
-    """
+    """The inputs that the organizers choose and the bundle must not."""
 
     find_model: Mapping[str, FindModel]
+    """The function for either role that finds the verifier's copy of its model, as in `check_models`."""
     round: Round | None = None
+    """The source of prefixes, answers and rules, None with `prefixes`."""
     prefixes: Path | None = None
+    """The file with the prefixes, None with `round`."""
     answers: Path | None = None
+    """The file with the answers, None with `round` or if they are not known."""
     budget: float | None = None
+    """Seconds; None means the round's budget, or a day."""
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.text import format_number
 from tests.functional.machine import ROOT, homes
 
 pytestmark = pytest.mark.long
@@ -80,9 +81,10 @@ def test_an_audit_of_one_file_and_one_entry_runs(clone: Clone) -> None:
     (entry,) = re.findall(r'`("surprise": AuditEntry.*?)`', section("Add an audit"), re.DOTALL)
     insert(clone.folder / "harness/audits/registry.py", "}\n\n\ndef audit_named", f"    {' '.join(entry.split())},\n")
     found = json.loads(clone.run("harness", "audit", "surprise", "--limit", "100", "--out", "page", "--json"))
-    assert found["suffixes"] == 100 and 0 < found["mean_loss"] < 10
+    (loss,) = found["measures"]
+    assert loss["measure"] == "mean_loss" and loss["of"] == 100 and 0 < loss["low"] < loss["value"] < loss["high"] < 10
     page = (clone.folder / "page" / "index.html").read_text(encoding="utf-8")
-    assert f"A loss of {found['mean_loss']:.2f}" in page
+    assert f"A loss of {format_number(loss['value'])}" in page
     clone.run("ruff", "check", "--no-cache", "harness/audits/surprise.py")
     clone.run("ruff", "format", "--no-cache", "--check", "harness/audits/surprise.py")
 

@@ -308,7 +308,7 @@ def _charts(results: LeakageResults) -> list[Chart]:
 
 
 def _leak_curves(results: LeakageResults) -> list[Chart]:
-    """Return the share of leaked sequences by number of queries, by both definitions, beside extraction rates.
+    """Return the share of leaked sequences by number of queries, by both definitions, with extraction rates.
 
     Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
     """

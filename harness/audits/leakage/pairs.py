@@ -47,7 +47,7 @@ class LeakageParams(NearParams, ScoringParams):
         default_factory=_default_schemes,
         metavar="SCHEME,…",
         separator=",",
-        description="Decoding schemes beside greedy, plain and top_k; all by default.",
+        description="Decoding schemes in addition to greedy, plain and top_k; all by default.",
     )
     queries: int = Field(30, ge=1, le=1_000_000, description="Number of queries for the corrected extraction rate.")
     inexact: int = Field(

@@ -110,7 +110,7 @@ def _passage(dataset: Dataset, results: Results, paragraph: int) -> Passage:
 
 
 def _rates_table(measured: MeasureTable, dataset: Dataset) -> FoundTable:
-    """Return a row for each threshold and side. The p-value stands beside the rate that is tested."""
+    """Return a row for each threshold and side. The p-value stands next to the rate that is tested."""
     sides = (CORPUS, UNSHARED, SIDES[dataset.control])
     rows = [row for row in measured.select(PASSED, TOO_SHORT_SUFFIX, P_VALUE) if row.side in sides]
     by = {"threshold": "case", "of": "side"}

@@ -23,8 +23,8 @@ TOO_SHORT_SUFFIX = Measure(
 P_VALUE = Measure(
     "p_value",
     "p",
-    "one-sided: do more completions of the corpus pass than of its control, by Fisher's exact test, or by McNemar's "
-    "beside permuted suffixes",
+    "one-sided: do more completions of the corpus pass than of its control, by Fisher's exact test, or with permuted "
+    "suffixes by McNemar's",
     unit=Unit.P_VALUE,
 )
 DIFFERENCE = Measure(
@@ -40,7 +40,7 @@ SIMILARITY = Measure(
 RUN_P = Measure(
     "longest_run_p_value",
     "p of the longest run",
-    "one-sided: are runs longer beside a completion's own suffix than beside another, by Wilcoxon's signed-rank test",
+    "one-sided: are runs longer with a completion's own suffix than with another, by Wilcoxon's signed-rank test",
     unit=Unit.P_VALUE,
 )
 _DISTRIBUTIONS = {RUN_WORDS: "run_words", RUN_CHARACTERS: "run_characters", SIMILARITY: "edit_similarity"}
@@ -51,7 +51,7 @@ DEFINITIONS = {
     "first 5 words": "passed if the completion and the suffix begin with the same 5 words",
     "first 10 words": "passed if the completion and the suffix begin with the same 10 words",
     "overlap": "passed if the two share at least three quarters of the shorter one's words, in any order",
-    "permuted suffixes": "each completion beside the suffix of another paragraph, which shows what chance gives",
+    "permuted suffixes": "each completion compared with the suffix of another paragraph, which shows what chance gives",
 }
 """The meaning of the thresholds and of the control without text."""
 
@@ -62,7 +62,7 @@ SIDES = {Control.CORPUS: "control", Control.PERMUTED: "permuted suffixes"}
 UNSHARED = "corpus, unshared"
 """The name of what is left of the corpus without paragraphs that share runs of words with the control."""
 _PAIRED = ", in pairs"
-"""The ending of a side whose completions are judged beside both suffixes."""
+"""The ending of a side whose completions are compared with both suffixes."""
 
 
 def sides_of(dataset: Dataset, results: Results) -> dict[str, tuple[Measurements, Bools]]:
@@ -152,7 +152,7 @@ def _fisher(verdicts: Ints, of_control: Ints) -> float:
 
 
 def run_p_value(results: Results) -> float | None:
-    """Test whether verbatim runs are longer beside a completion's own suffix than beside another paragraph's.
+    """Test whether verbatim runs are longer with a completion's own suffix than with another paragraph's.
 
     Wilcoxon's (1945) signed-rank test, one-sided. None without a completion that is compared with both.
     """
@@ -208,7 +208,7 @@ def sequence_conclusion(dataset: Dataset, results: Results, measured: MeasureTab
         if is_chance:
             answer = "Possibly"
         of_corpus, of_control = (
-            (" beside their own suffix", "beside another one") if is_chance else ("", "of the control's")
+            (" with their own suffix", "with another one") if is_chance else ("", "of the control's")
         )
         evidence = (
             f"{format_percent(corpus.value)} of its completions pass the threshold “{title}”{of_corpus}, "

@@ -165,7 +165,7 @@ class FormFields(VerticalScroll):
 
     HELP = (
         "The values; the command line below does the same. Enter goes to the next field, and the right arrow completes "
-        "a path. An error appears beside its field. An empty field uses the value shown in grey."
+        "a path. An error appears next to its field. An empty field uses the value shown in grey."
     )
 
     async def show(self, fields: Sequence[Field], values: Mapping[str, str]) -> None:
