@@ -16,6 +16,7 @@ from pydantic import JsonValue, ValidationError, field_validator
 from harness.core.attack import Params
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import UsageError
+from harness.core.inputs import fault_message
 from harness.core.spec import TargetRecord
 
 
@@ -71,8 +72,7 @@ class Options(Params):
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
             option = f"--{_option_name(cls, str(fault['loc'][0]))}: " if fault["loc"] else ""
-            message = fault["msg"].removeprefix("Value error, ").replace("Input should", "must").rstrip(".")
-            raise UsageError(f"{option}{message}.") from None
+            raise UsageError(f"{option}{fault_message(fault)}.") from None
 
     def changed(self, **fields: Any) -> Self:
         """Return the parameters with other values of some fields, checked as in `checked`."""

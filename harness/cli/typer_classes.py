@@ -19,6 +19,7 @@ from typer.main import get_command
 
 from harness.cli import output
 from harness.cli.options import round_names
+from harness.core.text import sanitize
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
@@ -81,6 +82,18 @@ class _WithCommonOptions:
     def get_params(self, ctx: Any) -> list[Any]:
         inherited: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         return [*self.params, *_COMMON_OPTIONS, *inherited[len(self.params) :]]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)  # type: ignore[misc,no-any-return]
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            from harness.core.inputs import fault_message
+
+            if isinstance(error.__cause__, ValidationError):
+                error.message = sanitize(fault_message(error.__cause__.errors(include_url=False)[0]))
+            raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         arguments = [parameter for parameter in self.params if parameter.param_type_name == "argument"]

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import stat
 import tomllib
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
@@ -118,7 +120,31 @@ def _require_file(place: Path, named: Path) -> None:
         raise HarnessError(f"{place} is not a regular file{where}. Remove it, or name another path.")
 
 
-_WORDS = {"extra_forbidden": "unknown field", "missing": "is missing"}
+_SENTENCES = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "int": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float": "must be a number",
+    "bool": "must be true or false",
+    "string": "must be text",
+    "path": "must be a path, as text",
+    **dict.fromkeys(("list", "tuple", "set"), "must be a list in brackets"),
+    **dict.fromkeys(("dict", "model"), "must be a table"),
+    "string_pattern_mismatch": "must match {pattern}",
+    "missing": "is required",
+    "extra_forbidden": "unknown field",
+    "value_error": "{error}",
+    "assertion_error": "{error}",
+}
+"""The sentence for each type of pydantic's errors, without the endings `_type` and `_parsing`."""
+JSON_WORDS = {
+    **dict.fromkeys(("list", "tuple", "set"), "must be a list, written as JSON"),
+    **dict.fromkeys(("dict", "model"), "must be an object, written as JSON"),
+}
+"""The sentences that differ for a value of the command line or of a form."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -155,6 +181,14 @@ def read_bounded_toml(path: Path, *, limit: int) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
+
+
+def validate_fields(model: type[Model], fields: object, path: Path, words: Mapping[str, str] = {}) -> Model:
+    """Return the record with the fields of a file. Raises HarnessError, with file and field."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise HarnessError(f"{path}: {first_fault(error, words)}.") from None
 
 
 def read_bounded_json(model: type[Model], path: Path, *, limit: int) -> Model:
@@ -196,15 +230,24 @@ def _check_names(pairs: Sequence[tuple[str, Any]]) -> None:
         names.add(name)
 
 
-def first_fault(error: ValidationError, words: Mapping[str, str] | None = None) -> str:
-    """Return the first field that failed validation and the reason, as `field: reason`.
+def fault_message(fault: ErrorDetails, words: Mapping[str, str] = {}) -> str:
+    """Return the rule that a value breaks, as a clause such as `must be at least 1`.
 
-    words: the reasons for other types of pydantic's errors than `_WORDS` has.
+    words: sentences that replace those of `_SENTENCES`.
     """
+    kind = fault["type"].removesuffix("_type").removesuffix("_parsing")
+    if (sentence := {**_SENTENCES, **words}.get(kind)) is not None:
+        message = sentence.format_map(fault.get("ctx", {}))
+    else:
+        message = re.sub(r"^\w+ should ", "must ", fault["msg"]).replace(" after validation", "")
+    return shorten(" ".join(message.split()).rstrip("."), 200)
+
+
+def first_fault(error: ValidationError, words: Mapping[str, str] = {}) -> str:
+    """Return the first field that failed validation and the reason, as `field: reason`. `words` is as above."""
     fault = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in fault["loc"])
-    reason = {**_WORDS, **(words or {})}.get(fault["type"]) or fault["msg"].removeprefix("Value error, ")
-    return f"{shorten(field) + ': ' if field else ''}{shorten(reason.rstrip('.'), 200)}"
+    return f"{shorten(field) + ': ' if field else ''}{fault_message(fault, words)}"
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
-from harness.core.inputs import first_fault, read_bounded_toml
+from harness.core.inputs import first_fault, read_bounded_toml, validate_fields
 from harness.core.text import shorten
 from harness.core.times import parse_duration
 
@@ -22,7 +22,6 @@ FILE_FIELDS = (
     "train_suffix_file",
     "train_preprefix_file",
 )
-_WORDS = {"path_type": "must be a path, as text"}
 _FOLD = re.compile(r"(?P<base>.+):fold(?P<fold>\d{1,4})of(?P<folds>\d{1,4})")
 _MAX_ROUND_BYTES = 1 << 20
 
@@ -201,10 +200,7 @@ def load_round(name: str) -> Round:
     fields = {field: value for field, value in _resolved_fields(path, ()).items() if value != ""}
     if "source" in fields:
         raise HarnessError(f"{path}: source: unknown field.")
-    try:
-        return Round.model_validate({**fields, "source": path})
-    except ValidationError as error:
-        raise HarnessError(f"{path}: {first_fault(error, _WORDS)}.") from None
+    return validate_fields(Round, {**fields, "source": path}, path)
 
 
 def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:

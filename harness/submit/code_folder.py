@@ -129,7 +129,7 @@ def read_code_spec(code: Path) -> CodeSpec:
         ("target", spec.target is not None or not spec.attack.uses_target),
     ):
         if not is_present:
-            raise HarnessError(f"{path}: {field}: is missing.")
+            raise HarnessError(f"{path}: {field}: is required.")
     # They become parts of paths, and people see them.
     for name in (spec.attack.name, *spec.paths):
         if not (name.isidentifier() and name.isascii()):

@@ -4,11 +4,11 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.inputs import first_fault, read_bounded_json, read_bounded_toml
+from harness.core.inputs import read_bounded_json, read_bounded_toml, validate_fields
 from harness.core.text import shorten
 
 MANIFEST = "MANIFEST.json"
@@ -137,10 +137,7 @@ def load_team(path: Path) -> Team:
     """Load a team file. Raises HarnessError, with file and field, if it is not valid."""
     if not path.exists():
         raise HarnessError(f"{path}: no such file. A team file has a table [[members]] with a name for each member.")
-    try:
-        return Team.model_validate(read_bounded_toml(path, limit=_MAX_TEAM_BYTES))
-    except ValidationError as error:
-        raise HarnessError(f"{path}: {first_fault(error)}.") from None
+    return validate_fields(Team, read_bounded_toml(path, limit=_MAX_TEAM_BYTES), path)
 
 
 SUBMISSIONS = Path("submissions")

@@ -6,20 +6,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from harness.core.errors import HarnessError
-from harness.core.inputs import first_fault, read_bounded_toml
+from harness.core.inputs import read_bounded_toml, validate_fields
 from harness.core.text import shorten
 from harness.core.times import parse_duration
 
 MAX_RUNS = 100_000
 _MAX_FILE_BYTES = 1 << 20
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
-_WORDS = {
-    "tuple_type": "expected a list in brackets",
-    "string_pattern_mismatch": "use at most 40 letters, digits, -, _ and ., a letter or digit first",
-}
+_WORDS = {"string_pattern_mismatch": "use at most 40 letters, digits, -, _ and ., a letter or digit first"}
 
 
 def _value_texts(value: Any) -> tuple[str, ...]:
@@ -99,10 +96,7 @@ def read_sweep_file(path: Path) -> SweepFile:
     """
     fields = read_bounded_toml(path, limit=_MAX_FILE_BYTES)
     fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]+|^[._-]+", "-", path.stem).lstrip("-")[:40] or "sweep")
-    try:
-        content = SweepFile.model_validate(fields)
-    except ValidationError as error:
-        raise HarnessError(f"{path}: {first_fault(error, _WORDS)}.") from None
+    content = validate_fields(SweepFile, fields, path, _WORDS)
     for field in ("attacks", "rounds", "targets", "seeds"):
         _require_distinct(path, field, getattr(content, field))
     for attack, params in content.params.items():

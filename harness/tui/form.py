@@ -17,13 +17,13 @@ from typing import Any
 from pydantic_core import SchemaError, SchemaValidator, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.core.inputs import JSON_WORDS, fault_message
 from harness.core.paths import expand_home
 from harness.core.rounds import Round, load_round
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.plugins.parameters import Parameter, as_mapping, members_of, parameters_in, setting_text
 from harness.plugins.schema import AttackSchema
-from harness.worker.schema import fault_message
 
 MAX_RUNS = 100
 """The most runs that one form starts."""
@@ -192,7 +192,7 @@ def broken_rule(text: str, rules: _Schema) -> str | None:
         validator = SchemaValidator(schema)
         validator.validate_python(value) if is_json else validator.validate_strings(value)
     except ValidationError as error:
-        return fault_message(error.errors(include_url=False)[0])
+        return fault_message(error.errors(include_url=False)[0], JSON_WORDS)
     except SchemaError:  # the rules come from untrusted code
         pass
     return None

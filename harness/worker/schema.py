@@ -19,35 +19,11 @@ from pydantic_core import ErrorDetails
 
 from harness.core.attack import Params
 from harness.core.errors import HarnessError
+from harness.core.inputs import JSON_WORDS, fault_message
 from harness.core.text import shorten
 from harness.worker.plugin import describe_exception, load_attack
 
 _NONE_WORDS = ("none", "null")
-_SENTENCES = {
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be less than {lt}",
-    "int": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float": "must be a number",
-    "bool": "must be true or false",
-    "string": "must be text",
-    "list": "must be a list, written as JSON",
-    "tuple": "must be a list, written as JSON",
-    "set": "must be a list, written as JSON",
-    "dict": "must be an object, written as JSON",
-    "model": "must be an object, written as JSON",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must match {pattern}",
-    "too_short": "must have at least {min_length} items",
-    "too_long": "must have at most {max_length} items",
-    "value_error": "{error}",
-    "assertion_error": "{error}",
-}
-"""The sentence for each type of pydantic's errors, without the endings `_type` and `_parsing`."""
-
 
 Fault = dict[str, str]
 """A refused value: its "field" ("" for all fields), and a "message" with the place, the rule and the given value."""
@@ -138,7 +114,7 @@ def _faults(details: list[ErrorDetails]) -> Iterator[Fault]:
     """Yield one fault per place; a value that fits no member of a union has an error for each of them."""
     for (field, place), group in groupby(details, key=lambda detail: _place(detail["loc"])):
         group_of_place = list(group)
-        messages = dict.fromkeys(fault_message(detail) for detail in group_of_place)
+        messages = dict.fromkeys(fault_message(detail, JSON_WORDS) for detail in group_of_place)
         shown = "" if not field or _is_missing(group_of_place[0]) else _shown_input(group_of_place[0]["input"])
         yield {"field": field, "message": f"{place}{' or '.join(messages)}{shown}"}
 
@@ -148,18 +124,6 @@ def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
     # Names in a location are pydantic's names of union members; integers are positions in the user's value.
     positions = ".".join(str(step) for step in inside if isinstance(step, int))
     return str(field), f"item {positions} " if positions else ""
-
-
-def fault_message(detail: ErrorDetails) -> str:
-    """Return the rule that a value breaks, as a clause such as `must be at least 1`."""
-    if _is_missing(detail):
-        return "is required"
-    kind = detail["type"].removesuffix("_type").removesuffix("_parsing")
-    if (sentence := _SENTENCES.get(kind)) is not None:
-        message = sentence.format_map(detail.get("ctx", {}))
-    else:
-        message = detail["msg"].replace("Input should be", "must be")
-    return shorten(" ".join(message.split()).rstrip("."), 200)
 
 
 def _shown_input(value: Any) -> str:

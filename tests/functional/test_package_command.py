@@ -191,7 +191,7 @@ def test_pre_prefixes_of_attacked_examples_are_refused(team: Machine) -> None:
 
 MISSING = [
     ("team.toml", None, "team: no team file. Write team.toml"),
-    ("team.toml", "members = []", "team: team.toml: members: Tuple should have at least 1 item"),
+    ("team.toml", "members = []", "team: team.toml: members: must have at least 1 item"),
     ("description.md", None, "description: no description. Describe"),
     ("description.md", " \n", "description: description.md: the file is empty"),
     ("prefix-64.npy", "rubbish", "inputs: changed since the run started: the round's file"),

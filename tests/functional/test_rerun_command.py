@@ -144,7 +144,7 @@ def test_the_guesses_of_a_failed_attack_are_written(bundler: Bundler, tmp_path: 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("code/spec.json", b"{}"), "spec.json: attack: is missing"),
+        (("code/spec.json", b"{}"), "spec.json: attack: is required"),
         (("code/spec.json", None), "spec.json: no such file"),
         (("code/round.toml", b"prefix_length = 'x'"), "round.toml: not the rules of a round"),
         (("code/round.toml", b"[" * 100_000), "round.toml: not a TOML file"),

@@ -213,7 +213,7 @@ def test_tags_that_cannot_be_read_are_a_message(spoilt: RunFolder) -> None:
     ("damage", "words"),
     [
         (lambda store: store.write_bytes(b"\x00[/ no store" * 1000), "unreadable: "),
-        (lambda store: _execute(store, "UPDATE point SET recall = 'high'"), "0.7: Input should be"),
+        (lambda store: _execute(store, "UPDATE point SET recall = 'high'"), "0.7: must be"),
     ],
     ids=["no store", "wrong types"],
 )

@@ -46,6 +46,18 @@ def test_every_command_has_a_short_summary_and_prints_json(path: str, command: A
     assert "--json" in [option for parameter in command.params for option in parameter.opts]
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["run baseline --set trials=0", "run baseline --limit 0", "audit leakage --top-k 0", "sweep file.toml"],
+)
+def test_a_number_below_its_minimum_has_the_same_words_everywhere(
+    harness: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file.toml").write_text('attacks = ["baseline"]\nlimit = 0\n')
+    assert re.search(r"(trials|--limit'|--top-k|limit): must be at least 1\b", harness(*command.split()).err)
+
+
 def test_help_groups_the_commands_and_shows_each_summary_whole_at_80_columns(harness: CommandLine) -> None:
     shown = harness("--help").out
     headings = re.findall(r"^(\S.*):$", shown, re.MULTILINE)

@@ -54,7 +54,7 @@ def test_combinations_are_distinct_and_as_many_as_the_product(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "attacks: is missing."),
+        ("", "attacks: is required."),
         ("attacks = []", "attacks: "),
         ('attacks = ["a"]\nseed = 1', "seed: unknown field."),
         ('attacks = ["a"]\nseeds = [1, 1]', "seeds: 1 is given twice. Remove one."),
@@ -64,7 +64,7 @@ def test_combinations_are_distinct_and_as_many_as_the_product(
         ('attacks = ["a"]\n[params.a]\nx = []', "params.a.x: expected at least one value."),
         ('attacks = ["a"]\n[params.a]\nx = [[1]]', "params.a.x: expected text, a number"),
         ("attacks = [", "not a TOML file"),
-        ('attacks = "a"', "attacks: expected a list in brackets."),
+        ('attacks = "a"', "attacks: must be a list in brackets."),
         ('attacks = ["a"]\nname = "../outside"', "name: use at most 40 letters"),
     ],
 )
