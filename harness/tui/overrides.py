@@ -1,9 +1,9 @@
 """Replacements of private parts of Textual: what is sent to the terminal, and how bursts of keys are read.
 
 Measured with Textual 8.2.8: at 120x35, Textual sends 28 kB for another page and 42 kB for the next panel, and changed
-cells are 6.4 and 2.0 kB: at 1 Mbit/s 226 and 336 ms become 52 and 16 ms. At 200x55 the next panel takes 25 ms instead of
-829. When `10 Tab 600` arrives at once, Textual types `10600` into the first field; in order, a key of a burst takes 7 ms
-instead of 2.
+cells are 6.4 and 2.0 kB: at 1 Mbit/s 226 and 336 ms become 52 and 16 ms. At 200x55 the next panel takes 25 ms instead
+of 829. When `10 Tab 600` arrives at once, Textual types `10600` into the first field; in order, a key of a burst takes
+7 ms instead of 2.
 """
 
 from collections import deque
