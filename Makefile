@@ -34,14 +34,11 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required. Run: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.packages: requirements.lock pyproject.toml | $(VENV)/bin/python
+$(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV), which takes a few minutes …" >&2
 	@$(PIP) install --no-compile --require-hashes --no-deps -r requirements.lock
 	@$(MAKE) --no-print-directory torch
 	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@touch $@
-
-$(VENV)/.installed: $(VENV)/.packages
 	@$(PIP) check
 	@$(COMPILE_ALL)
 	@touch $@
@@ -55,14 +52,9 @@ torch: | $(VENV)/bin/python
 
 install-dev: $(VENV)/.installed-dev ## install, and add the tools for tests and checks
 
-$(VENV)/.packages-dev: requirements-dev.lock | $(VENV)/bin/python
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@echo "installing the test tools into $(VENV) …" >&2
 	@$(PIP) install --no-compile --require-hashes --no-deps -r requirements-dev.lock
-	@touch $@
-
-# With `make -j2` both installations run at once, so what they installed is checked after both.
-$(VENV)/.installed-dev: $(VENV)/.packages $(VENV)/.packages-dev
-	@$(PIP) check
 	@$(COMPILE_ALL)
 	@touch $@
 
