@@ -46,11 +46,6 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the tests that wait for minutes first, so that no worker has one of them left at the end."""
-    items.sort(key=lambda item: (marker := item.get_closest_marker("timeout")) is None or marker.args[0] <= 300)
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Require each sandbox backend whose name is a parameter of the test or of one of its fixtures."""
     callspec = getattr(item, "callspec", None)

@@ -212,9 +212,9 @@ def test_a_stopped_audit_shows_findings_and_continues_with_the_same_inputs_only(
         ("export", folder.id),
         ("bundle", "create", folder.id),
         ("compare", folder.id, folder.id),
-        ("show", folder.id, "--example", "1"),
     ):
         assert "found kind audit" in machine.run(*command, code=1).stderr
+    assert "--example: it does not apply" in machine.run("show", folder.id, "--example", "1", code=2).stderr
     inputs = folder.inputs / "inputs.json"
     original = inputs.read_text()
     inputs.write_text(original + " ")
