@@ -184,7 +184,10 @@ def read_bounded_toml(path: Path, *, limit: int) -> dict[str, Any]:
 
 
 def validate_fields(model: type[Model], fields: object, path: Path, words: Mapping[str, str] = {}) -> Model:
-    """Return the record with the fields of a file. Raises HarnessError, with file and field."""
+    """Return the record with the fields of a file. Raises HarnessError, with file and field.
+
+    words: as in `fault_message`.
+    """
     try:
         return model.model_validate(fields)
     except ValidationError as error:
@@ -244,7 +247,10 @@ def fault_message(fault: ErrorDetails, words: Mapping[str, str] = {}) -> str:
 
 
 def first_fault(error: ValidationError, words: Mapping[str, str] = {}) -> str:
-    """Return the first field that failed validation and the reason, as `field: reason`. `words` is as above."""
+    """Return the first field that failed validation and the reason, as `field: reason`.
+
+    words: as in `fault_message`.
+    """
     fault = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in fault["loc"])
     return f"{shorten(field) + ': ' if field else ''}{fault_message(fault, words)}"

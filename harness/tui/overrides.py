@@ -27,6 +27,7 @@ from textual.strip import Strip
 
 from harness.core.text import sanitize
 
+_Codes = tuple[str, str, str]
 _LONGEST_GAP = 8
 """Unchanged cells between changed ones that are written too: another part takes at least as many bytes."""
 
@@ -40,13 +41,13 @@ class ChangedCells(CompositorUpdate):
     def render_segments(self, console: Console) -> str:
         """Return the text with its escape sequences. A style is written only where it changes."""
         output: list[str] = []
-        current = ("unknown", "", "")
+        current: _Codes | None = None
         for y, (strip, before) in enumerate(zip_longest(self._now, self._before[: len(self._now)])):
             for start, end in _changed_parts(before, strip):
                 output.append(Control.move_to(start, y).segment.text)
                 for text, style, _ in strip.crop(start, end):
-                    codes = _codes(style or Style.null(), console._color_system or ColorSystem.STANDARD)
-                    if codes[0] != current[0]:
+                    codes = _codes(style or Style.null(), console._color_system)
+                    if current is None or codes[0] != current[0]:
                         # Attributes add up until they are reset.
                         output.append(f"\x1b[{';'.join(filter(None, ('0', *codes)))}m")
                     elif codes != current:
@@ -58,8 +59,10 @@ class ChangedCells(CompositorUpdate):
 
 
 @lru_cache(maxsize=4096)
-def _codes(style: Style, system: ColorSystem) -> tuple[str, str, str]:
+def _codes(style: Style, system: ColorSystem | None) -> _Codes:
     """Return the codes of a style's attributes, its colour and that of its background."""
+    if system is None:  # a terminal without styles
+        return "", "", ""
     colours = [
         default if colour is None else ";".join(colour.downgrade(system).get_ansi_codes(foreground=default == "39"))
         for colour, default in ((style.color, "39"), (style.bgcolor, "49"))

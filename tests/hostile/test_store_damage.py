@@ -10,7 +10,6 @@ import pytest
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status
-from harness.submit import report
 from tests.functional.command import run_command
 from tests.functional.machine import (
     PLUGINS,
@@ -90,8 +89,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in homes(folder).items():
             patch.setenv(name, value)
-        # They are drawn from what has been read, and take most of the time of a report.
-        patch.setattr(report, "_figures", lambda *_: [])
         write_round(folder)
         machine = Machine(folder)
         for name in ("good", "damaged"):

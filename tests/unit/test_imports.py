@@ -64,6 +64,15 @@ def test_modules_do_not_load_forbidden_modules(modules, forbidden):
     assert not forbidden & modules_loaded_by(f"import {modules}")
 
 
+@pytest.mark.slow
+def test_loading_a_target_imports_only_core_demo_and_engine():
+    loaded = modules_loaded_by("import harness.engine.loading, harness.engine.target")
+    parts = {name.split(".")[1] for name in loaded if name.startswith("harness.")}
+    assert "torch" in loaded
+    assert parts == {"core", "demo", "engine"}
+    assert not {"textual", "typer", "pandas", "matplotlib"} & loaded
+
+
 def test_showing_the_parameters_of_built_in_attacks_loads_no_heavy_modules():
     run_all = "[runpy.run_path(str(attack.path)) for attack in find_attacks()]"
     loaded = modules_loaded_by(f"import runpy\nfrom harness.plugins.discovery import find_attacks\n{run_all}")

@@ -117,3 +117,8 @@ def test_a_changed_colour_is_written() -> None:
 def test_everything_is_written_to_a_terminal_whose_content_is_unknown() -> None:
     written = ChangedCells([], [strip_of("abc", 0)]).render_segments(CONSOLE)
     assert SEQUENCE.sub("", written) == "abc".ljust(WIDTH)
+
+
+def test_a_terminal_without_colours_gets_text_and_places() -> None:
+    written = ChangedCells([], [strip_of("abc", 1)]).render_segments(Console(color_system=None))
+    assert written == "\x1b[1;1H\x1b[0m" + "abc".ljust(WIDTH) + "\x1b[0m"

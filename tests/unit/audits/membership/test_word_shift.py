@@ -86,6 +86,6 @@ def test_near_copies_on_one_side_are_no_difference_in_kind(monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_equal_kinds_are_called_different_at_the_nominal_rate():
-    # At a rate of 2.5 %, more than 9 % in 100 data sets have a probability of 2 in 10,000.
+    # At a rate of 2.5 %, more than 8 % in 150 data sets have a probability of 1 in 10,000.
     for is_clustered in (False, True):
-        assert false_alarm_rate(data_sets=100, documents=60, is_clustered=is_clustered) <= 0.09
+        assert false_alarm_rate(data_sets=150, documents=60, is_clustered=is_clustered) <= 0.08
