@@ -20,7 +20,7 @@ PAGES = [
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
 ]
-_BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+_BLOCK = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
 _INLINE = re.compile(r"(?<!`)`(harness [^`]+)`")
 
@@ -111,8 +111,8 @@ def test_the_readme_counts_attacks_and_audits() -> None:
 
 
 def commands_in(text: str) -> list[str]:
-    """Return the commands of harness in a page: those of its blocks of `sh`, without comments, and those in a line."""
-    lines = "\n".join(_BLOCK.findall(text)).replace("\\\n", " ").splitlines()
+    """Return the commands of harness in a page: in blocks of commands, without comments, and in a line of text."""
+    lines = re.sub(r"^\$ ", "", "\n".join(_BLOCK.findall(text)), flags=re.MULTILINE).replace("\\\n", " ").splitlines()
     parts = [part.strip() for line in lines for part in re.split(r"\||&&|;| #|^#.*", line)]
     parts += [" ".join(part.split()) for part in _INLINE.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL))]
     starts = ("harness ", "ssh ")
@@ -147,10 +147,11 @@ def test_the_commands_of_a_page_exist(page: Path) -> None:
 
 def test_an_unknown_command_or_option_is_found() -> None:
     block = "```sh\nharness runn greedy  # a comment\nharness run greedy --sets a=1 | head\n```\n"
-    text = f"{block}and `harness bundle create RUN --chek`."
+    text = f"{block}```console\n$ harness lst\n```\nand `harness bundle create RUN --chek`."
     assert [fault_of(command) for command in commands_in(text)] == [
         "unknown command: runn",
         "unknown option: --sets",
+        "unknown command: lst",
         "unknown option: --chek",
     ]
     assert (
