@@ -19,7 +19,7 @@ COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 -x /tests/ $(VENV)/lib harness
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist worksteal
 FAST   = -m "not slow and not long"
 
-.PHONY: help demo reference docs install torch install-dev test test-busy check lint test-all soak bench gpu pictures dist wheel-check stranger results lock relock clean
+.PHONY: help demo reference docs install torch install-dev test test-busy check lint test-all soak bench gpu pictures figures dist wheel-check stranger results lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -116,6 +116,10 @@ results: $(VENV)/.installed-dev ## run every attack on the demo and on two surro
 
 pictures: $(VENV)/.installed-dev ## draw every screen and page of the gallery, and record a first run
 	@$(BIN)/python -m tests.pictures
+
+figures: $(VENV)/.installed-dev ## compute the figures and tables of the four sources on the demo, into build/figures
+	@rm -rf build/figures
+	@$(BIN)/python -m tests.functional.walkthrough docs/how-to/reproduce-a-papers-figure.md build/figures
 
 # torch and the CUDA packages of its builds are not in the lock, because they differ between builds.
 UNLOCKED = $(shell sed -nE 's/^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==.*/\1/p' constraints.txt | grep -v '^nvidia-ml-py$$')

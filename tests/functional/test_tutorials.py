@@ -1,4 +1,4 @@
-"""The tutorials do what they say: their blocks run in order, and the commands print what the pages show."""
+"""The blocks of the tutorials and of the page of figures run in order, and print what the pages show."""
 
 from pathlib import Path
 
@@ -7,7 +7,10 @@ import pytest
 from tests.functional.machine import ROOT, kill_processes_that_name
 from tests.functional.walkthrough import require_output, steps_in, walk_through
 
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+TUTORIALS = [
+    *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
+    ROOT / "docs" / "how-to" / "reproduce-a-papers-figure.md",
+]
 EVERY_TIME = "make-a-round"
 """The tutorial that `make check` follows; `make test-long` follows all."""
 

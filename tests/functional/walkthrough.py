@@ -4,6 +4,8 @@ A block of `sh` is run. A block of any language whose first line is a comment wi
 becomes that file. A block of `text` is output of the block of `sh` before it: `...` stands for any text, and the ids of
 runs, the times and the widths of columns may differ. Numbers with three decimals or more may differ by TOLERANCE, and
 percentages by as much, because other machines round differently.
+
+`python -m tests.functional.walkthrough PAGE DIR` runs the blocks as the user whose home is DIR: `make figures`.
 """
 
 import os
@@ -105,3 +107,21 @@ def require_output(shown: str, printed: str) -> None:
 def _literal(text: str) -> str:
     """Return the pattern of a text in which the columns of a table may be wider or narrower."""
     return "  +".join(map(re.escape, re.split(" {2,}", text)))
+
+
+def main() -> None:
+    """Run the blocks of a page one after the other as a user whose home is DIR, and show their output.
+
+    Raises CalledProcessError if a command fails, FileExistsError if DIR has been used before.
+    """
+    page, home = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
+    folder = home / "work"
+    folder.mkdir(parents=True)
+    for step in steps_in(page.read_text(encoding="utf-8")):
+        print(step.script, flush=True)
+        subprocess.run(["bash", "-euo", "pipefail", "-c", step.script], cwd=folder, env=_environment(home), check=True)
+    print(f"the figures are in {folder}")
+
+
+if __name__ == "__main__":
+    main()
