@@ -79,11 +79,11 @@ def checked_files(count: int, *, seed: int, place: Path) -> dict[str, Any]:
         kind, content = mutate(submission, rng)
         path = place / f"{number}.csv"
         path.write_bytes(content)
-        start = time.monotonic()
+        start = time.process_time()
         verdict, strictness = _compare(path, content, submission)
-        slowest = max(slowest, time.monotonic() - start)
+        slowest = max(slowest, time.process_time() - start)
         if slowest > _MAX_SECONDS:
-            raise Violation(f"{path}: took {slowest:.1f} s to read")
+            raise Violation(f"{path}: took {slowest:.1f} s of CPU time to read")
         verdicts[verdict] += 1
         kinds[kind] += 1
         if strictness is not None:
