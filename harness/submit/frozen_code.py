@@ -215,5 +215,5 @@ def _file_name(old_line: bytes, new_line: bytes, known: Collection[str], where: 
         if written != _NO_FILE:
             names.add(next((end for end in ends if end in known), ""))
     if len(names) != 1 or names == {""}:
-        raise HarnessError(f"{where}: not a change of one file in code/. A patch cannot rename files.")
+        raise HarnessError(f"{where}: not a change of one file in code/. Use diff -ruN FROZEN/code BUNDLE/code.")
     return names.pop()

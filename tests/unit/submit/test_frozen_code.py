@@ -177,7 +177,7 @@ def test_a_patch_fits_exactly_or_not_at_all(patched: tuple[Path, Path], patch: b
         (b"x" * (2 << 20), "fix.patch: larger than 1,048,576 bytes"),
         (b"--- a/../../../etc/passwd\n+++ b/../../../etc/passwd\n@@ -1 +1 @@\n-x\n+y\n", "line 2: not a change of one"),
         (b"--- /etc/passwd\n+++ /etc/passwd\n@@ -1 +1 @@\n-x\n+y\n", "line 2: not a change of one file in code/"),
-        (b"--- a/attack/a.py\n+++ b/run.sh\n@@ -1 +1 @@\n-x\n+y\n", "A patch cannot rename files"),
+        (b"--- a/attack/a.py\n+++ b/run.sh\n@@ -1 +1 @@\n-x\n+y\n", "Use diff -ruN FROZEN/code BUNDLE/code"),
         (b"--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-x\n+y\n", "line 2: not a change of one file in code/"),
         (b"--- " + b"a/" * 300_000 + b"\n+++ b/run.sh\n", "line 2: not a change of one file in code/"),
         (PATCH + PATCH, "line 10: a second change of attack/a.py"),
