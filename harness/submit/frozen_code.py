@@ -21,6 +21,8 @@ from harness.submit.code_folder import README
 
 _MAX_TEXT_BYTES = 1 << 20
 _MAX_DIFF_LINES = 200
+_MAX_COMPARED_LINES, _MAX_COMPARED_FILES = 2500, 20
+"""Limits of files that are compared line by line. difflib takes 3 s for 2,500 hostile lines, and minutes for 10,000."""
 _MAX_PATH = 1000
 _LINE = re.compile(rb"[^\n]*\n(?:\\ [^\n]*(?:\n|\Z))?|[^\n]+")
 """A line of a patch, and the remark that the line has no end."""
@@ -74,16 +76,12 @@ class CodeDifference:
         if self.is_same:
             hash_words = "contains its hash" if self.names_frozen else "contains another hash"
             return f"the code is the frozen code, and the manifest {hash_words}"
-        if self.patch is None:
-            return f"{_files_differ(sorted(self.changes))} from the frozen code: {', '.join(sorted(self.changes))}"
-        if self.unexplained:
-            files = f"{_files_differ(self.unexplained)} from the frozen code with the patch"
-            return f"{files}: {', '.join(map(shorten, self.unexplained))}"
-        return f"the code is the frozen code with a patch of {self.patch.words}"
-
-
-def _files_differ(names: Collection[str]) -> str:
-    return f"{pluralize(len(names), 'file')} differ{'s' if len(names) == 1 else ''}"
+        if self.patch is not None and not self.unexplained:
+            return f"the code is the frozen code with a patch of {self.patch.words}"
+        names, patched = (self.unexplained, " with the patch") if self.patch else (sorted(self.changes), "")
+        differ = f"{pluralize(len(names), 'file')} differ{'s' if len(names) == 1 else ''}"
+        more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+        return f"{differ} from the frozen code{patched}: {', '.join(map(shorten, names[:5]))}{more}"
 
 
 def compare_code(bundle: Path, frozen: Path, *, names_frozen: bool, patch: Path | None = None) -> CodeDifference:
@@ -93,11 +91,13 @@ def compare_code(bundle: Path, frozen: Path, *, names_frozen: bool, patch: Path 
     with file and line, if the patch cannot be read.
     """
     new, old = _files(bundle / "code"), _files(frozen / "code")
-    changes = {
-        name: _change(name, old.get(name), new.get(name))
+    changed = [
+        name
         for name in sorted(new.keys() | old.keys())
         if name != README and not (name in old and name in new and filecmp.cmp(old[name], new[name], shallow=False))
-    }
+    ]
+    changes = {name: _change(name, old.get(name), new.get(name)) for name in changed[:_MAX_COMPARED_FILES]}
+    changes |= dict.fromkeys(changed[_MAX_COMPARED_FILES:], "differs")
     if patch is None or not changes:
         return CodeDifference(names_frozen, changes)
     content = read_bounded(patch, limit=_MAX_TEXT_BYTES)
@@ -130,6 +130,8 @@ def _change(name: str, old: Path | None, new: Path | None) -> str:
     old_lines, new_lines = _lines(old), _lines(new)
     if old_lines is None or new_lines is None:
         return f"changed from {old.stat().st_size:,} to {new.stat().st_size:,} bytes, not text"
+    if max(len(old_lines), len(new_lines)) > _MAX_COMPARED_LINES:
+        return f"changed from {len(old_lines):,} to {len(new_lines):,} lines, too many to compare"
     lines = list(difflib.unified_diff(old_lines, new_lines, f"frozen/{name}", f"bundle/{name}", lineterm=""))
     if not lines:
         return "only the line endings differ"
