@@ -3,41 +3,50 @@
 import contextlib
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
-from harness.cli.leaderboard import rank
 from harness.cli.options import (
     AttackName,
     DeviceOptions,
     Json,
     Run,
     RunOptions,
+    VerifyOptions,
+    budget_seconds,
     check_output_file,
     make_directory,
     round_option,
     write_output,
 )
-from harness.cli.output import print_json, sanitize, say
+from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 from harness.cli.rerun import rerun
 from harness.cli.resolving import resolve_run
 from harness.cli.typer_classes import CommandLine
-from harness.cli.verify import verify
+from harness.cli.verify import prepare, verified, verify
 from harness.core.errors import HarnessError, unknown_name
-from harness.core.rounds import load_round
+from harness.core.rounds import Round, load_round
+from harness.core.text import format_interval, format_number, format_score, shorten
+from harness.core.times import moment_text
 from harness.runs.folder import run_folder
 from harness.runs.specs import AttackSpec
 from harness.submit.bundle import Bundle, code_bundle, submission_bundle
+from harness.submit.bundle_checks import bundle_sha256
 from harness.submit.checklist import Check, checklist, refusal
-from harness.submit.code_folder import write_blind_round
+from harness.submit.code_folder import other_models, write_blind_round
+from harness.submit.leaderboard import Entry, OrganizerRecords, leaderboard, leaderboard_csv, read_arrivals
 from harness.submit.manifest import DESCRIPTION, TEAM, bundle_path, default_file
+from harness.submit.rerun import load_judging_data
+from harness.submit.verdict import load_verdict, unexpected
 
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR|ZIP", help="Where the zip goes.  [default: submissions/]")
 ]
+_MAX_CELL = 40
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing zip.")]
 
 
@@ -96,9 +105,14 @@ def package_code(
     """
     with _round_with_prefixes(round_) as name:
         plan = resolve_run(attack, name, options, compute, runs_here=False)
+    rules = load_round(round_)
+    if (forbidden := rules.forbidden_model(other_models(plan.spec))) is not None:
+        raise HarnessError(f"{rules.name} forbids the model {shorten(forbidden)}. Use another one, or none.")
     name = f"{plan.spec.attack.name}-{plan.spec.round.name.replace(':', '-')}-code.zip"
     destination = _destination(out, name, force=force)
     _write(code_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)
+    if rules.code_deadline is not None:
+        say(f"{rules.name} takes code until {moment_text(rules.code_deadline)}")
 
 
 def _accepted(names: list[str], checks: list[Check]) -> frozenset[str]:
@@ -149,7 +163,7 @@ def _print_checks(checks: list[Check], accepted: frozenset[str], *, json: bool) 
         return
     width = max(len(check.name) for check in checks)
     for check in checks:
-        sign = "✓" if check.is_met else "–" if check.name in accepted else "✗"
+        sign = "–" if check.name in accepted else check.sign
         print(f"{sign} {check.name:<{width}}  {sanitize(check.sentence)}")
         if not check.is_met:
             accept = f"; or --accept {check.name}" if check.can_be_accepted else ""
@@ -165,6 +179,119 @@ def _round_with_prefixes(name: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="harness-package-") as folder:
         yield str(write_blind_round(round_, Path(folder)))
+
+
+def rank(
+    round_: Annotated[str, round_option("The round of the bundles.")],
+    folder: Path = Argument(..., metavar="DIR", help="Directory of bundles."),
+    answers: Path | None = Option(None, metavar="NPY", help="Answers of a blind round."),
+    frozen: Path | None = Option(
+        None,
+        metavar="DIR",
+        help="Rank only frozen code: DIR/NAME.zip for the bundle NAME.zip. DIR/NAME.patch is an approved change of it.",
+    ),
+    received: Path | None = Option(
+        None, metavar="CSV", help="Rank no late bundle. Columns: bundle, received and, for --frozen, code_received."
+    ),
+    verify: bool = Option(False, "--verify", help="First run the code of bundles that have no verdict."),
+    *,
+    options: VerifyOptions,
+    html: Path | None = Option(None, metavar="FILE", help="Write an HTML page."),
+    csv: Path | None = Option(None, metavar="FILE", help="Write a CSV file; - for stdout."),
+    json: Json = False,
+) -> None:
+    """Rank the bundles in a directory.
+
+    Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
+    The options of `harness bundle verify` apply to --verify.
+    """
+    bundles = sorted(folder.glob("*.zip")) if folder.is_dir() else []
+    if not bundles:
+        raise HarnessError(f"{folder} contains no bundles. `harness bundle create` writes them.")
+    for file in filter(None, (html, csv)):
+        check_output_file(file)
+    if options.budget is not None:
+        budget_seconds(options.budget)
+    if frozen is not None and not frozen.is_dir():
+        raise HarnessError(f"{frozen}: no such directory.")
+    records = OrganizerRecords(frozen, None if received is None else read_arrivals(received))
+    judging = load_judging_data(load_round(round_), answers=answers)
+    if received is not None and judging.round.closes is None and judging.round.code_deadline is None:
+        raise typer.BadParameter(f"the round {judging.round.name} has no deadline.", param_hint="--received")
+    _say_unchecked(judging.round, bundles, records)
+    if verify:
+        prepare(options)
+        for bundle in bundles:
+            try:
+                if load_verdict(bundle, bundle_sha256(bundle)) is None:
+                    verified(bundle, options, round_=judging.round, frozen=records.frozen_code(bundle))
+            except HarnessError as error:
+                # An error in one bundle does not stop the others.
+                say(f"{sanitize(bundle.name)}: not verified: {sanitize(str(error))}")
+            except Exception as error:
+                say(f"{sanitize(bundle.name)}: not verified: {sanitize(unexpected(error))}.")
+    entries = leaderboard(
+        bundles, judging, lambda name, number, of: say(f"{number} of {of}: {sanitize(name)}"), records
+    )
+    if html is not None:
+        from harness.submit.html_page import page
+
+        write_output(html, page("leaderboard.html.j2", entries=entries, judging=judging))
+    if csv is not None:
+        if str(csv) == "-":
+            print(leaderboard_csv(entries), end="")
+            return
+        write_output(csv, leaderboard_csv(entries))
+    if json:
+        print_json(
+            {
+                "round": judging.round.name,
+                "error_cap": judging.round.error_cap,
+                "entries": [asdict(entry) for entry in entries],
+            }
+        )
+    else:
+        _print(entries)
+
+
+def _say_unchecked(round_: Round, bundles: list[Path], records: OrganizerRecords) -> None:
+    """Print which rules of the round this ranking does not check, and which listed bundles are not there."""
+    if round_.code_deadline is not None and records.frozen is None:
+        say("not checked without --frozen: that the code is the one from before the deadline")
+    if round_.closes is not None and records.arrivals is None:
+        say("not checked without --received: that bundles arrived in time")
+    for name in sorted((records.arrivals or {}).keys() - {bundle.name for bundle in bundles}):
+        say(f"{sanitize(name)}: in the list of arrivals, but not in the directory")
+
+
+def _print(entries: list[Entry]) -> None:
+    header = ("", "team", "attack", "recall", "− leader", "time", "verified", "measured on")
+    rows = [_row(entry) for entry in entries if entry.team]
+    if rows:
+        print(
+            align_columns([header, *[tuple(shorten_middle(sanitize(cell), _MAX_CELL) for cell in row) for row in rows]])
+        )
+    for entry in entries:
+        if entry.marks:
+            print(f"{sanitize(entry.bundle)}: accepted by its team: {sanitize(', '.join(entry.marks))}")
+        if entry.patch:
+            print(f"{sanitize(entry.bundle)}: frozen code with a patch: {entry.patch}")
+        if not entry.team:
+            print(f"{sanitize(entry.bundle)}: not ranked: {sanitize(entry.unranked)}")
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    recall, difference, time = "blind", "", "–"
+    if entry.recall_at_cap is not None and entry.recall_interval is not None:
+        recall = f"{format_score(entry.recall_at_cap)} {format_interval(*entry.recall_interval)}"
+    if entry.difference is not None and entry.difference_interval is not None:
+        interval = format_interval(*entry.difference_interval, is_signed=True)
+        difference = f"{format_score(entry.difference, is_signed=True)} {interval}{' tie' if entry.ties else ''}"
+    if entry.elapsed_s is not None:
+        time = f"{format_number(entry.elapsed_s)} s"
+        time += "" if entry.time_of_leader is None else f", × {format_number(entry.time_of_leader)}"
+    place = "–" if entry.place is None else str(entry.place)
+    return (place, entry.team, entry.attack, recall, difference, time, entry.verified, entry.hardware)
 
 
 app = CommandLine(name="bundle", help="Package, verify, run again and rank submissions.", no_args_is_help=True)

@@ -1,12 +1,13 @@
 """Attacks and rounds as `harness list` and `harness show` print them."""
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from harness.cli.output import align_columns, print_json, sanitize
 from harness.core.examples import error_cap_of
 from harness.core.rounds import Round, preset_text
-from harness.core.times import format_duration
+from harness.core.times import format_duration, moment_text
 from harness.data.files import RoundStatus, round_status
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import parameters_in
@@ -74,6 +75,8 @@ _RULES = (
     "target",
     "revision",
 )
+_CONTEST_RULES = tuple(name for name, field in Round.model_fields.items() if field.exclude and name != "presets")
+"""The rules that records of runs leave out."""
 
 
 def print_round(round_: Round, *, json: bool) -> None:
@@ -85,11 +88,10 @@ def print_round(round_: Round, *, json: bool) -> None:
         return
     print(f"{sanitize(status.round.name)}: {sanitize(status.round.title)}")
     print(f"{state_of(status)}, {_examples(status)} examples")
-    for rule in _RULES:
-        if (value := rules[rule]) is not None:
-            print(f"  {rule.removesuffix('_s').replace('_', ' '):14} {sanitize(_rule_text(rule, value))}")
-    for attack, preset in status.round.presets.items():
-        print(f"  {'preset':14} {sanitize(f'{attack}: {preset_text(preset)}')}")
+    lines = [(rule.removesuffix("_s").replace("_", " "), _rule_text(rule, rules[rule])) for rule in _RULES]
+    lines += [(rule.replace("_", " "), _rule_text(rule, getattr(round_, rule))) for rule in _CONTEST_RULES]
+    lines += [("preset", f"{attack}: {preset_text(preset)}") for attack, preset in status.round.presets.items()]
+    print(align_columns([(f"  {label}", sanitize(text)) for label, text in lines if text]))
     print_files(status)
 
 
@@ -152,6 +154,9 @@ def _rules(status: RoundStatus) -> dict[str, Any]:
     """Return the rules by name. A fold has no rows of its own, and no error cap until its files exist."""
     rules = status.round.model_dump(mode="json", include={*_RULES, "budget", "fold"})
     rules["budget_s"] = rules.pop("budget")
+    for name in _CONTEST_RULES:
+        value = getattr(status.round, name)
+        rules[name] = value.isoformat() if isinstance(value, datetime) else value
     if status.round.fold is not None:
         rules |= {"answer_rows": None, "train_rows": None}
         rules["error_cap"] = error_cap_of(status.round) if status.is_complete else None
@@ -159,6 +164,13 @@ def _rules(status: RoundStatus) -> dict[str, Any]:
 
 
 def _rule_text(rule: str, value: Any) -> str:
+    """Return a rule as text, "" for one that the round does not have."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return moment_text(value)
+    if rule == "forbidden_models":
+        return f"{', '.join(value)}; the target is allowed" if value else ""
     if rule == "budget_s":
         return format_duration(value)
     if rule in ("answer_rows", "train_rows"):

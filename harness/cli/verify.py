@@ -1,7 +1,6 @@
 """`harness bundle verify`: run a bundle's code again and compare what it produces."""
 
 import contextlib
-import re
 import signal
 import sys
 import time
@@ -22,14 +21,12 @@ from harness.core.rounds import Round, load_round
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
 from harness.engine.resolving import resolve_target
-from harness.submit.bundle_checks import LocalTarget
-from harness.submit.code_folder import CodeTarget
+from harness.submit.bundle_checks import FrozenCode, LocalTarget
+from harness.submit.code_folder import HUB_ID, CodeTarget
 from harness.submit.environment import InstallOptions
 from harness.submit.manifest import MODEL_NAMES
 from harness.submit.verdict import Verdict, produced_path, verdict_path
 from harness.submit.verification import OrganizerInputs, RunSettings, Verification
-
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def verify(
@@ -41,7 +38,10 @@ def verify(
     round_: Annotated[str | None, round_option("Round whose prefixes, answers and rules are used.")] = None,
     *,
     options: VerifyOptions,
-    frozen: Path | None = Option(None, metavar="CODE.zip", help="Compare the code with this earlier bundle."),
+    frozen: Path | None = Option(None, metavar="CODE.zip", help="Refuse other code than that of this earlier bundle."),
+    patch: Path | None = Option(
+        None, metavar="FILE.patch", help="With --frozen: an approved change of the frozen code, a unified diff."
+    ),
     device: str | None = Option(None, help="Device: auto, cpu, cuda or cuda:N.  [default: the bundle's]"),
     work: Path | None = Option(
         None, metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False
@@ -65,8 +65,12 @@ def verify(
     is_static = prefixes is None and round_ is None
     if is_static and frozen is None:
         raise typer.BadParameter("use --prefixes FILE or --round ROUND, or --frozen CODE.zip to compare code only.")
-    if frozen is not None and not frozen.is_file():
-        raise HarnessError(f"{frozen}: no such file.")
+    if patch is not None and frozen is None:
+        raise typer.BadParameter("needs --frozen, the code that it changes.", param_hint="--patch")
+    for file in filter(None, (frozen, patch)):
+        if not file.is_file():
+            raise HarnessError(f"{file}: no such file.")
+    code = None if frozen is None else FrozenCode(frozen, patch)
     if device is not None:
         usable_device(device)
     for folder in filter(None, (work, out)):
@@ -75,7 +79,7 @@ def verify(
         raise HarnessError(f"{work} is not empty. Choose an empty directory.")
     if is_static:
         with _work_folder(work) as place:
-            verdict = Verification(bundle, work=place, frozen=frozen).compare_code()
+            verdict = Verification(bundle, work=place, frozen=code).compare_code()
         base = bundle if out is None else out / bundle.name
         # A verdict of running the code may exist; it is not replaced, because nothing ran.
         _write(verdict, base.with_name(f"{bundle.stem}.frozen.json"))
@@ -87,7 +91,7 @@ def verify(
             prefixes=prefixes,
             answers=answers,
             round_=None if round_ is None else load_round(round_),
-            frozen=frozen,
+            frozen=code,
             device=device,
             work=work,
             out=out,
@@ -104,7 +108,7 @@ def verified(
     prefixes: Path | None = None,
     answers: Path | None = None,
     round_: Round | None = None,
-    frozen: Path | None = None,
+    frozen: FrozenCode | None = None,
     device: str | None = None,
     work: Path | None = None,
     out: Path | None = None,
@@ -161,7 +165,7 @@ def _found_model(role: str, named: CodeTarget, asked: str | None) -> LocalTarget
     """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
         model = resolve_target(asked)
-    elif named.is_folder or not (named.id in BUILT_IN_TARGETS or _HUB_ID.fullmatch(named.id)):
+    elif named.is_folder or not (named.id in BUILT_IN_TARGETS or HUB_ID.fullmatch(named.id)):
         noun = MODEL_NAMES[role]
         raise HarnessError(f"the bundle's {noun} is the directory {sanitize(named.id)}. Name it with --{role}.")
     else:

@@ -2,7 +2,10 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -12,7 +15,7 @@ from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.inputs import first_fault, read_bounded_toml, validate_fields
 from harness.core.text import shorten
-from harness.core.times import parse_duration
+from harness.core.times import parse_duration, parse_moment
 
 FILE_FIELDS = (
     "prefix_file",
@@ -23,14 +26,22 @@ FILE_FIELDS = (
     "train_preprefix_file",
 )
 _FOLD = re.compile(r"(?P<base>.+):fold(?P<fold>\d{1,4})of(?P<folds>\d{1,4})")
+_ORDERED_DATES = (("code_deadline", "closes"), ("prefixes_released", "closes"), ("closes", "answers_released"))
+_CACHED_MODEL = re.compile(r"models--(?P<owner>[^/]+?)--(?P<name>[^/]+)")
+_LONGEST_MODEL_NAME = 400
 _MAX_ROUND_BYTES = 1 << 20
 
 
-def _seconds(value: Any) -> float:
-    try:
-        return parse_duration(str(value))
-    except HarnessError as error:
-        raise ValueError(str(error)) from None
+def _parsed(parse: Callable[[str], object]) -> BeforeValidator:
+    """Return a validator of texts that `parse` reads."""
+
+    def validate(value: Any) -> object:
+        try:
+            return parse(str(value))
+        except HarnessError as error:
+            raise ValueError(str(error)) from None
+
+    return BeforeValidator(validate)
 
 
 PresetValue = str | int | float | bool
@@ -52,7 +63,8 @@ def _presets(value: Any) -> dict[str, dict[str, PresetValue]]:
     return {attack: preset for attack, preset in value.items() if preset}
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds), WithJsonSchema({"type": "string"})]
+Seconds = Annotated[float, _parsed(parse_duration), WithJsonSchema({"type": "string"})]
+Moment = Annotated[datetime, _parsed(parse_moment), WithJsonSchema({"type": "string"})]
 Presets = Annotated[dict[str, dict[str, PresetValue]], BeforeValidator(_presets)]
 RowRange = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
@@ -124,6 +136,26 @@ class Round(BaseModel):
         description="A table `[presets.ATTACK]` has values of parameters with which the attack fits into the budget. "
         "They are no rules: neither records nor comparisons of rounds contain them.",
     )
+    code_deadline: Moment | None = Field(
+        None, exclude=True, description="Last moment for the code, which is frozen then. Format: see below."
+    )
+    prefixes_released: Moment | None = Field(
+        None, exclude=True, description="When the attacked prefixes are published."
+    )
+    closes: Moment | None = Field(None, exclude=True, description="Last moment for submissions.")
+    answers_released: Moment | None = Field(None, exclude=True, description="When the answers are published.")
+    forbidden_models: tuple[str, ...] = Field(
+        (),
+        exclude=True,
+        description="Models that an attack must not query, as patterns of hub ids, such as `EleutherAI/pythia-*`. The "
+        "target and its tokenizer are always allowed.",
+    )
+    training_data_search: Literal["allowed", "forbidden"] | None = Field(
+        None,
+        exclude=True,
+        description="Whether a team may search the training data of the target, or the web, for attacked prefixes. "
+        "No check can detect it.",
+    )
     source: Path | None = Field(None, description="The file that the round was read from; not a field of that file.")
 
     @model_validator(mode="after")
@@ -133,6 +165,10 @@ class Round(BaseModel):
         for rows in (self.answer_rows, self.train_rows):
             if rows is not None and rows[0] >= rows[1]:
                 raise ValueError(f"the row range {list(rows)} is empty")
+        for earlier, later in _ORDERED_DATES:
+            dates = getattr(self, earlier), getattr(self, later)
+            if None not in dates and dates[0] > dates[1]:
+                raise ValueError(f"{later} is before {earlier}")
         return self
 
     @property
@@ -150,6 +186,21 @@ class Round(BaseModel):
         """Every file that the round names, without repetition."""
         named = (getattr(self, field) for field in FILE_FIELDS)
         return tuple(dict.fromkeys(path for path in named if path is not None))
+
+    def forbidden_model(self, models: Iterable[str]) -> str | None:
+        """Return the first of `models`, hub ids or paths, whose name the rules forbid, or None.
+
+        Upper and lower case are equal, as on the hub. The name of a directory is its last two parts, or the hub id if
+        it is in the cache of the hub.
+        """
+        for model in models:
+            name = _hub_id(model).casefold()
+            # A directory may have lost its owner, so `*/pythia-*` matches pythia-160m too.
+            names = (name,) if "/" in name else (name, f"/{name}")
+            patterns = [pattern.casefold() for pattern in self.forbidden_models]
+            if name != self.target.casefold() and any(fnmatchcase(*pair) for pair in product(names, patterns)):
+                return model
+        return None
 
     def derived_fold(self, index: int, folds: int = 5) -> "Round":
         """Return the round that attacks fold `index` of the training rows, cut by cluster, and trains on the others.
@@ -175,6 +226,13 @@ def preset_text(preset: Mapping[str, PresetValue]) -> str:
     """Return the values of a preset as `--set` takes them, such as `trials=4, top_k=10`."""
     texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in preset.items()}
     return ", ".join(f"{name}={text}" for name, text in texts.items())
+
+
+def _hub_id(model: str) -> str:
+    model = model.strip().rstrip("/")[-_LONGEST_MODEL_NAME:]
+    if (cached := _CACHED_MODEL.search(model)) is not None:
+        return f"{cached['owner']}/{cached['name']}"
+    return "/".join(model.split("/")[-2:])
 
 
 def built_in_rounds() -> dict[str, Path]:

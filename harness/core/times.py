@@ -1,8 +1,10 @@
-"""The clock that budgets are measured on, durations that people write and read, and timestamps as text."""
+"""The clock that budgets are measured on, durations and deadlines that people write and read, timestamps as text."""
 
 import math
 import re
 import time
+from datetime import date, datetime, timedelta, timezone
+from datetime import time as day_time
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
@@ -10,6 +12,8 @@ from harness.core.text import shorten
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
+_ANYWHERE_ON_EARTH = timezone(timedelta(hours=-12), "AoE")
+_END_OF_DAY = day_time.max.replace(tzinfo=_ANYWHERE_ON_EARTH)
 
 
 def seconds_since_boot() -> float:
@@ -80,3 +84,29 @@ def _formatted(pattern: str, timestamp: float, *, is_utc: bool = False) -> str:
         return time.strftime(pattern, time.gmtime(timestamp) if is_utc else time.localtime(timestamp))
     except (OverflowError, ValueError, OSError):
         return "–"
+
+
+def parse_moment(text: str, *, may_be_date: bool = True) -> datetime:
+    """Return the moment of an ISO date with a time and an offset from UTC, such as `2023-01-20T18:00+01:00`.
+
+    A date alone is the end of that day Anywhere on Earth (UTC-12). Raises HarnessError for any other text, and for a
+    date alone unless `may_be_date`.
+    """
+    text = text.strip()
+    try:
+        if may_be_date and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            return datetime.combine(date.fromisoformat(text), _END_OF_DAY)
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is not None:
+            return moment
+    except ValueError:
+        pass
+    alone = "a date, such as 2023-01-20, or " if may_be_date else ""
+    raise HarnessError(f"{shorten(text)!r} is not {alone}a date with time and offset, such as 2023-01-20T18:00+01:00.")
+
+
+def moment_text(moment: datetime) -> str:
+    """Return a moment as text with time and offset, or as `2023-01-20 AoE` for the end of a day Anywhere on Earth."""
+    if moment.timetz() == _END_OF_DAY and moment.tzinfo == _ANYWHERE_ON_EARTH:
+        return f"{moment:%Y-%m-%d} AoE"
+    return f"{moment:%Y-%m-%d %H:%M:%S} {moment.tzname()}"

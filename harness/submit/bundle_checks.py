@@ -1,6 +1,7 @@
 """The checks on a bundle before its code runs: the archive, the manifest, the documents, the code and the rules."""
 
 import codecs
+import json
 import tokenize
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,24 +25,30 @@ from harness.submit.code_folder import (
     TRAIN,
     CodeSpec,
     CodeTarget,
+    is_model_file,
+    other_models,
     read_code_spec,
     run_script,
 )
+from harness.submit.frozen_code import CodeDifference, compare_code
 from harness.submit.lock_file import read_pins
 from harness.submit.manifest import (
     MODEL_NAMES,
     SUBMISSION,
     Manifest,
+    description_length,
     load_team,
     manifest_faults,
     read_manifest,
 )
 from harness.submit.rerun import JudgingData, read_round_rules
-from harness.submit.verdict import CodeDifference, FindingLog, compare_code
+from harness.submit.verdict import FindingLog
 
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")
 _CHALLENGE_CAPS = {"error_cap": 100, "row_cap": 100_000}
 _MAX_LOCK_BYTES = 8 << 20
+_MAX_BATCH_SIZES = 1000
+"""Bytes of JSON. A run has a few batch sizes, and 1,000 bytes hold the answers of some ten examples."""
 _PLAIN_ENCODINGS = ("utf-8", "utf-8-sig", "ascii")
 
 
@@ -103,19 +110,53 @@ def check_documents(folder: Path, log: FindingLog) -> None:
     pdf = folder / "description.pdf"
     is_pdf = pdf.is_file() and pdf.read_bytes()[:5] == b"%PDF-"
     log.check("description", is_pdf, "description.pdf is present", "description.pdf is missing or not a PDF")
+    try:
+        sentence, is_short = description_length(folder / "description" / "method.md")
+    except HarnessError as error:
+        sentence, is_short = f"its words cannot be counted: {error_in_bundle(error, folder)}", True
+    if is_short:
+        log.note("description", sentence)
 
 
-def compare_with_frozen(folder: Path, frozen: Path, manifest: Manifest, work: Path, log: FindingLog) -> CodeDifference:
-    """Compare the code in `folder` with the zip `frozen`, which is unpacked into `work`.
+class FrozenCode(NamedTuple):
+    """The zip that a team sent before the prefixes were known, and the change of it that the organizers approved."""
 
-    A difference is noted but does not fail the verification: a contest may allow a patch. Raises HarnessError if the
-    zip cannot be unpacked.
+    zip: Path
+    patch: Path | None = None
+
+
+def compare_with_frozen(folder: Path, frozen: FrozenCode, manifest: Manifest, work: Path) -> CodeDifference:
+    """Compare the code in `folder` with the zip of `frozen`, which is unpacked into `work`, and with its patch.
+
+    Raises HarnessError if the zip cannot be unpacked or the patch cannot be read.
     """
+    if not frozen.zip.is_file():
+        raise HarnessError(f"{frozen.zip}: no such file.")
     work.mkdir()
-    unpack(frozen, work)
-    difference = compare_code(folder, work, names_frozen=manifest.code_bundle_sha256 == file_sha256(frozen))
-    (log.record if difference.is_same else log.note)("frozen", difference.summary)
-    return difference
+    unpack(frozen.zip, work)
+    names_frozen = manifest.code_bundle_sha256 == file_sha256(frozen.zip)
+    return compare_code(folder, work, names_frozen=names_frozen, patch=frozen.patch)
+
+
+def check_frozen(difference: CodeDifference, manifest: Manifest, log: FindingLog) -> None:
+    """Check that the code is the frozen code, and that the manifest does not bring more with it."""
+    log.check("frozen", difference.is_accepted, difference.summary, difference.summary)
+    size = 0 if manifest.run is None else len(json.dumps(manifest.run.batch_sizes))
+    if size > _MAX_BATCH_SIZES:
+        sentence = f"the manifest passes {size:,} bytes of batch sizes to the frozen code, which could be answers"
+        log.fail("frozen", f"{sentence}. At most {_MAX_BATCH_SIZES:,} are allowed")
+
+
+def check_other_models(spec: CodeSpec, manifest: Manifest, round_: Round, log: FindingLog) -> None:
+    """Check the names of the attack's models, except the target, against the rules of the round."""
+    if not round_.forbidden_models:
+        return
+    if (forbidden := round_.forbidden_model(other_models(spec))) is not None:
+        log.fail("models", f"the round forbids the model {shorten(forbidden)}")
+    log.record("models", "the attack names no model that the round forbids")
+    inside = [name for name in manifest.files if name.startswith("code/") and is_model_file(name)]
+    if inside:
+        log.note("models", f"a model in the bundle may be one that the round forbids: {shorten(inside[0])}")
 
 
 def check_code(folder: Path, bundle: UnpackedBundle, round_: Round | None, log: FindingLog) -> Round:
@@ -158,6 +199,10 @@ def check_code(folder: Path, bundle: UnpackedBundle, round_: Round | None, log: 
         f"the rules are those of {round_.name}, {format_duration(round_.budget)}",
         f"the bundle's rules differ from those of {round_.name}: {', '.join(differing)}",
     )
+    check_other_models(spec, manifest, round_, log)
+    data = sum(file.stat().st_size for file in (code / "paths").rglob("*") if file.is_file())
+    if data and round_.training_data_search == "forbidden":
+        log.note("paths", f"the attack reads {data:,} bytes in code/paths, which must not be searched training data")
     return round_
 
 

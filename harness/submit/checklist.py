@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.inputs import files_in, read_bounded_text
+from harness.core.inputs import files_in
+from harness.core.rounds import Round, load_round
 from harness.core.text import display_name, shorten
-from harness.core.times import format_duration
+from harness.core.times import format_duration, moment_text
 from harness.plugins.declarations import syntax_tree
 from harness.runs.folder import RunFolder
 from harness.runs.launch import changed_inputs
@@ -17,17 +18,16 @@ from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
-from harness.submit.manifest import load_team
-
-_MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
-_MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute
+from harness.submit.code_folder import is_model_file, other_models
+from harness.submit.manifest import description_length, load_team
 
 
 class Check(NamedTuple):
     """One check.
 
     `sentence` is the state found. `fix` says what to do about a failure and is '' if the check is met. If
-    `can_be_accepted`, `--accept NAME` packages the run despite the failure, and the manifest records it.
+    `can_be_accepted`, `--accept NAME` packages the run despite the failure, and the manifest records it. `is_note` is
+    True if the check is met and people should read its sentence.
     """
 
     name: str
@@ -35,6 +35,12 @@ class Check(NamedTuple):
     sentence: str
     fix: str = ""
     can_be_accepted: bool = False
+    is_note: bool = False
+
+    @property
+    def sign(self) -> str:
+        """✓ for a check that is met, · for one with a remark, ✗ for one that fails."""
+        return "✗" if not self.is_met else "·" if self.is_note else "✓"
 
 
 def checklist(folder: RunFolder, *, team: Path | None, description: Path | None) -> list[Check]:
@@ -43,14 +49,15 @@ def checklist(folder: RunFolder, *, team: Path | None, description: Path | None)
     Raises HarnessError if the run's record cannot be read.
     """
     spec, summary = folder.attack_spec(), run_summary(folder)
+    round_ = _round_with_all_rules(spec)
     return [
         _ended(summary),
         _control(spec),
-        _round(spec),
+        _round(spec, round_),
         _partial(spec),
         _budget(spec, summary),
         _target(spec),
-        _models(spec),
+        _models(spec, round_),
         _preprefixes(spec),
         _sandbox(folder),
         _inputs(folder, spec),
@@ -93,9 +100,19 @@ def _control(spec: AttackSpec) -> Check:
     return Check("control", False, f"{name} is a control and may not be submitted", "package a run of an attack")
 
 
-def _round(spec: AttackSpec) -> Check:
+def _round_with_all_rules(spec: AttackSpec) -> Round:
+    """Return the round with the rules that the record leaves out, as its file says now."""
+    try:
+        return load_round(str(spec.round.source))
+    except HarnessError:
+        return spec.round  # The check of the inputs names the file.
+
+
+def _round(spec: AttackSpec, round_: Round) -> Check:
     if spec.round.fold is None:
-        return Check("round", True, f"the round is {spec.round.name}")
+        dates = {"code by": round_.code_deadline, "closes": round_.closes}
+        texts = [f", {label} {moment_text(at)}" for label, at in dates.items() if at is not None]
+        return Check("round", True, f"the round is {spec.round.name}{''.join(texts)}")
     sentence = f"{spec.round.name} is a fold of training rows, not a round that takes submissions"
     return Check("round", False, sentence, "run the attack on the round itself")
 
@@ -124,14 +141,21 @@ def _target(spec: AttackSpec) -> Check:
     return Check("target", False, f"the target was {used}, the round's is {expected}", "run without --target", True)
 
 
-def _models(spec: AttackSpec) -> Check:
+def _models(spec: AttackSpec, round_: Round) -> Check:
+    models = {
+        name: [file.name for file in files_in(record.path) if is_model_file(file.name)]
+        for name, record in spec.paths.items()
+    }
+    paths = [str(record.path) for name, record in spec.paths.items() if models[name]]
+    if (forbidden := round_.forbidden_model([*other_models(spec), *paths])) is not None:
+        sentence = f"the round forbids the model {shorten(_last_part(forbidden))}"
+        return Check("models", False, sentence, "run the attack without it")
     reference = "" if spec.reference is None else f", and the reference model is {_last_part(spec.reference.id)}"
     if spec.attack.models:
         return Check("models", True, f"the attack declares the models {', '.join(spec.attack.models)}{reference}")
-    for name, record in spec.paths.items():
-        models = [file.name for file in files_in(record.path) if file.suffix.lower() in _MODEL_SUFFIXES]
-        if models:
-            sentence = f"the parameter {name} contains a model ({shorten(models[0])}) that the attack does not declare"
+    for name, files in models.items():
+        if files:
+            sentence = f"the parameter {name} contains a model ({shorten(files[0])}) that the attack does not declare"
             return Check("models", False, sentence, "name the model in the class attribute `models`", True)
     return Check("models", True, f"no parameter contains another model{reference}")
 
@@ -198,12 +222,10 @@ def _description(path: Path | None) -> Check:
     if path is None:
         return Check("description", False, "no description", fix)
     try:
-        words = read_bounded_text(path, limit=_MAX_DESCRIPTION_BYTES).split()
+        sentence, is_short = description_length(path)
     except HarnessError as error:
         return Check("description", False, str(error).rstrip("."), fix)
-    if not words:
-        return Check("description", False, f"{path}: the file is empty", fix)
-    return Check("description", True, f"the description has {len(words):,} words")
+    return Check("description", True, sentence, is_note=is_short)
 
 
 def _last_part(target: str) -> str:

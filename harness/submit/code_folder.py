@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from harness.submit.manifest import BundleModel, RunRecord, Seconds, Sha256
 SPEC = "spec.json"
 ROUND = "round.toml"
 _MAX_BYTES = 8 << 20
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
 FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "source", "target", "revision"}
 
 
@@ -84,6 +87,23 @@ def code_spec_from_run(spec: AttackSpec, *, trains: bool) -> CodeSpec:
         trains=trains,
         versions=spec.versions,
     )
+
+
+def is_model_file(name: str) -> bool:
+    """Return True if the file name is that of a model's weights."""
+    return Path(name).suffix.lower() in _MODEL_SUFFIXES
+
+
+def other_models(spec: AttackSpec | CodeSpec) -> list[str]:
+    """Return the models besides the target that an attack names: in its class, as reference, and in parameters.
+
+    A parameter names a model if it looks like a hub id.
+    """
+    values = [value for name, value in spec.params.items() if name not in spec.paths]
+    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+    reference = [] if spec.reference is None else [spec.reference.id]
+    hub_ids = [text for text in texts if isinstance(text, str) and HUB_ID.fullmatch(text.strip())]
+    return [*spec.attack.models, *reference, *hub_ids]
 
 
 def round_toml(round_: Round) -> bytes:

@@ -1,24 +1,39 @@
 """Rank the bundles of one round by their score on the organizers' answers."""
 
+import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.exports import write_rows
 from harness.core.files import file_sha256, temporary_folder
+from harness.core.inputs import read_bounded_text
 from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import paired_difference
+from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, SubmissionRules, read_submission
 from harness.core.text import format_score, shorten
-from harness.submit.bundle_checks import bundle_sha256, error_in_bundle, open_bundle, read_submitted
+from harness.core.times import moment_text, parse_moment
+from harness.submit.bundle_checks import (
+    FrozenCode,
+    bundle_sha256,
+    check_frozen,
+    check_other_models,
+    compare_with_frozen,
+    error_in_bundle,
+    open_bundle,
+    read_submitted,
+)
 from harness.submit.manifest import Manifest, load_team
 from harness.submit.rerun import JudgingData
 from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict, load_verdict, produced_path, unexpected
 
 _MAX_HARDWARE = 200
+_MAX_ARRIVALS_BYTES = 1 << 20
 OnBundle = Callable[[str, int, int], None]
 """Called with a bundle's name, its number from 1 on, and the number of bundles."""
 
@@ -48,6 +63,8 @@ class Entry:
     hardware: str = ""
     verified: str = ""
     marks: tuple[str, ...] = ()
+    patch: str = ""
+    """The size of the approved patch of the frozen code."""
     unranked: str = ""
 
 
@@ -58,14 +75,87 @@ class _Scored(NamedTuple):
     rows: JudgedRows | None
 
 
-def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBundle) -> list[Entry]:
-    """Return the entries, best first. Bundles that cannot be ranked follow, by name."""
+class Arrival(NamedTuple):
+    """The arrival of a bundle and of its frozen code, which is None if the list does not say."""
+
+    bundle: datetime
+    code: datetime | None
+
+
+@dataclass(frozen=True)
+class OrganizerRecords:
+    """The organizers' own records about the bundles, None for those that they do not keep.
+
+    `frozen` is a directory: NAME.zip in it is the frozen code of the bundle NAME.zip, and NAME.patch an approved patch.
+    `arrivals` maps the file name of a bundle to its arrival.
+    """
+
+    frozen: Path | None = None
+    arrivals: Mapping[str, Arrival] | None = None
+
+    def frozen_code(self, bundle: Path) -> FrozenCode | None:
+        """Return the frozen code of a bundle, whose zip may be missing, or None without a directory."""
+        if self.frozen is None:
+            return None
+        patch = self.frozen / f"{bundle.stem}.patch"
+        return FrozenCode(self.frozen / bundle.name, patch if patch.exists() else None)
+
+    def check_arrival(self, bundle: Path, round_: Round) -> None:
+        """Raise HarnessError if the bundle or its frozen code is late, or if the list does not contain it."""
+        if self.arrivals is None:
+            return
+        if (arrival := self.arrivals.get(bundle.name)) is None:
+            raise HarnessError("the list of arrivals does not contain this bundle.")
+        code_deadline = None if self.frozen is None else round_.code_deadline
+        deadlines = (("the bundle", arrival.bundle, round_.closes), ("its frozen code", arrival.code, code_deadline))
+        for item, at, deadline in deadlines:
+            if deadline is not None and (at is None or at > deadline):
+                arrived = "at an unknown time" if at is None else f"at {moment_text(at)}"
+                raise HarnessError(f"not in time: {item} arrived {arrived}, due by {moment_text(deadline)}.")
+
+
+def read_arrivals(path: Path) -> dict[str, Arrival]:
+    """Read a CSV file with the columns `bundle` and `received`, and optionally `code_received`.
+
+    Raises HarnessError, with the line, if a column is missing, a bundle occurs twice, or a time has no offset from UTC.
+    """
+    text = read_bounded_text(path, limit=_MAX_ARRIVALS_BYTES).removeprefix("\ufeff")
+    rows = csv.DictReader(io.StringIO(text, newline=""), restval="", skipinitialspace=True)
+    arrivals: dict[str, Arrival] = {}
+    try:
+        if missing := {"bundle", "received"} - set(rows.fieldnames or ()):
+            raise HarnessError(f"no column {min(missing)}. The columns are bundle, received and code_received.")
+        for row in rows:
+            bundle, code = row["bundle"].strip(), row.get("code_received", "")
+            if bundle in arrivals:
+                raise HarnessError(f"{shorten(bundle)} occurs twice.")
+            arrivals[bundle] = Arrival(
+                parse_moment(row["received"], may_be_date=False),
+                parse_moment(code, may_be_date=False) if code.strip() else None,
+            )
+    except csv.Error as error:
+        raise HarnessError(f"{path}: not valid CSV ({error}).") from None
+    except HarnessError as error:
+        raise HarnessError(f"{path}, line {rows.line_num}: {error}") from None
+    return arrivals
+
+
+def leaderboard(
+    bundles: Sequence[Path],
+    judging: JudgingData,
+    on_bundle: OnBundle,
+    records: OrganizerRecords = OrganizerRecords(),
+) -> list[Entry]:
+    """Return the entries, best first. Bundles that cannot be ranked follow, by name.
+
+    A bundle is not ranked if it breaks a rule of the round, or is late or has other code according to `records`.
+    """
     scored: list[_Scored] = []
     unranked: list[Entry] = []
     for number, path in enumerate(sorted(bundles), 1):
         on_bundle(path.name, number, len(bundles))
         try:
-            scored.append(_score_bundle(path, judging))
+            scored.append(_score_bundle(path, judging, records))
         except HarnessError as error:
             unranked.append(Entry(path.name, unranked=str(error).rstrip(".")))
         except Exception as error:
@@ -95,14 +185,19 @@ def _joined(value: Any) -> Any:
     return value
 
 
-def _score_bundle(path: Path, judging: JudgingData) -> _Scored:
-    """Read and score a bundle. Raises HarnessError if its manifest is wrong or its submission breaks a rule."""
-    log = FindingLog()
+def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -> _Scored:
+    """Read and score a bundle. Raises HarnessError if its manifest is wrong, or if it breaks a rule."""
+    records.check_arrival(path, judging.round)
+    log, difference = FindingLog(), None
     sha256 = bundle_sha256(path)
     with temporary_folder("harness-leaderboard-") as temporary:
         folder = temporary / "bundle"
         try:
             manifest, spec, _ = open_bundle(path, folder, log)
+            if (frozen := records.frozen_code(path)) is not None:
+                difference = compare_with_frozen(folder, frozen, manifest, temporary / "frozen")
+                check_frozen(difference, manifest, log)
+            check_other_models(spec, manifest, judging.round, log)
             if (rows := read_submitted(folder, manifest, judging, log)) is None:
                 log.fail("submission", "the bundle contains code only, no submission")
             team = load_team(folder / "team.toml").title
@@ -116,6 +211,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _Scored:
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, judging.submission_rules)
+    patch = difference.patch if difference is not None else None if verdict is None else verdict.patch
     judged, score = judging.judge(rows) or (None, None)
     seconds, hardware = _time_and_hardware(manifest, verdict)
     entry = Entry(
@@ -126,6 +222,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _Scored:
         hardware=hardware,
         verified=_verified(verdict),
         marks=tuple(mark.check for mark in manifest.marks),
+        patch="" if patch is None else patch.words,
         unranked="the round is blind: its answers are not known yet",
     )
     if score is not None:

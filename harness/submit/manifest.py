@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.inputs import read_bounded_json, read_bounded_toml, validate_fields
-from harness.core.text import shorten
+from harness.core.inputs import read_bounded_json, read_bounded_text, read_bounded_toml, validate_fields
+from harness.core.text import pluralize, shorten
 
 MANIFEST = "MANIFEST.json"
 SUBMISSION = "submission.csv"
@@ -142,6 +142,33 @@ def load_team(path: Path) -> Team:
 
 SUBMISSIONS = Path("submissions")
 TEAM, DESCRIPTION = "team.toml", "description.md"
+
+
+_MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute
+_FEWEST_WORDS = 400
+
+
+def description_length(path: Path) -> tuple[str, bool]:
+    """Return a clause with the number of words outside tables, quotes and code, and True if they are too few.
+
+    Two pages of text have 400 words or more. A word has a letter. Raises HarnessError if the file is empty or cannot be
+    read.
+    """
+    from markdown_it import MarkdownIt  # Only packaging and verification need it.
+
+    markdown = read_bounded_text(path, limit=_MAX_DESCRIPTION_BYTES)
+    if not markdown.strip():
+        raise HarnessError(f"{path}: the file is empty.")
+    depth = words = 0
+    for token in MarkdownIt("commonmark").enable("table").parse(markdown):
+        if token.type.startswith(("table_", "blockquote_")):
+            depth += token.nesting
+        elif token.type == "inline" and not depth:
+            words += sum(any(map(str.isalpha, word)) for word in token.content.split())
+    sentence = f"the description has {pluralize(words, 'word')}"
+    if words >= _FEWEST_WORDS:
+        return sentence, False
+    return f"{sentence} outside tables and examples; two to five pages have at least {_FEWEST_WORDS}", True
 
 
 def default_file(name: str) -> Path | None:

@@ -1,7 +1,5 @@
-"""The verdict of a verification: differences, the finding of each check, and one outcome for the bundle."""
+"""The verdict of a verification: how submissions differ, the finding of each check, and one outcome for the bundle."""
 
-import difflib
-import filecmp
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -14,10 +12,7 @@ from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.submission_reader import SubmissionRows
 from harness.core.text import shorten
-from harness.submit.code_folder import README
-
-_MAX_TEXT_BYTES = 1 << 20
-_MAX_DIFF_LINES = 200
+from harness.submit.frozen_code import PatchSize
 
 
 class Likeness(StrEnum):
@@ -106,70 +101,6 @@ def _columns(ids: Ints, suffixes: Tokens) -> Ints:
     return np.concatenate([ids[:, None], suffixes.astype(np.int64)], axis=1)
 
 
-@dataclass(frozen=True)
-class CodeDifference:
-    """The files of code/ that differ from the frozen code. README.md is ignored: it gains hardware and time.
-
-    `names_frozen` is True if the bundle's manifest contains the hash of the frozen zip. `changes` maps a file to its
-    unified diff, or to a sentence if the file is not text.
-    """
-
-    names_frozen: bool
-    changes: dict[str, str]
-
-    @property
-    def is_same(self) -> bool:
-        return not self.changes
-
-    @property
-    def summary(self) -> str:
-        """The difference in one clause."""
-        if self.is_same:
-            hash_words = "contains its hash" if self.names_frozen else "contains another hash"
-            return f"the code is the frozen code, and the manifest {hash_words}"
-        return f"{len(self.changes):,} files differ from the frozen code: {', '.join(sorted(self.changes))}"
-
-
-def compare_code(bundle: Path, frozen: Path, *, names_frozen: bool) -> CodeDifference:
-    """Compare the folder code/ of an unpacked bundle with that of the unpacked frozen zip."""
-    new, old = _files(bundle / "code"), _files(frozen / "code")
-    changes = {
-        name: _change(name, old.get(name), new.get(name))
-        for name in sorted(new.keys() | old.keys())
-        if name != README and not (name in old and name in new and filecmp.cmp(old[name], new[name], shallow=False))
-    }
-    return CodeDifference(names_frozen, changes)
-
-
-def _files(folder: Path) -> dict[str, Path]:
-    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-
-
-def _change(name: str, old: Path | None, new: Path | None) -> str:
-    if new is None:
-        return "removed"
-    if old is None:
-        return "added"
-    old_lines, new_lines = _lines(old), _lines(new)
-    if old_lines is None or new_lines is None:
-        return f"changed from {old.stat().st_size:,} to {new.stat().st_size:,} bytes, not text"
-    lines = list(difflib.unified_diff(old_lines, new_lines, f"frozen/{name}", f"bundle/{name}", lineterm=""))
-    if not lines:
-        return "only the line endings differ"
-    rest = [f"… {len(lines) - _MAX_DIFF_LINES:,} more lines"] if len(lines) > _MAX_DIFF_LINES else []
-    return "\n".join([*lines[:_MAX_DIFF_LINES], *rest])
-
-
-def _lines(path: Path) -> list[str] | None:
-    """Return the lines of a file, or None if it is not UTF-8 text or too large to compare."""
-    if path.stat().st_size > _MAX_TEXT_BYTES:
-        return None
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError:
-        return None
-
-
 class Outcome(StrEnum):
     """The outcome of a verification.
 
@@ -177,7 +108,7 @@ class Outcome(StrEnum):
     REPRODUCED_UP_TO_TIES: only rows with equal scores changed places.
     MEASURED: the result differs, which was allowed, and the difference is reported.
     RAN: the bundle contains code only, and the code ran within the budget.
-    SAME_CODE, OTHER_CODE: nothing ran; the code is, or is not, the frozen code.
+    SAME_CODE, OTHER_CODE: nothing ran; the code is, or is not, the frozen code with the approved patch.
     REFUSED: a check failed.
     """
 
@@ -268,6 +199,9 @@ class Verdict:
     sandbox: str | None = None
     """The name of the backend, None if nothing ran."""
     code_changes: dict[str, str] = field(default_factory=dict)
+    """The differences from the frozen code, by file."""
+    patch: PatchSize | None = None
+    """The approved patch that explains all `code_changes`, None without one."""
     hardware: dict[str, Any] = field(default_factory=dict)
     """The machine that verified the bundle."""
     versions: dict[str, str] = field(default_factory=dict)

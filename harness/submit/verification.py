@@ -14,15 +14,17 @@ from harness.core.files import file_sha256
 from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, read_submission
 from harness.core.text import format_interval, format_score, shorten
-from harness.core.times import format_duration
+from harness.core.times import format_duration, moment_text
 from harness.runs.machine import hardware, versions
 from harness.sandbox import detect_backend
 from harness.submit.bundle_checks import (
     FindModel,
+    FrozenCode,
     UnpackedBundle,
     bundle_sha256,
     check_code,
     check_documents,
+    check_frozen,
     check_models,
     compare_with_frozen,
     error_in_bundle,
@@ -32,11 +34,11 @@ from harness.submit.bundle_checks import (
 from harness.submit.code_folder import README, CodeSpec
 from harness.submit.environment import CodeEnvironment, InstallOptions, OtherVersionsError, create_environment
 from harness.submit.execution import OnLine, StepResult, run_step
+from harness.submit.frozen_code import CodeDifference
 from harness.submit.manifest import Manifest
 from harness.submit.rerun import SCORES, JudgingData, load_judging_data, read_scores
 from harness.submit.verdict import (
     CheckFailed,
-    CodeDifference,
     FindingLog,
     Likeness,
     Outcome,
@@ -85,7 +87,7 @@ class RunSettings:
 class Verification:
     """The verification of one bundle."""
 
-    def __init__(self, bundle: Path, *, work: Path, frozen: Path | None = None) -> None:
+    def __init__(self, bundle: Path, *, work: Path, frozen: FrozenCode | None = None) -> None:
         self._bundle = bundle
         self._frozen = frozen
         self._work = work
@@ -103,12 +105,15 @@ class Verification:
         Raises HarnessError if the frozen code cannot be read.
         """
         try:
-            self._open()
+            opened = self._open()
+            assert self._difference is not None, "compare_code() needs frozen code"
+            if not self._difference.is_accepted:
+                self._log.note("frozen", self._difference.summary)
+                return self._verdict(Outcome.OTHER_CODE, self._difference.summary)
+            check_frozen(self._difference, opened.manifest, self._log)
         except CheckFailed:
             return self._refusal()
-        assert self._difference is not None, "compare_code() needs frozen code"
-        outcome = Outcome.SAME_CODE if self._difference.is_same else Outcome.OTHER_CODE
-        return self._verdict(outcome, self._difference.summary)
+        return self._verdict(Outcome.SAME_CODE, self._difference.summary)
 
     def run(self, inputs: OrganizerInputs, settings: RunSettings) -> Verdict:
         """Run the code on the prefixes and compare the submission that it produces with the submitted one.
@@ -119,6 +124,11 @@ class Verification:
         try:
             opened = self._open()
             manifest, spec, _ = opened
+            if self._difference is not None:
+                check_frozen(self._difference, manifest, self._log)
+            elif inputs.round is not None and inputs.round.code_deadline is not None:
+                deadline = moment_text(inputs.round.code_deadline)
+                self._log.note("frozen", f"code was due by {deadline}, but no frozen code was given to compare with")
             if manifest.kind == "submission":
                 check_documents(self._folder, self._log)
             rules = check_code(self._folder, opened, inputs.round, self._log)
@@ -146,8 +156,9 @@ class Verification:
         self._opened = opened = open_bundle(self._bundle, self._folder, self._log)
         if self._frozen is not None:
             folder = self._work / "frozen"
-            self._difference = compare_with_frozen(self._folder, self._frozen, opened.manifest, folder, self._log)
+            self._difference = compare_with_frozen(self._folder, self._frozen, opened.manifest, folder)
             self._report["code_changes"] = self._difference.changes
+            self._report["patch"] = self._difference.patch if self._difference.is_accepted else None
         return opened
 
     def _require_sandbox(self, settings: RunSettings) -> None:

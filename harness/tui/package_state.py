@@ -89,8 +89,8 @@ class PackageState:
         return replace(self, accepted=self.accepted ^ {name})
 
     def sign(self, check: Check) -> str:
-        """Return ✓ for a check that is met, – for an accepted one, ✗ for one that blocks the packaging."""
-        return "✓" if check.is_met else "–" if check.name in self.accepted else "✗"
+        """Return the sign of a check, – for an accepted one."""
+        return "–" if check.name in self.accepted else check.sign
 
     @property
     def counts(self) -> str:

@@ -152,6 +152,16 @@ def test_rounds_show_prints_every_rule_and_file(small_round, tmp_path):
     assert "24:00:00" in text and str(small_round.parent / "prefix.npy") in text
 
 
+def test_rounds_show_prints_dates_and_forbidden_models(tmp_path):
+    shown = json.loads(harness("show", "satml-test", "--json", data=tmp_path).stdout)
+    assert (shown["closes"], shown["answers_released"]) == ("2023-01-27T23:59:59.999999-12:00", None)
+    assert "*/pythia-*" in shown["forbidden_models"] and shown["training_data_search"] == "forbidden"
+    text = harness("show", "satml-test", data=tmp_path).stdout
+    for line in ("code deadline         2023-01-20 AoE", "prefixes released     2023-01-23 AoE"):
+        assert f"  {line}\n" in text
+    assert "answers released" not in text and "*/pythia-*, " in text and "; the target is allowed\n" in text
+
+
 def test_rounds_show_prints_the_rules_of_a_fold(tmp_path):
     shown = json.loads(harness("show", "demo:fold0of5", "--json", data=tmp_path).stdout)
     assert shown["answer_rows"] is None and shown["train_rows"] is None

@@ -117,6 +117,33 @@ def test_an_invalid_bundle_is_not_ranked(entered: Bundler, tmp_path: Path, name:
     assert "harness-leaderboard-" not in entries["bad.zip"]["unranked"]
 
 
+def test_frozen_code_and_arrivals_decide_who_is_ranked(entered: Bundler, tmp_path: Path) -> None:
+    folder, frozen = _copy(entered, tmp_path), tmp_path / "frozen"
+    shutil.copytree(folder, frozen)
+    altered(folder / "quarter.zip", folder / "quarter.zip", {"code/run.sh": b"exit 1\n"})
+    (tmp_path / "arrivals.csv").write_text(
+        "bundle,received,code_received\n"
+        "half.zip,2023-01-28T11:00Z,2023-01-20T18:00+01:00\nnone.zip,2023-01-28T13:00Z,2023-01-20T18:00Z\n"
+        "quarter.zip,2023-01-27T00:00Z,2023-01-20T18:00Z\ngone.zip,2023-01-27T00:00Z,2023-01-20T18:00Z\n"
+    )
+    ruled = entered.machine.folder / "ruled.toml"
+    ruled.write_text(f'base = "{entered.round[1]}"\ncode_deadline = 2023-01-20\ncloses = 2023-01-27\n')
+    command = ("bundle", "rank", str(folder), "--round", str(ruled))
+    unchecked = entered.machine.run(*command).stderr
+    assert "not checked without --frozen" in unchecked and "not checked without --received" in unchecked
+    done = entered.machine.run(*command, "--frozen", str(frozen), "--received", str(tmp_path / "arrivals.csv"))
+    assert "gone.zip: in the list of arrivals, but not in the directory" in done.stderr
+    assert "not checked" not in done.stderr
+    assert done.stdout.splitlines()[1].split()[:3] == ["1", "team", "half"]
+    assert done.stdout.splitlines()[2:] == [
+        "also.zip: not ranked: the list of arrivals does not contain this bundle",
+        "none.zip: not ranked: not in time: the bundle arrived at 2023-01-28 13:00:00 UTC, due by 2023-01-27 AoE",
+        "quarter.zip: not ranked: 1 file differs from the frozen code: run.sh",
+    ]
+    undated = ("bundle", "rank", str(folder), *entered.round, "--received", str(tmp_path / "arrivals.csv"))
+    assert "small has no deadline" in entered.machine.run(*undated, code=2).stderr
+
+
 def test_a_hostile_team_name_is_sanitized(entered: Bundler, tmp_path: Path) -> None:
     (folder := tmp_path / "entries").mkdir()
     team = f'name = "{HOSTILE}"\n[[members]]\nname = "A"\n'.encode()
@@ -184,6 +211,8 @@ def test_a_verdict_for_other_bytes_is_ignored(entered: Bundler, tmp_path: Path) 
         (("state",), 1, "state contains no bundles"),
         (("entries", "--html", "absent/board.html"), 1, "absent: no such directory"),
         (("entries", "--answers", "absent.npy"), 1, "absent.npy: no such file"),
+        (("entries", "--frozen", "absent"), 1, "absent: no such directory"),
+        (("entries", "--received", "absent.csv"), 1, "absent.csv: no such file"),
         (("entries", "--verify"), 2, "no source to install the bundle's environment from"),
     ],
 )

@@ -174,6 +174,10 @@ def test_an_undeclared_model_is_refused(team: Machine) -> None:
     assert error.startswith(
         "harness: models: the parameter file contains a model (model.safetensors) that the attack does not"
     )
+    with (team.folder / "round.toml").open("a") as file:
+        file.write('forbidden_models = ["*/other"]\n')
+    error = team.run("bundle", "create", run, "--accept", "models", code=1).stderr
+    assert error == "harness: --accept models: the round forbids the model other. This check cannot be accepted.\n"
 
 
 @pytest.mark.slow
@@ -223,12 +227,16 @@ def test_a_run_with_other_package_versions_is_refused(team: Machine) -> None:
 def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
     run = team.attack("draws", *FAST, "--limit", "9")["id"]
     (team.folder / "team.toml").unlink()
+    with (team.folder / "round.toml").open("a") as file:
+        file.write("code_deadline = 2023-01-20\ncloses = 2023-01-27T18:00:00Z\n")
     output = team.run("bundle", "create", run, "--check", code=1).stdout
     assert (
         "✗ partial" in output
         and "→ run the attack without --limit; or --accept partial" in output
         and "✗ team" in output
     )
+    assert "✓ round        the round is small, code by 2023-01-20 AoE, closes 2023-01-27 18:00:00 UTC\n" in output
+    assert "· description  the description has 6 words outside tables and examples; two to five pages" in output
     (line,) = team.run("bundle", "create", run, "--check", "--json", "--accept", "partial", code=1).stdout.splitlines()
     checks = json.loads(line)["checks"]
     unmet = {check["name"]: check["is_accepted"] for check in checks if not check["is_met"]}

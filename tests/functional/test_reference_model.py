@@ -66,6 +66,10 @@ def test_a_bundle_with_other_weights_of_the_reference_is_refused(few: Bundler, p
     options = (*ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
     verdict = few.machine.json("bundle", "verify", str(packed.zip), *options, "--reference", "demo-small", code=1)
     assert reason(verdict)[0] == "reference" and "the bundle names demo-reference" in reason(verdict)[1]
+    (few.machine.folder / "ruled.toml").write_text('base = "few.toml"\nforbidden_models = ["demo-reference"]\n')
+    ruled = ("--round", "ruled.toml", *options[2:])
+    refused = few.machine.json("bundle", "verify", str(packed.zip), *ruled, code=1)
+    assert reason(refused) == ("models", "the round forbids the model demo-reference")
     forged = altered(packed.zip, tmp_path / "forged.zip", {}, reference=None)
     verdict = few.machine.json("bundle", "verify", str(forged), *options, code=1)
     assert reason(verdict)[0] == "archive"
@@ -141,5 +145,8 @@ def test_a_reference_that_cannot_be_used_is_refused(machine: Machine) -> None:
     config.write_text(config.read_text().replace('"vocab_size": 384', '"vocab_size": 484'))
     refused = machine.run("run", "greedy", "--round", "demo", "--reference", wider, code=1)
     assert "wider predicts 484 tokens and the round has 384, so its tokenizer is another one" in refused.stderr
+    (machine.folder / "ruled.toml").write_text('base = "demo"\nforbidden_models = ["demo-*"]\n')
+    refused = machine.run("bundle", "code", "greedy", "--round", "ruled.toml", "--reference", "demo-tiny", code=1)
+    assert refused.stderr == "harness: demo forbids the model demo-tiny. Use another one, or none.\n"
     options = ("run", "lookup", "--round", "demo", "--reference", "demo-tiny")
     assert "lookup does not use a target. Remove --reference." in machine.run(*options, code=2).stderr

@@ -1,5 +1,6 @@
 """`harness bundle verify`: a bundle reproduces its submission, or is refused with the correct reason."""
 
+import difflib
 import json
 import os
 import shutil
@@ -251,16 +252,62 @@ def test_a_bundle_of_the_frozen_code_is_the_same_code(bundler: Bundler, draws: P
 
 
 @pytest.mark.slow
-def test_a_difference_from_the_frozen_code_is_shown(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+def test_other_code_than_the_frozen_code_is_refused_without_running(
+    bundler: Bundler, draws: Packed, tmp_path: Path
+) -> None:
     frozen = _package_code(bundler, tmp_path, "--set", "trials=2")
     given = ("--frozen", str(frozen), "--out", str(tmp_path))
-    patched = bundler.verify(draws.zip, *given)
-    assert patched["outcome"] == "reproduced" and patched["sentence"].endswith("differ from the frozen code: spec.json")
+    refused = bundler.verify(draws.zip, *given, code=1)
+    assert reason(refused) == ("frozen", "1 file differs from the frozen code: spec.json")
+    assert refused["elapsed_s"] is None and refused["patch"] is None
     done = bundler.machine.run("bundle", "verify", str(draws.zip), *given, code=3)
     stored = json.loads((tmp_path / f"{draws.zip.stem}.verdict.json").read_bytes())
-    assert stored["outcome"] == "reproduced"
-    assert "other code: 1 files differ from the frozen code: spec.json" in done.stdout
+    assert stored["outcome"] == "refused"
+    assert "other code: 1 file differs from the frozen code: spec.json" in done.stdout
     assert '-    "trials": 2,' in done.stdout and '+    "trials": 1,' in done.stdout
+
+
+@pytest.mark.slow
+def test_frozen_code_with_an_approved_patch_is_verified(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    frozen, patch = _package_code(bundler, tmp_path, "--set", "trials=2"), tmp_path / "fix.patch"
+    sides = [files_of(zip_)["code/spec.json"].splitlines(keepends=True) for zip_ in (frozen, draws.zip)]
+    names = (b"frozen/code/spec.json", b"bundle/code/spec.json")
+    patch.write_bytes(b"".join(difflib.diff_bytes(difflib.unified_diff, *sides, *names)))
+    given = ("--frozen", str(frozen), "--patch", str(patch), "--out", str(tmp_path))
+    verdict = bundler.verify(draws.zip, *given)
+    size = f"1 file, 2 lines added, 2 removed, {patch.stat().st_size:,} bytes"
+    assert verdict["outcome"] == "reproduced"
+    assert verdict["sentence"].endswith(f"; the code is the frozen code with a patch of {size}")
+    assert (verdict["patch"]["files"], verdict["patch"]["lines_removed"]) == (1, 2)
+    assert size in (tmp_path / f"{draws.zip.stem}.verdict.html").read_text()
+    static = bundler.machine.json("bundle", "verify", str(draws.zip), *given)
+    assert static["outcome"] == "same_code" and static["patch"] == verdict["patch"]
+    patch.write_bytes(patch.read_bytes().replace(b'+    "trials": 1', b'+    "trials": 3'))
+    refused = bundler.verify(draws.zip, *given, code=1)
+    assert reason(refused) == ("frozen", "1 file differs from the frozen code with the patch: spec.json")
+
+
+def test_rules_that_nobody_can_check_and_a_short_description_are_noted(
+    bundler: Bundler, draws: Packed, tmp_path: Path
+) -> None:
+    (bundler.machine.folder / "ruled.toml").write_text(
+        f'base = "{bundler.round[1]}"\ncode_deadline = 2023-01-20\nforbidden_models = ["x/*"]\n'
+        'training_data_search = "forbidden"\n'
+    )
+    # The prefixes are checked after the notes, and nothing runs.
+    added = {"code/paths/data/file/pile.txt": b"text", "code/paths/help/folder/model.GGUF": b"weights"}
+    bundle = altered(draws.zip, tmp_path / "x.zip", added, prefixes_sha256="0" * 64)
+    options = ("--round", "ruled.toml", *OWN_ENVIRONMENT, "--out", str(tmp_path))
+    verdict = bundler.machine.json("bundle", "verify", str(bundle), *options, code=1)
+    assert reason(verdict)[0] == "prefixes"
+    notes = {one["name"]: one["sentence"] for one in verdict["findings"] if one["holds"] is None}
+    assert notes["frozen"] == "code was due by 2023-01-20 AoE, but no frozen code was given to compare with"
+    assert notes["paths"] == "the attack reads 11 bytes in code/paths, which must not be searched training data"
+    assert notes["models"].endswith("one that the round forbids: code/paths/help/folder/model.GGUF")
+    assert notes["description"].startswith("the description has 6 words outside tables and examples; two to five")
+    without = altered(draws.zip, tmp_path / "y.zip", {"description/method.md": None}, prefixes_sha256="0" * 64)
+    verdict = bundler.machine.json("bundle", "verify", str(without), *options, code=1)
+    assert finding(verdict, "description")["sentence"].endswith("counted: description/method.md: no such file")
 
 
 @pytest.mark.parametrize(
@@ -275,6 +322,8 @@ def test_a_difference_from_the_frozen_code_is_shown(bundler: Bundler, draws: Pac
         (("--round", "round.toml", "--own-environment", "--device", "gpu"), 2, "unknown device 'gpu'"),
         (("--round", "round.toml", "--wheels", "absent"), 2, "no such directory: absent"),
         (("--round", "round.toml"), 2, "no source to install the bundle's environment from"),
+        (("--round", "round.toml", "--own-environment", "--patch", "team.toml"), 2, "needs --frozen"),
+        (("--frozen", "team.toml", "--patch", "absent.patch"), 1, "absent.patch: no such file"),
         (("--frozen", "team.toml"), 1, "team.toml: not a valid zip file"),
         (("--round", "round.toml", "--own-environment", "--budget", "soon"), 2, "'soon' is not a duration"),
         (("--round", "round.toml", "--work", ".", "--own-environment"), 1, "is not empty"),

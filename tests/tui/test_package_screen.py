@@ -110,7 +110,7 @@ def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: 
         write_files(here)
         await until(pilot, lambda: is_ready(pilot))
         assert row(pilot, "team") == "✓ team the team is Ada"
-        assert row(pilot, "description") == "✓ description the description has 5 words"
+        assert row(pilot, "description").startswith("· description the description has 4 words outside tables")
         assert checklist(pilot).highlighted_option.id == "round"
         command = f"harness bundle create {finished.id}"
         assert text(pilot, "#command Static") == command and text(pilot, "#message") == "ready."

@@ -30,7 +30,7 @@ _POLL_TIME_SHARE = 0.1
 _CLOCK_SECONDS = 0.5
 
 
-_STYLES = {"✓": "$text-success", "✗": "bold $text-error", "–": "bold $text-warning"}
+_STYLES = {"✓": "$text-success", "·": "$text-warning", "✗": "bold $text-error", "–": "bold $text-warning"}
 _MIN_TEXT_CELLS = 20
 _ACCEPTED = "accepted; the manifest records it. Space takes the acceptance back"
 
@@ -39,8 +39,8 @@ class Checklist(OptionList):
     """The checks; the cursor keeps its position when they change."""
 
     HELP = (
-        "The checks before a run is packaged: ✓ met, ✗ unmet, – accepted. Space accepts an unmet check where that is "
-        "possible, and the manifest records it. The checks are repeated automatically."
+        "The checks before a run is packaged: ✓ met, · met with a remark, ✗ unmet, – accepted. Space accepts an unmet "
+        "check where that is possible, and the manifest records it. The checks are repeated automatically."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space,a", "accept", "Accept", tooltip="Accept this unmet check, or take the acceptance back"),

@@ -17,6 +17,7 @@ from harness.core.examples import (
     require_fitting_files,
 )
 from harness.core.rounds import built_in_rounds, load_round, preset_text
+from harness.core.times import moment_text
 
 PLAIN = """
 name = "small"
@@ -121,6 +122,61 @@ def test_a_faulty_preset_is_named(folder, lines, fault):
     assert f"presets: {fault}" in error_of(folder / "faulty.toml", f"{PLAIN}{lines}\n")
 
 
+def test_the_challenge_rounds_have_the_dates_of_the_challenge():
+    dates = ("code_deadline", "prefixes_released", "closes", "answers_released")
+    shown = {
+        name: [None if (at := getattr(load_round(name), date)) is None else moment_text(at) for date in dates]
+        for name in ("satml-dev", "satml-val", "satml-test")
+    }
+    assert shown == {
+        "satml-dev": [None, None, None, None],
+        "satml-val": [None, "2022-11-14 AoE", "2022-12-09 AoE", "2022-12-14 AoE"],
+        "satml-test": ["2023-01-20 AoE", "2023-01-23 AoE", "2023-01-27 AoE", None],
+    }
+    assert all(load_round(name).training_data_search == "forbidden" for name in shown)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_forbidden"),
+    [
+        ("EleutherAI/gpt-neo-1.3B", False),
+        ("eleutherai/GPT-Neo-1.3b", False),
+        ("gpt2", False),
+        ("openai-community/gpt2-xl", False),
+        ("EleutherAI/gpt-neo-2.7B", True),
+        ("EleutherAI/gpt-neox-20b", True),
+        ("EleutherAI/gpt-j-6b", True),
+        ("eleutherai/PYTHIA-2.8b-deduped", True),
+        ("somebody/pythia-160m-copy", True),
+        ("pythia-160m", True),
+        ("/models/pythia-160m/", True),
+        ("/cache/models--EleutherAI--pythia-160m/snapshots/0123", True),
+        ("/cache/models--EleutherAI--gpt-neo-1.3B/snapshots/0123", False),
+        ("facebook/opt-1.3b", True),
+        pytest.param("x" * 1_000_000 + "/pythia-1b", True, id="long"),
+        ("somebody/renamed", False),
+    ],
+)
+def test_models_trained_on_the_pile_are_forbidden_except_for_the_target(model, is_forbidden):
+    round_ = load_round("satml-test")
+    assert round_.forbidden_model(["gpt2", model]) == (model if is_forbidden else None)
+    assert load_round("demo").forbidden_model([model]) is None
+
+
+def test_rules_of_the_contest_change_no_record_of_the_round(folder):
+    (folder / "base.toml").write_text(PLAIN)
+    dates = "code_deadline = 2023-01-20\nprefixes_released = 2023-01-23T12:00:00+01:00\ncloses = '2023-01-27'\n"
+    models = 'forbidden_models = ["one/*"]\ntraining_data_search = "forbidden"\n'
+    (folder / "small.toml").write_text(PLAIN + dates + models)
+    plain, ruled = load_round(str(folder / "base.toml")), load_round(str(folder / "small.toml"))
+    assert ruled.model_dump(exclude={"source"}) == plain.model_dump(exclude={"source"})
+    assert moment_text(ruled.prefixes_released) == "2023-01-23 12:00:00 UTC+01:00"
+    assert ruled.derived_fold(0).forbidden_model(["one/two"]) == "one/two"
+    (folder / "other.toml").write_text('base = "small.toml"\nname = "o"\ncloses = ""\ncode_deadline = 2023-01-21\n')
+    other = load_round(str(folder / "other.toml"))
+    assert (other.closes, moment_text(other.code_deadline)) == (None, "2023-01-21 AoE")
+
+
 def test_a_circular_base_is_refused(folder):
     (folder / "small.toml").write_text('base = "other.toml"\n')
     assert "refers back" in error_of(folder / "other.toml", 'base = "small.toml"\n')
@@ -136,6 +192,15 @@ def test_a_circular_base_is_refused(folder):
         ("answer_rows = [5]", "answer_rows"),
         ('clusters = "some"', "clusters"),
         ("colour = 3", "colour"),
+        ("closes = 2023-01-27T12:00:00", "closes: '2023-01-27 12:00:00' is not a date"),
+        ("closes = 7", "closes"),
+        ("closes = 07:30:00", "closes"),
+        ("closes = 2023-01-27\ncode_deadline = 2023-01-28", "closes is before code_deadline"),
+        ("closes = 2023-01-27\nprefixes_released = 2023-01-27T23:59:59.999999-13:00", "closes is before prefixes"),
+        ("closes = 2023-01-27\nanswers_released = 2023-01-26", "answers_released is before closes"),
+        ("forbidden_models = 'one/*'", "forbidden_models"),
+        ("forbidden_models = [7]", "forbidden_models"),
+        ("training_data_search = true", "training_data_search"),
     ],
 )
 def test_a_faulty_field_is_named(folder, line, field):

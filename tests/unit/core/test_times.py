@@ -1,15 +1,19 @@
 """Timestamps and durations as text. A value that cannot be formatted is shown as a dash."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
+from harness.core.errors import HarnessError
 from harness.core.times import (
     date_and_time,
     day_and_time,
     duration_text,
     format_duration,
+    moment_text,
     parse_duration,
+    parse_moment,
     time_of_day,
     utc_date_and_time,
 )
@@ -55,3 +59,24 @@ def test_an_infinite_duration_is_a_dash(seconds: float) -> None:
 )
 def test_a_duration_as_text_is_read_back(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text and parse_duration(text) == seconds
+
+
+def test_a_date_alone_ends_when_it_is_over_everywhere_on_earth() -> None:
+    deadline = parse_moment("2023-01-20")
+    assert deadline < datetime(2023, 1, 21, 12, tzinfo=UTC)  # noon in Greenwich is midnight in UTC-12
+    assert deadline >= datetime(2023, 1, 21, 11, 59, 59, 999_999, tzinfo=UTC)
+    assert moment_text(deadline) == "2023-01-20 AoE"
+
+
+def test_a_moment_keeps_its_offset() -> None:
+    moment = parse_moment(" 2023-01-20 18:00+01:00 ")
+    assert moment == datetime(2023, 1, 20, 17, tzinfo=UTC) and moment_text(moment) == "2023-01-20 18:00:00 UTC+01:00"
+    assert moment_text(parse_moment("2023-01-21T11:59:59.999999Z")) == "2023-01-21 11:59:59 UTC"
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2023-01-20T18:00", "2023-13-01", "20230120", "7", "2023-01-20 AoE"])
+def test_a_moment_without_an_offset_is_refused(text: str) -> None:
+    with pytest.raises(HarnessError, match="is not a date, such as 2023-01-20, or a date with time and offset"):
+        parse_moment(text)
+    with pytest.raises(HarnessError, match="is not a date with time and offset"):
+        parse_moment("2023-01-20", may_be_date=False)

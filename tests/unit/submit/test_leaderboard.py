@@ -4,6 +4,9 @@ import csv
 import hashlib
 import io
 import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.arrays import tokens_sha256
+from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.submission import write_submission
+from harness.core.times import parse_moment
 from harness.submit.archive import archive_bytes
-from harness.submit.leaderboard import Entry, leaderboard, leaderboard_csv
+from harness.submit.leaderboard import (
+    Arrival,
+    Entry,
+    OrganizerRecords,
+    leaderboard,
+    leaderboard_csv,
+    read_arrivals,
+)
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
 from harness.submit.rerun import JudgingData
 
@@ -65,15 +77,28 @@ def _judging(answers: Any = ANSWERS) -> JudgingData:
     return JudgingData(ROUND, PREFIXES, answers, None)
 
 
+def _code(spec: Mapping[str, Any] = SPEC, **files: bytes) -> dict[str, bytes]:
+    code = {"spec.json": json.dumps(spec).encode(), "round.toml": b'name = "r"\ntitle = "t"\n', **files}
+    return {f"code/{name}": content for name, content in code.items()}
+
+
 def _bundle(
-    folder: Path, name: str, solved: int, *, hardware: dict[str, Any] = HERE, seconds: float = 10, team: str = ""
+    folder: Path,
+    name: str,
+    solved: int,
+    *,
+    hardware: dict[str, Any] = HERE,
+    seconds: float = 10,
+    team: str = "",
+    code: Mapping[str, bytes] | None = None,
+    batch_sizes: Mapping[str, int] | None = None,
 ) -> Path:
     content = io.BytesIO()
     suffixes = ANSWERS.copy()
     suffixes[solved:] = 0
     write_submission(content, np.arange(20), suffixes)
     files = {"submission.csv": content.getvalue(), "team.toml": f'[[members]]\nname = "{team or name}"\n'.encode()}
-    files |= {"code/spec.json": json.dumps(SPEC).encode(), "code/round.toml": b'name = "r"\ntitle = "t"\n'}
+    files |= _code() if code is None else code
     run = {
         "id": name,
         "status": "finished",
@@ -85,6 +110,7 @@ def _bundle(
         "hardware": hardware,
         "versions": {},
         "unpromised": [],
+        "batch_sizes": batch_sizes or {},
     }
     manifest = Manifest(
         kind="submission",
@@ -100,8 +126,10 @@ def _bundle(
     return path
 
 
-def _ranked(bundles: list[Path], judging: JudgingData | None = None) -> list[Entry]:
-    return leaderboard(bundles, judging or _judging(), lambda name, number, of: None)
+def _ranked(
+    bundles: list[Path], judging: JudgingData | None = None, records: OrganizerRecords | None = None
+) -> list[Entry]:
+    return leaderboard(bundles, judging or _judging(), lambda name, number, of: None, records or OrganizerRecords())
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=5))
@@ -188,3 +216,118 @@ def test_csv_cells_are_not_formulas(name: str, tmp_path: Path) -> None:
     (row,) = csv.DictReader(io.StringIO(leaderboard_csv(_ranked([_bundle(tmp_path, "one", 1, team=name)]))))
     assert not row["team"].startswith(("=", "+", "-", "@", "\t"))
     assert float(row["recall_at_cap"]) == 0.05
+
+
+PATCH = b"--- a/run.sh\n+++ b/run.sh\n@@ -1 +1 @@\n-exit 0\n+exit 1\n"
+
+
+def test_only_frozen_code_is_ranked_with_its_approved_patch(tmp_path: Path) -> None:
+    (frozen := tmp_path / "frozen").mkdir()
+    before, after = (_code(**{"run.sh": script}) for script in (b"exit 0\n", b"exit 1\n"))
+    names = {"same": before, "changed": after, "patched": after, "absent": before, "added": {**before, "code/x": b""}}
+    bundles = [_bundle(tmp_path, name, 4, code=code) for name, code in names.items()]
+    for name in names.keys() - {"absent"}:
+        (frozen / f"{name}.zip").write_bytes(archive_bytes(before))
+    (frozen / "patched.patch").write_bytes(PATCH)
+    _write_verdict(bundles[1], "reproduced")  # A verdict from before the comparison does not help.
+    entries = {entry.bundle: entry for entry in _ranked(bundles, records=OrganizerRecords(frozen))}
+    assert [name for name, entry in entries.items() if entry.place] == ["patched.zip", "same.zip"]
+    assert entries["same.zip"].patch == ""
+    assert entries["patched.zip"].patch == f"1 file, 1 line added, 1 removed, {len(PATCH)} bytes"
+    assert entries["changed.zip"].unranked == "1 file differs from the frozen code: run.sh"
+    assert entries["added.zip"].unranked == "1 file differs from the frozen code: x"
+    assert entries["absent.zip"].unranked == f"{frozen / 'absent.zip'}: no such file"
+    (frozen / "same.patch").write_bytes(b"nothing")
+    (frozen / "patched.patch").write_bytes(PATCH * 2)
+    entries = {entry.bundle: entry for entry in _ranked(bundles, records=OrganizerRecords(frozen))}
+    assert entries["same.zip"].place == 1 and "patched.patch, line 7: a second" in entries["patched.zip"].unranked
+
+
+def test_answers_among_the_batch_sizes_of_frozen_code_are_not_ranked(tmp_path: Path) -> None:
+    (frozen := tmp_path / "frozen").mkdir()
+    smuggled = {f"{token}": 1 for token in range(900)}
+    bundle = _bundle(tmp_path, "smuggler", 20, batch_sizes=smuggled)
+    honest = _bundle(tmp_path, "honest", 4, batch_sizes={"guess/0": 40, "guess/1": 80})
+    for path in (bundle, honest):
+        (frozen / path.name).write_bytes(archive_bytes(_code()))
+    ranked, refused = _ranked([bundle, honest], records=OrganizerRecords(frozen))
+    assert ranked.bundle == "honest.zip" and "bytes of batch sizes to the frozen code" in refused.unranked
+
+
+@pytest.mark.parametrize("named", ["models", "reference", "parameter", "list"])
+def test_a_bundle_that_names_a_forbidden_model_is_not_ranked(tmp_path: Path, named: str) -> None:
+    model = "Owner/Big-1b"
+    reference = {"id": model, "revision": "main", "commit": None, "weights_sha256": "0", "is_folder": False}
+    reference |= {"device": "cpu", "shards": [], "dtype": "auto", "threads": 1}
+    changes = {
+        "models": {"attack": SPEC["attack"] | {"models": ["other", model]}},  # type: ignore[operator]
+        "reference": {"reference": reference},
+        "parameter": {"params": {"helper": f" {model}", "rate": 0.5}},
+        "list": {"params": {"helpers": ["gpt2", model]}},
+    }
+    bundle = _bundle(tmp_path, "one", 4, code=_code(SPEC | changes[named]))
+    (entry,) = _ranked([bundle])
+    assert entry.place == 1
+    judging = replace(_judging(), round=ROUND.model_copy(update={"forbidden_models": ("owner/big-*",)}))
+    (entry,) = _ranked([bundle], judging)
+    assert entry.place is None and entry.unranked.startswith("the round forbids the model ")
+
+
+def test_late_bundles_and_late_code_are_not_ranked(tmp_path: Path) -> None:
+    (frozen := tmp_path / "frozen").mkdir()
+    at = [datetime(2023, 1, day, 12, tzinfo=UTC) for day in (20, 21, 22, 27, 28, 29)]
+    arrivals = {
+        "in-time.zip": Arrival(at[4].replace(hour=11, minute=59, second=59), at[0]),
+        "late.zip": Arrival(at[4], at[0]),
+        "late-code.zip": Arrival(at[3], at[1]),
+        "no-code.zip": Arrival(at[3], None),
+    }
+    bundles = [_bundle(tmp_path, name.removesuffix(".zip"), 4) for name in (*arrivals, "unlisted.zip")]
+    for bundle in bundles:
+        (frozen / bundle.name).write_bytes(archive_bytes(_code()))
+    rules = {"code_deadline": parse_moment("2023-01-20"), "closes": parse_moment("2023-01-27")}
+    judging = replace(_judging(), round=ROUND.model_copy(update=rules))
+    entries = {entry.bundle: entry for entry in _ranked(bundles, judging, OrganizerRecords(frozen, arrivals))}
+    assert {name: entry.unranked for name, entry in entries.items()} == {
+        "in-time.zip": "",
+        "late-code.zip": "not in time: its frozen code arrived at 2023-01-21 12:00:00 UTC, due by 2023-01-20 AoE",
+        "late.zip": "not in time: the bundle arrived at 2023-01-28 12:00:00 UTC, due by 2023-01-27 AoE",
+        "no-code.zip": "not in time: its frozen code arrived at an unknown time, due by 2023-01-20 AoE",
+        "unlisted.zip": "the list of arrivals does not contain this bundle",
+    }
+    without_code = _ranked(bundles, judging, OrganizerRecords(None, arrivals))
+    assert {entry.bundle for entry in without_code if entry.place} == {"in-time.zip", "late-code.zip", "no-code.zip"}
+
+
+def test_a_list_of_arrivals_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "arrivals.csv"
+    path.write_text(
+        "\ufeffbundle,received,code_received\n a.zip , 2023-01-20T18:00Z,2023-01-01 00:00+01:00\n"
+        '"b, c.zip",2023-01-20T18:00-12:00,\n\n'
+    )
+    six = datetime(2023, 1, 20, 18, tzinfo=UTC)
+    assert read_arrivals(path) == {
+        "a.zip": Arrival(six, datetime(2022, 12, 31, 23, tzinfo=UTC)),
+        "b, c.zip": Arrival(six.replace(day=21, hour=6), None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "no column bundle"),
+        ("bundle;received\na.zip;2023-01-20T18:00Z\n", "line 1: no column bundle"),
+        ("bundle,at\n", "line 1: no column received. The columns are bundle, received and code_received"),
+        ("bundle,received\na.zip,2023-01-20\n", "line 2: '2023-01-20' is not a date with time and offset"),
+        ("bundle,received\na.zip,2023-01-20T18:00\n", "line 2: '2023-01-20T18:00' is not"),
+        ("bundle,received\na.zip\n", "line 2: '' is not a date"),
+        ("bundle,received\na.zip,2023-01-20T18:00Z\n a.zip,2023-01-20T18:00Z\n", "line 3: a.zip occurs twice"),
+        ("bundle,received\n" + "a" * 200_000 + ",x\n", "not valid CSV (field larger"),
+        ("bundle,received\n" + "a" * (1 << 20), "larger than 1,048,576 bytes"),
+    ],
+)
+def test_a_faulty_list_of_arrivals_is_refused_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
+    (path := tmp_path / "arrivals.csv").write_text(text)
+    with pytest.raises(HarnessError) as refused:
+        read_arrivals(path)
+    assert str(refused.value).startswith(str(path)) and fault in str(refused.value)
