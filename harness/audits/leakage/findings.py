@@ -286,8 +286,8 @@ def _charts(results: LeakageResults) -> list[Chart]:
     charts: list[Chart] = [
         leak_chart("leaked", over_one_in, results.data_set),
         *(
-            leak_chart(f"leaked-{number}", over_one_in, other)
-            for number, other in enumerate(results.pairs.data_sets, 2)
+            leak_chart(f"leaked-{number}", over_one_in, data_set)
+            for number, data_set in enumerate(results.pairs.data_sets, 2)
         ),
         leak_chart(
             "leaked-expected", "Expected share of sequences leaked within X queries", results.data_set, expected_share
