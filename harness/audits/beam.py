@@ -141,7 +141,7 @@ class BeamSearch:
         for step in range(length):
             of_prefix = tokens[to_device(self.predictor, alive.owner)]
             wanted = suffixes[alive.owner, step]
-            following = next_tokens(self.predictor, states, of_prefix, alive.tokens, wanted, self.policy)
+            following = next_tokens(self.predictor, states, of_prefix, alive.tokens, wanted, self.policy.at(step))
             children = self._children(alive, following, wanted, suffixes)
             if step == length - 1:
                 break
@@ -252,6 +252,7 @@ def next_tokens(
     prefixes: [partial suffixes, prefix length], the prefix of each.
     so_far: [partial suffixes, tokens].
     wanted: [partial suffixes], the own tokens.
+    policy: that of this step.
     Raises HarnessError if the model returns NaN.
     """
     device = predictor.device

@@ -8,6 +8,7 @@ It loads torch, so the audit imports it only where a model is measured.
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -38,19 +39,29 @@ def exact_logprobs(
     target.check_pairs(prefixes, suffixes)
     if len(prefixes) == 0 or not policies:
         return np.empty((len(policies), *suffixes.shape))
+    by_step = [[policy.at(step) for step in range(suffixes.shape[1])] for policy in policies]
+    # A decaying temperature is measured as several constant ones, at every token, so that all share one pass.
+    constant = list(dict.fromkeys(chain(*by_step)))
+    places = np.array([[constant.index(policy) for policy in steps] for steps in by_step])  # [policies, length]
+
+    def under_policies(logprobs: Floats) -> Floats:
+        """Return the log-probabilities of the first tokens under each policy, from those under the constant ones."""
+        steps = np.arange(logprobs.shape[2])
+        return np.ascontiguousarray(np.moveaxis(logprobs[places[:, steps], :, steps], 2, 1))  # [policies, rows, tokens]
+
     measured = target.run_within_memory(
         lambda rows_at_once: measure_suffixes(
             target.runner,
             prefixes,
             suffixes,
-            lambda logits, targets, before: torch.stack(target_logprobs(logits, targets, policies, before)),
-            figures=len(policies),
+            lambda logits, targets, before: torch.stack(target_logprobs(logits, targets, constant, before)),
+            figures=len(constant),
             rows_at_once=rows_at_once,
             on_step=target.report_step,
-            needs_more=None if least <= 0 else (lambda logprobs: _is_likely(logprobs, least)),
+            needs_more=None if least <= 0 else (lambda logprobs: _is_likely(under_policies(logprobs), least)),
         )
     )
-    logprobs = measured[:, :, 1:]
+    logprobs = under_policies(measured[:, :, 1:])
     if np.isnan(logprobs).any():
         raise non_finite_error("the target returned NaN", target.dtype)
     return logprobs
@@ -71,8 +82,10 @@ def target_logprobs(
     """Return the log-probability of targets [n] under each policy, [n] float64 each, none above 0.
 
     logits: of n positions.
+    policies: with constant temperatures.
     before: [n, any] int64, the tokens before each target, which a repetition penalty needs.
     """
+    assert not any(policy.decay_tokens for policy in policies)
     distribution = _Distribution(logits.scores, logits)
     logprobs: dict[Policy, Tensor] = {}
     for penalty in {policy.repetition_penalty for policy in policies}:

@@ -1,8 +1,9 @@
 """Sampling schemes, and the probability that a completion appears in some number of queries."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from harness.audits.options import AuditParams, option
 from harness.audits.report import lines_of
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.attack import Field
-from harness.core.findings import LineChart
+from harness.core.findings import LineChart, Series
 from harness.core.measures import Estimate, Measure, MeasureRow
 from harness.core.policy import Policy
+from harness.core.text import format_percent
 
 
 class Scheme(StrEnum):
@@ -24,10 +26,17 @@ class Scheme(StrEnum):
     TOP_K = "top_k"
     TOP_P = "top_p"
     TYPICAL_P = "typical_p"
+    DECAYING_TEMPERATURE = "decaying_temperature"
 
 
 SCHEMES = tuple(Scheme)
 RANDOM_SCHEMES = SCHEMES[1:]
+DEFAULT_SCHEMES = SCHEMES[:6]
+"""Six schemes, as in Figure 2 of Tiwari & Suh (2024).
+
+Their text names the first five. Typical-p is among those of Yu et al. (2023), whose hyper-parameters they use.
+"""
+_DECAY_TOKENS = 20
 
 
 class SchemeParams(AuditParams):
@@ -37,8 +46,15 @@ class SchemeParams(AuditParams):
     top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling; 10 as in the challenge.")
     top_p: float = Field(0.9, gt=0, lt=1, description="Probability mass kept by the `top_p` scheme.")
     typical_p: float = Field(0.6, gt=0, lt=1, description="Probability mass kept by the `typical_p` scheme.")
+    decaying_temperature: float = Field(
+        10, gt=0, le=100, description="First temperature of the `decaying_temperature` scheme, which ends at 1."
+    )
     schemes: tuple[Scheme, ...] = option(
-        SCHEMES, min_length=1, metavar="SCHEME,…", separator=",", description="Decoding schemes that are measured."
+        DEFAULT_SCHEMES,
+        min_length=1,
+        metavar="SCHEME,…",
+        separator=",",
+        description="Decoding schemes that are measured.",
     )
 
     @property
@@ -51,6 +67,7 @@ class SchemeParams(AuditParams):
             Scheme.TOP_K: Policy(top_k=self.top_k),
             Scheme.TOP_P: Policy(top_p=self.top_p),
             Scheme.TYPICAL_P: Policy(typical_p=self.typical_p),
+            Scheme.DECAYING_TEMPERATURE: Policy(temperature=self.decaying_temperature, decay_tokens=_DECAY_TOKENS),
         }
 
     def label(self, scheme: Scheme) -> str:
@@ -144,6 +161,47 @@ def discoverable_chart(rows: Sequence[MeasureRow], noun: str, of: str) -> LineCh
         series="measure",
         is_x_logarithmic=True,
         has_markers=True,
+    )
+
+
+class DataSet(NamedTuple):
+    """The probabilities of the sequences of a data set under one model."""
+
+    name: str
+    labels: Mapping[Scheme, str]
+    """The name of each scheme that was measured, with its parameter."""
+    logs: Mapping[Scheme, Floats]
+    """The log ESP of the sequences that the scheme could measure, [n]."""
+
+
+def leak_chart(
+    name: str, title: str, data_set: DataSet, share: Callable[[Floats, Ints], Floats] = share_over
+) -> LineChart:
+    """Return the share of leaked sequences by number of queries, with extraction rates (Tiwari & Suh 2024, Figure 2).
+
+    Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
+    share: `share_over` or `expected_share`.
+    """
+    grid = query_grid()
+    rates = {scheme: extraction_rate(logs) for scheme, logs in data_set.logs.items()}
+    labels = {scheme: f"{label}, rate {format_percent(rates[scheme])}" for scheme, label in data_set.labels.items()}
+    top_k = f"extraction rate, {data_set.labels[Scheme.TOP_K]}"
+    curves = [
+        Series(labels[scheme], grid, share(logs, grid), key=data_set.labels[scheme])
+        for scheme, logs in data_set.logs.items()
+        if scheme is not Scheme.GREEDY
+    ]
+    flat = [
+        Series(line, grid, np.full(len(grid), rates[scheme]), is_dashed=True)
+        for scheme, line in ((Scheme.GREEDY, labels[Scheme.GREEDY]), (Scheme.TOP_K, top_k))
+    ]
+    return LineChart(
+        name,
+        f"{title}, {data_set.name}",
+        "queries X per sequence",
+        "share of sequences",
+        [*curves, *flat],
+        is_x_logarithmic=True,
     )
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Floats
+from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import AuditContext
 from harness.core.findings import BarChart, FoundTable, KeyFigure, LineChart, Series
-from harness.core.intervals import NORMAL_975, difference_interval, wilson
+from harness.core.intervals import NORMAL_975, bootstrap_means, difference_interval, percentiles, wilson
 from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.text import plain_value
 
@@ -32,6 +32,24 @@ def share_of(number: float, of: int) -> Estimate:
     low, high = wilson(value, of)
     # At 0 and 1 rounding may put the end of the interval beyond the value.
     return Estimate(value, min(low, value), max(high, value), of)
+
+
+def clustered_shares(is_counted: Bools, clusters: Ints) -> list[Estimate]:
+    """Return the share of counted items in each row of is_counted [shares, n] with its 95 % interval; NaN if n is 0.
+
+    clusters: [n]. The interval is the percentile interval of a bootstrap that draws whole clusters. If its ends are
+    equal, it is Wilson's with one observation per cluster.
+    """
+    shares, number = is_counted.shape
+    if number == 0:
+        return [NO_ESTIMATE] * shares
+    units = len(np.unique(clusters))
+    ends = np.transpose(percentiles(bootstrap_means(is_counted, clusters)))  # [shares, 2]
+    estimates = []
+    for value, (low, high) in zip(is_counted.mean(axis=1).tolist(), ends.tolist(), strict=True):
+        low, high = wilson(value, units) if low == high else (low, high)
+        estimates.append(Estimate(value, min(low, value), max(high, value), number))
+    return estimates
 
 
 def finite_mean(values: Any) -> float:

@@ -61,7 +61,8 @@ def rows_read(is_correct: Bools, cap: int) -> int:
 
 
 REPLICATES = 2000
-_SEED = 20230201
+_SEED, _MEANS_SEED = 20230201, 20240601
+_REPLICATES_AT_ONCE = 100
 NORMAL_975 = 1.959963984540054
 _BLOCK_WEIGHTS = 1 << 18  # weights of the replicates that are walked together, so that they fit the processor's cache
 _CHUNK = 512  # wrong rows walked between two checks whether every replicate has ended
@@ -167,6 +168,24 @@ def draw_units(
     generator = np.random.default_rng(seed)
     for _ in range(0, replicates, at_once):
         yield [generator.multinomial(number, np.full(number, 1 / number), size=at_once) for number in units]
+
+
+def bootstrap_means(values: Floats | Bools, clusters: Ints) -> Floats:
+    """Return the means of values [measures, n] in each replicate of a bootstrap, [REPLICATES, measures].
+
+    A replicate draws as many clusters as there are, with replacement. All measures share the draws.
+
+    clusters: [n], the cluster of each value.
+    """
+    _, cluster = np.unique(clusters, return_inverse=True)
+    number = int(cluster.max()) + 1
+    rows = np.concatenate([np.ones((1, values.shape[1])), values])
+    sums = np.array([np.bincount(cluster, weights=row, minlength=number) for row in rows])  # [1 + measures, clusters]
+    parts = []
+    for (drawn,) in draw_units([number], seed=_MEANS_SEED, replicates=REPLICATES, at_once=_REPLICATES_AT_ONCE):
+        totals = drawn @ sums.T
+        parts.append(totals[:, 1:] / totals[:, :1])
+    return np.concatenate(parts)
 
 
 def percentiles(values: Floats) -> tuple[Floats, Floats]:

@@ -17,7 +17,8 @@ class Policy(BaseModel):
 
     Applied in this order: repetition penalty (over prefix and suffix, Keskar et al. 2019, as in Hugging Face),
     temperature, top-k, top-p (the smallest set of most likely tokens whose mass is at least p, Holtzman et al. 2020),
-    typical-p (Meister et al. 2023). A filter at its neutral value (None or 1) does nothing.
+    typical-p (Meister et al. 2023). A filter at its neutral value (None or 1) does nothing. With `decay_tokens`, the
+    temperature changes linearly to 1 over so many suffix tokens (Carlini et al. 2021).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,6 +29,22 @@ class Policy(BaseModel):
     top_p: float = Field(default=1.0, gt=0, le=1, description="Probability mass of the most likely tokens kept.")
     typical_p: float = Field(default=1.0, gt=0, le=1, description="Probability mass of the most typical tokens kept.")
     repetition_penalty: float = Field(default=1.0, gt=0, description="Divides the positive logits of earlier tokens.")
+    decay_tokens: int = Field(
+        default=0, ge=0, description="Suffix tokens over which the temperature decays to 1; 0 if it is constant."
+    )
+
+    def at(self, step: int) -> "Policy":
+        """Return the policy for suffix token number `step`, counted from 0. Its temperature is constant.
+
+        A decaying temperature is `temperature` at the first token, 1 from the last one of `decay_tokens` on, and linear
+        between. Carlini et al. 2021, "Extracting training data from large language models", decay it from 10 to 1 over
+        20 tokens.
+        """
+        if self.decay_tokens == 0:
+            return self
+        progress = min(1.0, step / max(1, self.decay_tokens - 1))
+        temperature = self.temperature + (1 - self.temperature) * progress
+        return self.model_copy(update={"temperature": temperature, "decay_tokens": 0})
 
 
 @dataclass(frozen=True)

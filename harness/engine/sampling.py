@@ -123,7 +123,11 @@ class _Sampling:
         for step in range(length):
             evaluations += len(states)
             token, token_logprob, policy_logprob = self._select_tokens(
-                states, branch_of, uniform[: len(branch_of), step], tree.seen(self.policy, tokens)
+                states,
+                branch_of,
+                uniform[: len(branch_of), step],
+                self.policy.at(step),
+                tree.seen(self.policy, tokens),
             )
             if draws == 1:
                 placement, draw, child = alone, branch_of, branch_of
@@ -151,12 +155,13 @@ class _Sampling:
         return max(1, int(np.searchsorted(children, _SPARED * self.rows_at_once, side="right")))
 
     def _select_tokens(
-        self, states: Tensor, branch_of: Tensor, uniform: Tensor, seen: Tensor | None
+        self, states: Tensor, branch_of: Tensor, uniform: Tensor, policy: Policy, seen: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the token that each draw takes after its branch and its log-probabilities under model and policy.
 
         states: [branches, width].
         branch_of, uniform: [draws].
+        policy: that of this step.
         seen: [branches, any].
         Returns three tensors [draws].
         """
@@ -165,7 +170,7 @@ class _Sampling:
         policy_logprob = torch.empty_like(uniform)
         for logits in self.predictor.logit_blocks(states):
             rows = logits.rows
-            support = apply_policy(logits.scores, self.policy, None if seen is None else seen[rows])
+            support = apply_policy(logits.scores, policy, None if seen is None else seen[rows])
             # One block holds all draws, so the host need not know where the draws of a block are.
             block_draws: Tensor | slice = slice(None)
             if len(logits.scores) < len(states):

@@ -90,7 +90,7 @@ class _Search:
         evaluations = 0
         for step in range(self.length):
             evaluations += len(states)
-            children = self._children(states, tree, tree.seen(self.policy, tokens))
+            children = self._children(states, tree, self.policy.at(step), tree.seen(self.policy, tokens))
             followed = self._select(children, owner, rank, len(prefixes))
             if len(followed.parents) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
@@ -111,8 +111,11 @@ class _Search:
         count = np.ones(len(owner), np.int64)
         return [tree.paths(first_prefix, count, last_prefix_logprob, evaluations)]
 
-    def _children(self, states: Tensor, tree: Tree, seen: Tensor | None) -> "_Children":
-        """Return the candidates for the next step: enough of the likeliest tokens that no better one is missing."""
+    def _children(self, states: Tensor, tree: Tree, policy: Policy, seen: Tensor | None) -> "_Children":
+        """Return the candidates for the next step: enough of the likeliest tokens that no better one is missing.
+
+        policy: that of this step.
+        """
         parts = []
         for logits in self.predictor.logit_blocks(states):
             rows = logits.rows
@@ -120,7 +123,7 @@ class _Search:
             count = self.bounds.width or _FIRST_CHILDREN
             while True:
                 seen_here = None if seen is None else seen[rows]
-                support = top_tokens(logits.scores, self.policy, count, seen_here, logits.total)
+                support = top_tokens(logits.scores, policy, count, seen_here, logits.total)
                 assert support.ids is not None
                 whole = so_far + support.logprobs  # [rows, count]
                 is_enough = self.bounds.width is not None or bool((whole[:, -1] < self.bounds.least).all())

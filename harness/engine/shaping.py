@@ -47,8 +47,10 @@ class Support:
 def apply_policy(logits: Tensor, policy: Policy, seen: Tensor | None = None) -> Support:
     """Return the support of `policy` for next-token logits [rows, vocabulary] float32, which are not modified.
 
+    policy: with a constant temperature, such as that of `Policy.at`.
     seen: [rows, any] int64, the tokens of prefix and suffix so far, which the repetition penalty needs.
     """
+    assert policy.decay_tokens == 0
     scores = logits
     if policy.repetition_penalty != 1:
         assert seen is not None
@@ -73,8 +75,10 @@ def top_tokens(logits: Tensor, policy: Policy, count: int, seen: Tensor | None, 
     """Return the `count` likeliest tokens of the support of `policy` in each row, or all if it has fewer.
 
     This equals the beginning of `apply_policy`'s support but computes no log-probabilities for a whole vocabulary.
+    policy, seen: as in `apply_policy`.
     total: [rows], log sum exp of the logits.
     """
+    assert policy.decay_tokens == 0
     if policy.top_k is not None or policy.top_p < 1 or policy.typical_p < 1:
         support = apply_policy(logits, policy, seen)
         assert support.ids is not None

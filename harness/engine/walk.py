@@ -43,7 +43,7 @@ class Walk:
         policy: the policy whose probabilities are used, by default the model's own distribution; -inf if it allows
         fewer tokens.
         """
-        policy = policy or Policy()
+        policy = (policy or Policy()).at(self.suffixes.shape[1])
         tokens, logprobs = [], []
         for logits in self._runner.logit_blocks(self.states):
             seen = self._seen(logits.rows) if policy.repetition_penalty != 1 else None

@@ -10,7 +10,7 @@ from typing import Any
 from harness.audits.beam import near_probabilities
 from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.pairs import LeakageParams
-from harness.audits.probabilities import SCHEMES, Scheme
+from harness.audits.probabilities import DEFAULT_SCHEMES, Scheme
 from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.hardware import resolve_device
@@ -32,17 +32,17 @@ def measure() -> dict[str, Any]:
     prefixes, answers = load_prefixes(round_), load_answers(round_)
     assert answers is not None
     target = load_target(path, device=resolve_device(), threads=usable_cores())
-    policies = list(LeakageParams().policies.values())
+    policies = [LeakageParams().policies[scheme] for scheme in DEFAULT_SCHEMES]
     exact_logprobs(target, prefixes[:8], answers[:8], policies)
     start = time.perf_counter()
     found = exact_logprobs(target, prefixes, answers, policies)
     seconds = time.perf_counter() - start
-    assert found.shape == (len(SCHEMES), *answers.shape)
+    assert found.shape == (len(DEFAULT_SCHEMES), *answers.shape)
     required = {"required_seconds": REQUIRED_SECONDS} if is_surrogate() else {}
     near = _near_relative_to_a_sample(target, prefixes[:_NEAR], answers[:_NEAR])
     return {
         "sequences": len(prefixes),
-        "schemes": len(SCHEMES),
+        "schemes": len(DEFAULT_SCHEMES),
         "seconds": round(seconds, 1),
         "near_verbatim_relative_to_a_sample": near,
         "required_near_verbatim": REQUIRED_SAMPLES,

@@ -96,7 +96,9 @@ def read_measured(rows: RowsOf) -> tuple[list[Measured], int]:
     The second result is the number of windows that an endpoint could not measure.
     """
     windows = {name: np.asarray(values) for name, values in rows(WINDOWS.name).items()}
-    unmeasured = np.asarray(np.isnan([windows[scheme.value] for scheme in SCHEMES]).all(axis=0))
+    # An earlier version recorded no column for the last scheme.
+    schemes = [scheme for scheme in SCHEMES if scheme.value in windows]
+    unmeasured = np.asarray(np.isnan([windows[scheme.value] for scheme in schemes]).all(axis=0))
     order = np.lexsort((windows["window"], windows["text"], windows["model"]))
     order = order[~unmeasured[order]]
     windows = {name: values[order] for name, values in windows.items()}
@@ -105,7 +107,7 @@ def read_measured(rows: RowsOf) -> tuple[list[Measured], int]:
     for model, text in np.unique(keys, axis=0).tolist():
         is_in_part = (windows["model"] == model) & (windows["text"] == text)
         part = {name: values[is_in_part] for name, values in windows.items()}
-        logs = {scheme: part[scheme.value] for scheme in SCHEMES}
+        logs = {scheme: part[scheme.value] for scheme in schemes}
         measured.append(Measured(model, text, part["start"], part["cut"], part["end"], logs))
     return measured, int(unmeasured.sum())
 

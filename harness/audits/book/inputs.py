@@ -51,7 +51,7 @@ class BookParams(NearParams, ScoringParams):
         min_length=1,
         metavar="SCHEME,…",
         separator=",",
-        description="Decoding schemes: greedy, plain, temperature, top_k, top_p, typical_p.",
+        description=f"Decoding schemes: {', '.join(Scheme)}.",
     )
     top_k: int = Field(
         40,

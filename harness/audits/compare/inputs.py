@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.audits.leakage.inputs import PairSubject, read_pairs, require_pairs
-from harness.audits.leakage.pairs import LeakageParams, Pairs
-from harness.audits.leakage.rows import measured_pairs
+from harness.audits.leakage.inputs import PairSubject, read_pairs, require_pairs, stored_leakage
+from harness.audits.leakage.pairs import Pairs
 from harness.audits.models import Model, tokenizer_key
 from harness.audits.options import AuditParams, Preparation, Reading, StoredAudit, option
 from harness.audits.probabilities import Scheme
@@ -33,7 +32,9 @@ class CompareParams(AuditParams):
     """The options of the audit."""
 
     top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by top-k sampling; 10 as in the challenge.")
-    queries: int = Field(1000, ge=1, le=1_000_000, description="Queries after which leaked sequences are counted.")
+    queries: int = Field(
+        1000, ge=1, le=1_000_000, description="Queries per sequence after which leaked sequences are counted."
+    )
 
     @property
     def policies(self) -> list[Policy]:
@@ -307,13 +308,8 @@ class CompareSubject(PairSubject):
 
 def stored_targets(audit: StoredAudit) -> tuple[str, Pairs, Sequence[Stored]]:
     """Return the id, the pairs and the targets of a leakage audit. Raises HarnessError for another audit."""
-    if audit.audit != "leakage":
-        raise HarnessError(f"{audit.id} is an audit of kind {audit.audit}, and --run takes leakage audits.")
-    params = LeakageParams.model_validate(audit.params)
-    inputs = Pairs.from_inputs(audit.inputs)
-    pairs = measured_pairs(inputs, audit.rows)
+    params, pairs, names = stored_leakage(audit)
     tokens = audit.rows("token")
-    names, _ = inputs.split_models(params.model_names(tuple(audit.models)))
     length = np.asarray(tokens["prefix_length"], np.int64) == pairs.prefix_length
     stored = []
     for number, name in enumerate(names):

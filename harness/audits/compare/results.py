@@ -9,9 +9,8 @@ import numpy as np
 from harness.audits.compare.inputs import SCHEMES, CompareParams, Sequences, TargetRows
 from harness.audits.probabilities import Scheme, leaked_probability, log_esp
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.intervals import draw_units, percentiles
+from harness.core.intervals import bootstrap_means, percentiles
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
-from harness.core.windows import WINDOW, cluster_ids
 
 EXACT = Measure(
     "exact_memorization",
@@ -50,9 +49,6 @@ CHANGE = Measure("change", "difference", "the mean change of a measure from the 
 LOWER = Measure("lower_in", "lower in", "the share of sequences whose measure is lower than under the first target")
 HIGHER = Measure("higher_in", "higher in", "the share of sequences whose measure is higher than under the first target")
 MEASURES = (*MEMORIZATION, CHANGE, LOWER, HIGHER)
-REPLICATES = 2000
-_SEED = 20240601
-_REPLICATES_AT_ONCE = 100
 FEW_CLUSTERS = 10
 """With fewer clusters, intervals of a bootstrap are too narrow for a conclusion."""
 COPIES = {"0": 0, "1": 1, "2–3": 2, "4–7": 4, "8–15": 8, "16–31": 16, "32–63": 32, "64–127": 64, "128 or more": 128}
@@ -136,7 +132,7 @@ def compare_results(
     for side, is_chosen in ((TEXT, ~is_control), (CONTROL, is_control)):
         if is_chosen.any():
             chosen = common[is_chosen]
-            clusters = _clusters(sequences, chosen)
+            clusters = sequences.pairs.clusters(chosen)
             group = Group(side, chosen, _chosen(values, is_chosen), len(np.unique(clusters)))
             groups.append(group)
             replicates = _replicates(group.values, clusters)
@@ -150,22 +146,6 @@ def compare_results(
     )
     rows = MeasureTable([*means, *changes, *copies])
     return CompareResults(params, sequences, measured, targets, groups, rows, is_complete)
-
-
-def bootstrap_means(values: Floats, clusters: Ints) -> Floats:
-    """Return the means of values [measures, n] in each replicate, [REPLICATES, measures].
-
-    A replicate draws as many clusters as there are, with replacement.
-    """
-    _, cluster = np.unique(clusters, return_inverse=True)
-    number = int(cluster.max()) + 1
-    rows = np.concatenate([np.ones((1, values.shape[1])), values])
-    sums = np.array([np.bincount(cluster, weights=row, minlength=number) for row in rows])  # [1 + measures, clusters]
-    parts = []
-    for (drawn,) in draw_units([number], seed=_SEED, replicates=REPLICATES, at_once=_REPLICATES_AT_ONCE):
-        totals = drawn @ sums.T
-        parts.append(totals[:, 1:] / totals[:, :1])
-    return np.concatenate(parts)
 
 
 def most_changed(results: CompareResults, target: int, most: int) -> Ints:
@@ -219,11 +199,6 @@ def _values(params: CompareParams, rows: TargetRows, sequences: Ints) -> dict[Me
 
 def _chosen(values: Values, is_chosen: Bools) -> Values:
     return {measure: of_measure[:, is_chosen] for measure, of_measure in values.items()}
-
-
-def _clusters(sequences: Sequences, chosen: Ints) -> Ints:
-    whole = np.concatenate([sequences.pairs.prefixes[chosen], sequences.pairs.suffixes[chosen]], axis=1)
-    return cluster_ids([whole], window=min(WINDOW, whole.shape[1]))
 
 
 def _replicates(values: Values, clusters: Ints) -> Values:

@@ -5,14 +5,16 @@ from numpy.typing import ArrayLike
 
 from harness.audits.leakage.findings import leakage_findings
 from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs, entity_pairs
-from harness.audits.leakage.results import MEAN_ESP, MEASURES, MOST_MATCHES, OVER
+from harness.audits.leakage.results import MEAN_ESP, MEASURES, OVER
 from harness.audits.leakage.rows import (
     INEXACT,
     MATCHES,
     MODELS,
+    MOST_MATCHES,
     PAIRS,
     TABLES,
     TOKENS,
+    likeliest_matches,
     measured_pairs,
     rows_of_setting,
     side_of,
@@ -153,16 +155,15 @@ class LeakageAudit(Audit[LeakageParams]):
                         bound=inexact.bound[:, number],
                     )
                 matched = sequences[inexact.row]
-                _emit(
-                    context,
-                    MATCHES,
-                    len(matched),
-                    **key,
-                    sequence=matched,
-                    errors=(inexact.matches != pairs.suffixes[matched]).sum(axis=1),
-                    logprob=inexact.logprob,
-                    tokens=inexact.matches.astype(float),
-                )
+                columns = {
+                    "sequence": matched,
+                    "errors": (inexact.matches != pairs.suffixes[matched]).sum(axis=1),
+                    "logprob": inexact.logprob,
+                    "tokens": inexact.matches.astype(float),
+                }
+                likeliest = likeliest_matches(columns)
+                kept = {name: values[likeliest] for name, values in columns.items()}
+                _emit(context, MATCHES, len(likeliest), **key, **kept)
 
 
 def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from harness.audits.leakage.pairs import LONGEST_FOLLOWED, LeakageParams, Pairs, TokenDecoder
 from harness.audits.leakage.results import (
+    EASIER,
     EXCEED,
     EXPECTED_EXCEED,
     EXPECTED_FACTOR,
@@ -17,26 +18,22 @@ from harness.audits.leakage.results import (
     ISP_OVER_MOST,
     LAST_TO_FIRST,
     MEAN_ESP,
-    MOST_MATCHES,
     OVER,
     QUANTILE,
     TOKEN,
     TRENDS,
     WRONG,
     LeakageResults,
-    growing_settings,
     leakage_results,
 )
-from harness.audits.leakage.rows import read_measurements
+from harness.audits.leakage.rows import MOST_MATCHES, Trend, read_measurements
 from harness.audits.near_results import NEAR_DEFINITION, NEAR_OVER, near_rows, near_verbatim_chart, near_verbatim_table
 from harness.audits.probabilities import (
     DISCOVERABLE,
     Scheme,
     discoverable_chart,
     expected_share,
-    extraction_rate,
-    query_grid,
-    share_over,
+    leak_chart,
 )
 from harness.audits.report import bars_of, case_table, key_figure, lines_of, measure_table, table_of, wide_table
 from harness.core.arrays import Ints
@@ -48,9 +45,7 @@ from harness.core.findings import (
     FoundTable,
     HeatMap,
     KeyFigure,
-    LineChart,
     Passage,
-    Series,
     Stretch,
 )
 from harness.core.paths import model_names
@@ -70,8 +65,9 @@ DEFINITIONS = {
 }
 _SHOWN_MATCHES = 20
 _FEW_POSITIONS = 10
+_SHOWN_EASIER = 10
 _CONTEXT = 20
-"""Tokens at the end of a prefix that are shown before a match."""
+"""Tokens at the end of a prefix that are shown."""
 
 
 def leakage_findings(
@@ -139,6 +135,7 @@ def _conclusion(results: LeakageResults) -> Conclusion:
             KeyFigure("returned by greedy decoding", format_score(greedy.value), f"of {greedy.of:,} sequences"),
             KeyFigure("ESP > 1/1000", format_score(over.value), f"{format_interval(over.low, over.high)}, {label}"),
             key_figure(exceed, f"per sequence, {label}"),
+            *map(key_figure, results.measured.select(*EASIER.values(), case=label)),
         ),
     )
 
@@ -177,14 +174,21 @@ def _tables(results: LeakageResults) -> list[FoundTable]:
                 by=by,
             ),
         ]
-    for over, settings in growing_settings(results.measurements).items():
-        rows = measured.select(TRENDS[over])
-        title = f"ESP over {len(settings)} {over}, shares of {rows[0].estimate.of:,} sequences"
-        tables.append(case_table(f"trends-over-{over.replace(' ', '-')}", title, rows, by={"trend": "side"}))
+    if easier := measured.select(*EASIER.values()):
+        title = "Sequences with a larger ESP in another setting than the largest model with whole prefixes"
+        tables.append(wide_table("easier", title, easier, by={"scheme": "case"}, intervals=tuple(EASIER.values())))
+    for trend in results.trends:
+        title = f"ESP over {len(trend.settings)} {trend.over}, shares of {len(trend.sequences):,} sequences"
+        name = f"trends-over-{trend.over.replace(' ', '-')}"
+        tables.append(case_table(name, title, measured.select(TRENDS[trend.over]), by={"trend": "side"}))
+        tables += _easier_table(results, trend)
     if inexact := measured.select(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_MOST):
         title = "Suffixes with exactly n tokens substituted"
         by = {"scheme": "case", "n": "at"}
         tables.append(wide_table("inexact", title, inexact, by=by, intervals=(ISP, ISP_OVER)))
+    if wrong := measured.select(WRONG):
+        title = f"Wrong positions in the {MOST_MATCHES} likeliest partial matches with n tokens substituted"
+        tables.append(case_table("wrong-positions", title, wrong, by={"substituted": "at", "wrong positions": "side"}))
     if measured.select(NEAR_OVER):
         tables.append(near_verbatim_table(measured, results.params.label(Scheme.TOP_K), by="model", part="model"))
     tables.append(measure_table(measured))
@@ -214,6 +218,29 @@ def _passages(results: LeakageResults) -> list[Passage]:
     ]
 
 
+def _easier_table(results: LeakageResults, trend: Trend) -> list[FoundTable]:
+    """Return the sequences whose ESP under top-k is most above that of the reference, with their best setting."""
+    esps, decoder = np.exp(trend.logs[Scheme.TOP_K]), TokenDecoder(results.pairs.tokenizer)  # [settings, n]
+    best, gain = esps.argmax(axis=0), esps.max(axis=0) - esps[-1]
+    places = np.lexsort((trend.sequences, -gain))[: min(_SHOWN_EASIER, np.count_nonzero(gain))]
+    rows = [
+        {
+            "sequence": sequence + 1,
+            "end of the prefix": decoder.text(results.pairs.prefixes[sequence][-_CONTEXT:]),
+            "suffix": decoder.text(results.pairs.suffixes[sequence]),
+            "model": results.names[trend.settings[best[place]].model],
+            "prefix tokens": trend.settings[best[place]].prefix_length,
+            "ESP": esps[best[place], place],
+            "ESP of the reference": esps[-1, place],
+        }
+        for place, sequence in zip(places, trend.sequences[places].tolist(), strict=True)
+    ]
+    measure = EASIER[trend.over]
+    title = f"Sequences that are {measure.title}: the largest differences under {results.params.label(Scheme.TOP_K)}"
+    name = measure.name.replace("_", "-")
+    return [table_of(name, title, rows, text_columns=("end of the prefix", "suffix"))] if rows else []
+
+
 def _match_table(results: LeakageResults) -> FoundTable:
     decoder = TokenDecoder(results.pairs.tokenizer)
     rows = [
@@ -229,7 +256,7 @@ def _match_table(results: LeakageResults) -> FoundTable:
         for matches in results.matches.values()
         for match in matches
     ]
-    title = f"The {MOST_MATCHES} likeliest partial matches of each scheme ({results.matches_are})"
+    title = f"The {MOST_MATCHES} likeliest partial matches of each scheme and number of substituted tokens"
     return table_of("matches", title, rows, is_detail=True, text_columns=("suffix", "match"))
 
 
@@ -255,9 +282,16 @@ def _charts(results: LeakageResults) -> list[Chart]:
     measured, label = results.measured, results.params.label(Scheme.TOP_K)
     has_markers = results.suffix_length <= _FEW_POSITIONS
     greedy = results.params.label(Scheme.GREEDY)
-    tokens = measured.select(TOKEN)
+    tokens, over_one_in = measured.select(TOKEN), "Sequences with ESP > 1/X"
     charts: list[Chart] = [
-        *_leak_curves(results),
+        leak_chart("leaked", over_one_in, results.data_set),
+        *(
+            leak_chart(f"leaked-{number}", over_one_in, data_set)
+            for number, data_set in enumerate(results.pairs.data_sets, 2)
+        ),
+        leak_chart(
+            "leaked-expected", "Expected share of sequences leaked within X queries", results.data_set, expected_share
+        ),
         lines_of(
             "token-probability",
             f"Mean probability of each suffix token, {results.where}",
@@ -271,10 +305,10 @@ def _charts(results: LeakageResults) -> list[Chart]:
     ]
     if len(results.measurements.settings) > 1:
         charts.append(_settings_chart(results))
-    for over, settings in growing_settings(results.measurements).items():
-        rows = measured.select(TRENDS[over])
-        title = f"ESP over {len(settings)} {over} ({rows[0].estimate.of:,} sequences; classes overlap)"
-        name = f"trends-over-{over.replace(' ', '-')}"
+    for trend in results.trends:
+        rows = measured.select(TRENDS[trend.over])
+        title = f"ESP over {len(trend.settings)} {trend.over} ({len(trend.sequences):,} sequences; classes overlap)"
+        name = f"trends-over-{trend.over.replace(' ', '-')}"
         charts.append(bars_of(name, title, "share of sequences", rows, label="side", group="case"))
     if inexact := measured.select(ISP_OVER):
         title = "Sequences with n-ISP > ESP"
@@ -291,58 +325,8 @@ def _charts(results: LeakageResults) -> list[Chart]:
         )
     if measured.select(NEAR_OVER):
         charts.append(near_verbatim_chart(measured, label, "sequence", part="model"))
-    if results.matches:
-        charts.append(
-            lines_of(
-                "wrong-positions",
-                f"Wrong positions in the {MOST_MATCHES} likeliest partial matches",
-                "position in the suffix",
-                "matches",
-                measured.select(WRONG),
-                series="case",
-                has_markers=has_markers,
-            )
-        )
     discoverable = measured.select(*DISCOVERABLE.values(), **results.of_reference, case=label)
     return [*charts, discoverable_chart(discoverable, "sequence", f"{label}, {results.where}")]
-
-
-def _leak_curves(results: LeakageResults) -> list[Chart]:
-    """Return the share of leaked sequences by number of queries, by both definitions, with extraction rates.
-
-    Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
-    """
-    grid = query_grid()
-    logs = {scheme: results.reference.measured(scheme) for scheme in results.params.schemes}
-    rates = {scheme: extraction_rate(esps) for scheme, esps in logs.items()}
-    labels = {scheme: f"{results.params.label(scheme)}, rate {format_percent(rate)}" for scheme, rate in rates.items()}
-    flat = [
-        Series(name, grid, np.full(len(grid), rates[scheme]), is_dashed=True)
-        for scheme, name in (
-            (Scheme.GREEDY, labels[Scheme.GREEDY]),
-            (Scheme.TOP_K, f"extraction rate, {results.params.label(Scheme.TOP_K)}"),
-        )
-    ]
-    return [
-        LineChart(
-            name,
-            f"{title}, {results.where}",
-            "queries X per sequence",
-            "share of sequences",
-            [
-                *(
-                    Series(labels[scheme], grid, share(logs[scheme], grid), key=results.params.label(scheme))
-                    for scheme in results.params.random_schemes
-                ),
-                *flat,
-            ],
-            is_x_logarithmic=True,
-        )
-        for name, title, share in (
-            ("leaked", "Sequences with ESP > 1/X", share_over),
-            ("leaked-expected", "Expected share of sequences leaked within X queries", expected_share),
-        )
-    ]
 
 
 def _settings_chart(results: LeakageResults) -> HeatMap:
@@ -384,8 +368,9 @@ def _sentences(results: LeakageResults) -> Iterator[str]:
         yield "The n-ISP sums the likeliest partial suffixes; its upper bound adds the probability of those left out."
     if params.inexact and results.suffix_length > LONGEST_FOLLOWED:
         yield f"The n-ISP is measured for suffixes of at most {LONGEST_FOLLOWED} tokens only."
+    source = LeakageParams()
     yield (
-        f"Schemes: {', '.join(map(params.label, params.schemes))}. For top-k the source gives 5 in its text and 10, "
-        "the default here, in its Table 1."
+        f"Schemes: {', '.join(map(params.label, params.schemes))}. The source uses {source.label(Scheme.TEMPERATURE)}, "
+        f"{source.label(Scheme.TOP_P)} and, in its Table 1, {source.label(Scheme.TOP_K)}; in its text also top-k 5."
     )
     yield from results.pairs.notes

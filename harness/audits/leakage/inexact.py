@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.audits.beam import Beam, Ending, search_suffixes
 from harness.audits.edit_distance import Substitutions
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Floats, Ints, Tokens, place_among_equals
 from harness.core.policy import Policy
 from harness.engine.target import Target
 
@@ -24,7 +24,7 @@ _EXPECTED = 64
 
 
 class InexactMatches(NamedTuple):
-    """Probabilities of suffixes with exactly 0, 1, … substitutions, and the likeliest such suffixes.
+    """Probabilities of suffixes with exactly 0, 1, … substitutions, and the likeliest such suffixes of each number.
 
     probability: [rows, errors + 1] float64, of the suffixes that were followed.
     bound: the same shape, an upper bound of the probability of the others.
@@ -54,7 +54,8 @@ def inexact_probabilities(
 
     The result is exact if top-k leaves few possibilities. Otherwise the `branches` likeliest partial suffixes of each
     suffix are followed, unless their probability is below `least`, and `bound` limits what the others can add. best:
-    the maximum number of inexact matches returned for each suffix. Raises HarnessError as `Target.sample` does.
+    the maximum number of matches returned for each suffix and number of substitutions. Raises HarnessError as
+    `Target.sample` does.
     """
     beam = Beam(branches, least, has_bound=True)
     if count_partial_suffixes(policy, suffixes.shape[1], errors) <= _FOLLOW_ALL:
@@ -74,7 +75,10 @@ def inexact_probabilities(
 
 
 def _matches_of(ending: Ending, length: int, best: int) -> InexactMatches:
-    """Return the probabilities of suffixes of `length` tokens, and the `best` likeliest inexact ones of each row."""
+    """Return the probabilities of suffixes of `length` tokens, and the likeliest inexact ones.
+
+    best: their maximum number for each row and number of substitutions.
+    """
     last, own_logprob = ending.last, ending.own_logprob
     wrong, errors = last.distances.of_equal_length, last.distances.limit
     probability = np.zeros_like(ending.bound)
@@ -86,8 +90,9 @@ def _matches_of(ending: Ending, length: int, best: int) -> InexactMatches:
         np.exp(last.logprob[may_change]) * -np.expm1(np.minimum(own_logprob[may_change], 0)),
     )
     inexact = ending.complete.part(np.flatnonzero(ending.complete.distances.of_equal_length > 0))
-    order, place = inexact.ranked(len(probability))
-    likeliest = inexact.part(order[place < best]).joined(last)
+    order, _ = inexact.ranked(len(probability))
+    row_and_errors = inexact.owner * (errors + 1) + inexact.distances.of_equal_length
+    likeliest = inexact.part(order[place_among_equals(row_and_errors[order]) < best]).joined(last)
     tokens = likeliest.tokens.reshape(len(likeliest.owner), length)
     return InexactMatches(probability, ending.bound, ending.first_row + likeliest.owner, tokens, likeliest.logprob)
 

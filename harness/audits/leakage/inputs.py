@@ -1,6 +1,7 @@
 """Read pairs from files or rounds, or a corpus to cut, and check that they fit the targets."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.leakage.pairs import LeakageParams, Pairs, cut_at
+from harness.audits.leakage.rows import measured_pairs, read_measurements
 from harness.audits.models import Model, first_token_notes, require_context, require_tokenizer, shared_tokenizer
-from harness.audits.options import Preparation, Reading, Subject, option
+from harness.audits.options import Preparation, Reading, StoredAudit, Subject, option
+from harness.audits.probabilities import DataSet
 from harness.audits.sources import (
     CorpusFiles,
     Source,
@@ -214,6 +217,32 @@ def require_pairs(source: Source | None, choices: str) -> Source:
     return source
 
 
+def stored_leakage(audit: StoredAudit) -> tuple[LeakageParams, Pairs, Sequence[str]]:
+    """Return the parameters, the pairs and the names of the targets of a leakage audit.
+
+    Raises HarnessError for another audit.
+    """
+    if audit.audit != "leakage":
+        raise HarnessError(f"{audit.id} is an audit of kind {audit.audit}, and --run takes leakage audits.")
+    params, inputs = LeakageParams.model_validate(audit.params), Pairs.from_inputs(audit.inputs)
+    names, _ = inputs.split_models(params.model_names(tuple(audit.models)))
+    return params, measured_pairs(inputs, audit.rows), names
+
+
+def stored_data_set(audit: StoredAudit) -> DataSet:
+    """Return the results of a leakage audit under its largest model with whole prefixes.
+
+    Raises HarnessError for another audit, or if sequences are missing.
+    """
+    params, pairs, names = stored_leakage(audit)
+    settings = read_measurements(audit.rows, len(names)).settings
+    whole = [setting for setting in settings if setting.prefix_length == pairs.prefix_length]
+    if len(whole) < len(names) or len(whole[-1].sequences) + whole[-1].unmeasured < len(pairs):
+        raise HarnessError(f"{audit.id} has not measured all sequences. Continue with harness resume.")
+    data_set = whole[-1].data_set(names[whole[-1].model], params)
+    return data_set._replace(name=f"{data_set.name}, {audit.id}")
+
+
 class LeakageSubject(PairSubject):
     """Compute how likely each sequence is to leak.
 
@@ -227,10 +256,15 @@ class LeakageSubject(PairSubject):
     )
     tagger: str | None = option(None, metavar="MODEL", description="Token classification model: hub id or directory.")
     field: str | None = field_option()
+    run: tuple[str, ...] = option(
+        (), metavar="RUN", description="Leakage audit of another data set to draw on the same page; repeatable."
+    )
 
     def read(self, params: LeakageParams, preparation: Preparation) -> Reading:
         """Read the pairs or the corpus. Raises HarnessError if that fails, or if no prefix has a prefix length."""
         source = self._source()
+        audits = [preparation.open_audit(name) for name in self.run]
+        data_sets = [stored_data_set(audit) for audit in audits]
         ids, revision = self.models(source, preparation.revision)
         if self.tagger in ids:
             raise UsageError(f"{self.tagger} is both --target and --tagger. Choose two models.")
@@ -252,7 +286,9 @@ class LeakageSubject(PairSubject):
             require_context(models, pairs.prefix_length + pairs.suffixes.shape[1], is_served=True)
         params = params.probed(models[0], preparation.say)
         files = source_files("pairs" if self.corpus is None else "corpus", source)
-        return Reading(params, pairs.to_inputs(), source_name(source), files, records)
+        files |= {f"run {number}": audit.path for number, audit in enumerate(audits, 1)}
+        inputs = replace(pairs, data_sets=data_sets).to_inputs()
+        return Reading(params, inputs, source_name(source), files, records)
 
     def _source(self) -> Source:
         """Return the source that is named. Raises UsageError if there is none, or options that do not fit together."""

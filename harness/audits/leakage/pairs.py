@@ -10,11 +10,12 @@ from pydantic import field_validator
 from harness.audits.endpoint.params import ENDPOINT_SCHEMES, ScoringParams
 from harness.audits.near_results import NearParams
 from harness.audits.options import option
-from harness.audits.probabilities import RANDOM_SCHEMES, SCHEMES, Scheme
+from harness.audits.probabilities import DEFAULT_SCHEMES, MOST_QUERIES, RANDOM_SCHEMES, SCHEMES, DataSet, Scheme
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
 from harness.core.tokenizers import decode_pieces, parse_tokenizer
+from harness.core.windows import WINDOW, cluster_ids
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -30,12 +31,24 @@ MOST_ERRORS = 2
 
 
 def _default_schemes(values: dict[str, Any]) -> tuple[Scheme, ...]:
-    return SCHEMES if values.get("endpoint") is None else ENDPOINT_SCHEMES
+    return DEFAULT_SCHEMES if values.get("endpoint") is None else ENDPOINT_SCHEMES
 
 
 class LeakageParams(NearParams, ScoringParams):
-    """The options of the audit. Defaults follow the source where it gives a value."""
+    """The options of the audit.
 
+    The defaults of `temperature`, `top_k`, `top_p` and `queries` are values of the source (Tiwari & Suh 2024): Table 1
+    and the 30 queries of its introduction. It gives no value for `typical_p` and `decaying_temperature`, and measures
+    the inexact matches of all sequences.
+    """
+
+    temperature: float = Field(
+        0.1, gt=0, le=10, description="Temperature of the `temperature` scheme; as in the source."
+    )
+    top_k: int = Field(
+        10, ge=1, le=1024, description="Tokens kept by top-k sampling; 10 as in the source's Table 1, its text has 5."
+    )
+    top_p: float = Field(0.6, gt=0, lt=1, description="Probability mass kept by the `top_p` scheme; as in the source.")
     prefix_lengths: tuple[Annotated[int, Field(ge=1, le=4096)], ...] = option(
         (),
         name="shorter-prefixes",
@@ -47,9 +60,14 @@ class LeakageParams(NearParams, ScoringParams):
         default_factory=_default_schemes,
         metavar="SCHEME,…",
         separator=",",
-        description="Decoding schemes in addition to greedy, plain and top_k; all by default.",
+        description="Decoding schemes in addition to greedy, plain and top_k; all but decaying_temperature by default.",
     )
-    queries: int = Field(30, ge=1, le=1_000_000, description="Number of queries for the corrected extraction rate.")
+    queries: int = Field(
+        30,
+        ge=1,
+        le=MOST_QUERIES,
+        description="Queries per sequence after which leaked sequences are counted; 30 as in the source.",
+    )
     inexact: int = Field(
         200, ge=0, description="Sequences whose inexact matches are measured, of at most 8 tokens; 0 for none."
     )
@@ -99,6 +117,8 @@ class Pairs:
     """Texts, if there are no pairs yet: the audit cuts them at the entities that a tagger marks."""
     limit: int = 0
     """The maximum number of pairs that are used of those cut from the documents."""
+    data_sets: Sequence[DataSet] = ()
+    """Results of stored audits of other data sets."""
 
     def __len__(self) -> int:
         return len(self.prefixes)
@@ -108,22 +128,35 @@ class Pairs:
         """Tokens of a whole prefix."""
         return int(self.prefixes.shape[1])
 
+    def clusters(self, chosen: Ints) -> Ints:
+        """Return the cluster of near-copies of each of the `chosen` pairs, [chosen] int64."""
+        whole = np.concatenate([self.prefixes[chosen], self.suffixes[chosen]], axis=1)
+        return cluster_ids([whole], window=min(WINDOW, whole.shape[1]))
+
     def to_inputs(self) -> AuditInputs:
         """Return the pairs in the form in which the run stores them."""
         tokenizer = [] if self.tokenizer is None else [self.tokenizer]
-        return AuditInputs(
-            {"tokenizer": tokenizer, "notes": list(self.notes), "documents": list(self.documents)},
-            {
-                "prefixes": self.prefixes.astype(np.int64),
-                "suffixes": self.suffixes.astype(np.int64),
-                "limit": np.array(self.limit),
-            },
-        )
+        texts = {"tokenizer": tokenizer, "notes": list(self.notes), "documents": list(self.documents)}
+        texts["data_sets"] = [data_set.name for data_set in self.data_sets]
+        arrays = {
+            "prefixes": self.prefixes.astype(np.int64),
+            "suffixes": self.suffixes.astype(np.int64),
+            "limit": np.array(self.limit),
+        }
+        for number, (_, labels, logs) in enumerate(self.data_sets):
+            texts[f"labels_{number}"] = [labels.get(scheme, "") for scheme in SCHEMES]
+            arrays |= {f"{scheme.value}_{number}": of_scheme for scheme, of_scheme in logs.items()}
+        return AuditInputs(texts, arrays)
 
     @classmethod
     def from_inputs(cls, inputs: AuditInputs) -> "Pairs":
         """Return the pairs that `to_inputs` stored."""
         texts, arrays = inputs.texts, inputs.arrays
+        data_sets = []
+        for number, name in enumerate(texts.get("data_sets", ())):
+            labels = {scheme: label for scheme, label in zip(SCHEMES, texts[f"labels_{number}"], strict=True) if label}
+            logs = {scheme: np.asarray(arrays[f"{scheme.value}_{number}"], np.float64) for scheme in labels}
+            data_sets.append(DataSet(name, labels, logs))
         tokenizer = next(iter(texts["tokenizer"]), None)
         return cls(
             arrays["prefixes"],
@@ -132,6 +165,7 @@ class Pairs:
             texts["notes"],
             documents=texts["documents"],
             limit=int(arrays["limit"]),
+            data_sets=data_sets,
         )
 
     def split_models(self, models: Sequence[ModelType]) -> tuple[Sequence[ModelType], ModelType | None]:

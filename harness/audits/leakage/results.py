@@ -1,19 +1,32 @@
 """Results of a leakage audit: every measured value, and the likeliest matches with substitutions."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from itertools import combinations
 
 import numpy as np
 
 from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs
-from harness.audits.leakage.rows import CLASSES, Measurements, Setting, source_classes
+from harness.audits.leakage.rows import (
+    CLASSES,
+    MODEL_SIZES,
+    MOST_MATCHES,
+    PREFIX_LENGTHS,
+    Measurements,
+    Setting,
+    Trend,
+    likeliest_matches,
+    read_trends,
+    source_classes,
+)
 from harness.audits.near_results import NEAR_MEASURES, count_near
 from harness.audits.probabilities import (
     DISCOVERABLE,
     RANDOM_SCHEMES,
     SCHEMES,
+    DataSet,
     Scheme,
     discoverable_rows,
     expected_queries_to_exceed,
@@ -21,11 +34,10 @@ from harness.audits.probabilities import (
     queries_to_exceed,
     underestimate,
 )
-from harness.audits.report import share_of
+from harness.audits.report import clustered_shares, share_of
 from harness.core.arrays import Ints
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.rows import Rows
-from harness.core.text import pluralize
 
 MEAN_ESP = Measure(
     "mean_esp",
@@ -85,14 +97,26 @@ ISP_EXACT = Measure("isp_exact", "exact", "sequences whose n-ISP is exact", unit
 ISP_OVER = Measure("isp_over_esp", "ISP > ESP", "the share of sequences with n-ISP > ESP", at_name="n")
 ISP_OVER_MOST = Measure("isp_over_esp_at_most", "share at most", "this share by the upper bounds", at_name="n")
 WRONG = Measure(
-    "wrong_position",
+    "wrong_positions",
     "matches",
-    "likeliest matches with a substitution at a position",
+    f"those of the {MOST_MATCHES} likeliest matches with n substituted tokens that differ at exactly the positions in "
+    "`side`",
     unit=Unit.NUMBER,
-    at="position {}",
-    at_name="position in the suffix",
+    at="n = {}",
+    at_name="n, the substituted tokens",
 )
-MODEL_SIZES, PREFIX_LENGTHS = "model sizes", "prefix lengths"
+EASIER = {
+    MODEL_SIZES: Measure(
+        "easier_with_smaller_model",
+        "easier with a smaller model",
+        "the share of sequences with a larger ESP under some smaller model than under the largest one",
+    ),
+    PREFIX_LENGTHS: Measure(
+        "easier_with_shorter_prefix",
+        "easier with a shorter prefix",
+        "the share of sequences with a larger ESP after some shorter prefix than after the whole one",
+    ),
+}
 TRENDS = {
     over: Measure(
         f"trend_over_{over.replace(' ', '_')}",
@@ -119,11 +143,11 @@ MEASURES = (
     ISP_OVER_MOST,
     *NEAR_MEASURES,
     WRONG,
+    *EASIER.values(),
     *TRENDS.values(),
 )
 _SHARES_OVER = (10, 100, 1_000, 10_000, 1_000_000)
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
-MOST_MATCHES = 100
 _TOLERANCE = 1e-6
 """Difference of log-probabilities below which they are equal: two passes of a model may differ in the last digits."""
 
@@ -153,12 +177,18 @@ class LeakageResults:
     """All measured values. A scheme is a case, a prefix length a side."""
     is_complete: bool
     matches: Mapping[Scheme, Sequence[Match]]
-    """The likeliest matches with substitutions under each random scheme."""
+    """The likeliest matches of each number of substitutions under each random scheme."""
+    trends: Sequence[Trend]
 
     @property
     def reference(self) -> Setting:
         """The largest model with whole prefixes."""
         return self.measurements.settings[-1]
+
+    @property
+    def data_set(self) -> DataSet:
+        """The probabilities of the reference."""
+        return self.reference.data_set(self.names[self.reference.model], self.params)
 
     @property
     def where(self) -> str:
@@ -174,11 +204,6 @@ class LeakageResults:
     def suffix_length(self) -> int:
         """Tokens of a suffix."""
         return int(self.pairs.suffixes.shape[1])
-
-    @property
-    def matches_are(self) -> str:
-        """The suffixes among which the likeliest matches were found."""
-        return f"at most {pluralize(min(MOST_ERRORS, self.suffix_length), 'token')} substituted"
 
     def value(self, measure: Measure, scheme: Scheme, at: float | None = None) -> Estimate:
         """Return a value of the reference under a scheme."""
@@ -202,7 +227,8 @@ def leakage_results(
         return None
     reference = measurements.settings[-1]
     matches = _likeliest_matches(measurements, pairs)
-    model, side = names[reference.model], reference.side
+    trends = read_trends(measurements, params.random_schemes)
+    model = names[reference.model]
     rows = [
         *(
             row
@@ -212,11 +238,11 @@ def leakage_results(
         *inexact_rows(measurements, params, model),
         *near,
         *(
-            MeasureRow(WRONG, Estimate(number, of=len(likeliest)), model, side, params.label(scheme), place)
+            row
             for scheme, likeliest in matches.items()
-            for place, number in enumerate(_wrong_positions(likeliest, pairs.suffixes.shape[1]), 1)
+            for row in _wrong_rows(likeliest, pairs.suffixes.shape[1], model, params.label(scheme))
         ),
-        *_trend_rows(measurements, params, model),
+        *(row for trend in trends for row in _trend_rows(trend, params, pairs, model)),
     ]
     measured = {
         (part.model, part.prefix_length): len(part.sequences) + part.unmeasured for part in measurements.settings
@@ -226,13 +252,17 @@ def leakage_results(
         and _count_inexact(measurements, params) == len(names) * params.inexact_sequences(pairs)
         and count_near(MeasureTable(near)) == len(names) * min(params.near, len(pairs))
     )
-    return LeakageResults(params, pairs, names, measurements, MeasureTable(rows), is_complete, matches)
+    return LeakageResults(params, pairs, names, measurements, MeasureTable(rows), is_complete, matches, trends)
 
 
-def _wrong_positions(matches: Sequence[Match], length: int) -> list[int]:
-    """Return in how many of the matches each position is wrong, [length]."""
-    counts: list[int] = np.bincount(np.concatenate([match.wrong for match in matches]), minlength=length).tolist()
-    return counts
+def _wrong_rows(matches: Sequence[Match], length: int, model: str, case: str) -> Iterator[MeasureRow]:
+    """Yield how many matches of each number of substitutions have them at each set of positions, which is a side."""
+    counts = Counter(tuple(match.wrong.tolist()) for match in matches)
+    for errors in range(1, min(MOST_ERRORS, length) + 1):
+        number = sum(len(match.wrong) == errors for match in matches)
+        for places in combinations(range(length), errors):
+            side = f"({', '.join(str(place + 1) for place in places)})"
+            yield MeasureRow(WRONG, Estimate(counts[places], of=number), model, side, case, errors)
 
 
 def _count_inexact(measurements: Measurements, params: LeakageParams) -> int:
@@ -275,29 +305,16 @@ def _setting_rows(setting: Setting, params: LeakageParams, model: str, *, has_de
         yield MeasureRow(LAST_TO_FIRST, Estimate(ratio), model, side, case)
 
 
-def growing_settings(measurements: Measurements) -> dict[str, list[Setting]]:
-    """Return the settings of each trend: all models with the longest prefix, and all prefixes of the largest model."""
-    reference = measurements.settings[-1]
-    trends = {
-        MODEL_SIZES: [part for part in measurements.settings if part.prefix_length == reference.prefix_length],
-        PREFIX_LENGTHS: [part for part in measurements.settings if part.model == reference.model],
-    }
-    return {over: settings for over, settings in trends.items() if len(settings) > 1}
-
-
-def _trend_rows(measurements: Measurements, params: LeakageParams, model: str) -> Iterator[MeasureRow]:
-    """Yield the trends over model sizes and prefix lengths. A class is a side."""
-    for over, settings in growing_settings(measurements).items():
-        common: Ints = reduce(np.intersect1d, (setting.sequences for setting in settings))
-        values = np.array(
-            [[setting.log_esp(scheme, common) for setting in settings] for scheme in params.random_schemes]
-        )  # [schemes, settings, sequences]
-        values = values[:, :, ~np.isnan(values).any(axis=(0, 1))]
-        number = values.shape[2]
-        for scheme, of_scheme in zip(params.random_schemes, values, strict=True):
-            counts = source_classes(of_scheme).sum(axis=1).tolist() if number else [0] * len(CLASSES)
-            for name, count in zip(CLASSES, counts, strict=True):
-                yield MeasureRow(TRENDS[over], share_of(count, number), model, name, params.label(scheme))
+def _trend_rows(trend: Trend, params: LeakageParams, pairs: Pairs, model: str) -> Iterator[MeasureRow]:
+    """Yield the share of sequences in each class of changes, which is a side, and of those that are easier."""
+    is_counted = np.concatenate(
+        [[*source_classes(logs), trend.is_easier(scheme)] for scheme, logs in trend.logs.items()]
+    )
+    sides = [(TRENDS[trend.over], name) for name in CLASSES] + [(EASIER[trend.over], "")]
+    shares = iter(clustered_shares(is_counted, pairs.clusters(trend.sequences)))
+    for scheme in trend.logs:
+        for measure, side in sides:
+            yield MeasureRow(measure, next(shares), model, side, params.label(scheme))
 
 
 def inexact_rows(measurements: Measurements, params: LeakageParams, model: str) -> Iterator[MeasureRow]:
@@ -338,11 +355,8 @@ def _likeliest_matches(measurements: Measurements, pairs: Pairs) -> dict[Scheme,
         if not len(places):
             continue
         tokens = np.asarray(rows["tokens"])[places].astype(np.int64)
-        # Ties are ordered by tokens, so that the order of the rows does not matter.
-        order = np.lexsort((*tokens.T[::-1], sequence[places], -logprob[places]))
-        _, first = np.unique(np.column_stack([sequence[places], tokens])[order], axis=0, return_index=True)
         matches[scheme] = []
-        for place in order[np.sort(first)[:MOST_MATCHES]]:
+        for place in likeliest_matches({name: np.asarray(column)[places] for name, column in rows.items()}):
             row = int(sequence[places[place]])
             wrong = np.flatnonzero(tokens[place] != pairs.suffixes[row])
             probability = float(np.exp(logprob[places[place]]))

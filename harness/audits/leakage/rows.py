@@ -1,14 +1,15 @@
 """The audit's tables, their rows as arrays, and the classes of a sequence by how its probability changes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
-from harness.audits.leakage.pairs import Pairs
+from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.near_results import NEAR
-from harness.audits.probabilities import SCHEMES, Scheme, log_esp
-from harness.core.arrays import Bools, Floats, Ints
+from harness.audits.probabilities import SCHEMES, DataSet, Scheme, log_esp
+from harness.core.arrays import Bools, Floats, Ints, place_among_equals
 from harness.core.audit import RowsOf
 from harness.core.rows import Kind, Rows, table
 
@@ -29,6 +30,9 @@ INEXACT = table("inexact", **_MATCH_KEY, probability=Kind.REAL, bound=Kind.REAL)
 MATCHES = table("match", **_MATCH_KEY, logprob=Kind.REAL, tokens=Kind.REALS)
 """Likely suffixes with substitutions: their log-probability and tokens."""
 TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES, NEAR)
+MOST_MATCHES = 100
+"""The likeliest matches of each number of substitutions that are reported (Tiwari & Suh 2024, Table 2)."""
+MODEL_SIZES, PREFIX_LENGTHS = "model sizes", "prefix lengths"
 
 
 def side_of(prefix_length: int) -> str:
@@ -65,6 +69,11 @@ class Setting:
         is_known = ~np.isnan([self.logs[name] for name in (scheme, *common)]).any(axis=0)
         return self.logs[scheme][is_known]
 
+    def data_set(self, model: str, params: LeakageParams) -> DataSet:
+        """Return the results as a data set, named by the model and the prefixes."""
+        labels = {scheme: params.label(scheme) for scheme in params.schemes}
+        return DataSet(f"{model}, {self.side}", labels, {scheme: self.measured(scheme) for scheme in labels})
+
 
 @dataclass(frozen=True)
 class Measurements:
@@ -86,11 +95,13 @@ def read_measurements(rows: RowsOf, models: int) -> Measurements:
     parameters[np.asarray(sizes["model"], np.int64)] = sizes["parameters"]
     settings = []
     for (model, length), part in _grouped(rows(TOKENS.name), ("model", "prefix_length")):
-        logs = {scheme: log_esp(part[scheme.value]) for scheme in SCHEMES}
+        # An earlier version recorded no column for the last scheme.
+        schemes = [scheme for scheme in SCHEMES if scheme.value in part]
+        logs = {scheme: log_esp(part[scheme.value]) for scheme in schemes}
         # An endpoint may not measure a sequence under every scheme.
         is_known = ~np.isnan(list(logs.values())).all(axis=0)
         if is_known.any():
-            means = {scheme: _mean_by_position(part[scheme.value], logs[scheme]) for scheme in SCHEMES}
+            means = {scheme: _mean_by_position(part[scheme.value], logs[scheme]) for scheme in schemes}
             logs = {scheme: esps[is_known] for scheme, esps in logs.items()}
             settings.append(Setting(model, length, part["sequence"][is_known], logs, means, int((~is_known).sum())))
     # Models of equal or unknown size keep the order in which they were named.
@@ -112,6 +123,19 @@ def measured_pairs(inputs: Pairs, rows: RowsOf) -> Pairs:
     length = inputs.prefix_length
     tokens = cut["tokens"].astype(np.int64).reshape(-1, length + inputs.suffixes.shape[1])[chosen]
     return replace(inputs, prefixes=tokens[:, :length], suffixes=tokens[:, length:], documents=())
+
+
+def likeliest_matches(matches: Rows) -> Ints:
+    """Return the places of the likeliest rows of `MATCHES`, `MOST_MATCHES` of each number of errors, likeliest first.
+
+    All rows are of one model and scheme. A match with several rows counts once. Equally likely matches are ordered by
+    sequence and tokens, so the order of the rows does not matter.
+    """
+    tokens, sequence = np.asarray(matches["tokens"]), np.asarray(matches["sequence"])
+    order = np.lexsort((*tokens.T[::-1], sequence, -np.asarray(matches["logprob"])))
+    _, first = np.unique(np.column_stack([sequence, tokens])[order], axis=0, return_index=True)
+    order = order[np.sort(first)]
+    return order[place_among_equals(np.asarray(matches["errors"])[order]) < MOST_MATCHES]
 
 
 def rows_of_setting(tokens: Rows, model: int, prefix_length: int) -> Ints:
@@ -158,3 +182,39 @@ def source_classes(values: Floats) -> Bools:
     low_inside, high_inside = values.min(axis=0) < np.minimum(first, last), values.max(axis=0) > np.maximum(first, last)
     shapes = (~low_inside & ~high_inside, low_inside, high_inside)
     return np.array([shape & direction for shape in shapes for direction in (last > first, last < first)])
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The probabilities of n sequences over growing settings, the last of which is the reference."""
+
+    over: str
+    """`MODEL_SIZES` or `PREFIX_LENGTHS`."""
+    settings: Sequence[Setting]
+    sequences: Ints
+    """The sequences that every random scheme measured in every setting, [n] int64, ascending."""
+    logs: Mapping[Scheme, Floats]
+    """The log ESP under each random scheme, [settings, n]."""
+
+    def is_easier(self, scheme: Scheme) -> Bools:
+        """Return which sequences have a larger ESP in some other setting than in the last one, [n]."""
+        logs = self.logs[scheme]
+        return np.asarray(logs[:-1].max(axis=0) > logs[-1])
+
+
+def read_trends(measurements: Measurements, schemes: Sequence[Scheme]) -> list[Trend]:
+    """Return the trends over all models with the longest prefix and over all prefixes of the largest model, if any."""
+    reference = measurements.settings[-1]
+    growing = {
+        MODEL_SIZES: [part for part in measurements.settings if part.prefix_length == reference.prefix_length],
+        PREFIX_LENGTHS: [part for part in measurements.settings if part.model == reference.model],
+    }
+    trends = []
+    for over, settings in growing.items():
+        if len(settings) > 1:
+            common: Ints = reduce(np.intersect1d, (setting.sequences for setting in settings))
+            logs = np.array([[setting.log_esp(scheme, common) for setting in settings] for scheme in schemes])
+            is_known = ~np.isnan(logs).any(axis=(0, 1))
+            of_schemes = dict(zip(schemes, logs[:, :, is_known], strict=True))  # [settings, n] each
+            trends.append(Trend(over, settings, common[is_known], of_schemes))
+    return trends

@@ -74,7 +74,7 @@ def test_an_unlikely_suffix_is_not_followed_to_its_end(device):
     target = load_on(device, WEIGHTS)
     prefixes, suffixes = (np.load(ROUND_ARRAYS / f"{part}.npy")[:48].astype(np.int64) for part in ("prefix", "suffix"))
     suffixes[24:] = np.roll(suffixes[24:], 1, axis=0)
-    policies = [Policy(top_k=40), Policy()]
+    policies = [Policy(top_k=40), Policy(), Policy(temperature=1.5, decay_tokens=5)]
     whole = exact_logprobs(target, prefixes, suffixes, policies).sum(axis=2)
     least = 1e-6
     found = exact_logprobs(target, prefixes, suffixes, policies, least=least)
@@ -136,10 +136,12 @@ def test_each_token_has_the_policys_probability_given_its_context(
     target.rows_at_once = rows_at_once
     suffixes = np.random.default_rng(4).integers(0, 61, (9, 7)).astype(np.uint16)
     policies = [Policy(top_k=20), Policy(top_p=0.7), Policy(typical_p=0.8), Policy(repetition_penalty=1.5)]
-    found = exact_logprobs(target, prefixes, suffixes, policies)
-    assert found.shape == (4, 9, 7) and found.dtype == np.float64
-    for number, policy in enumerate(policies):
-        for position in range(7):
+    decaying = Policy(temperature=3, decay_tokens=3)
+    by_position = [*([policy] * 7 for policy in policies), [Policy(temperature=t) for t in (3, 2, 1, 1, 1, 1, 1)]]
+    found = exact_logprobs(target, prefixes, suffixes, [*policies, decaying])
+    assert found.shape == (5, 9, 7) and found.dtype == np.float64
+    for number, constant in enumerate(by_position):
+        for position, policy in enumerate(constant):
             before = np.concatenate([prefixes, suffixes[:, :position]], axis=1)
             probabilities = dense_probabilities(target, before, policy)
             wanted = probabilities[np.arange(9), suffixes[:, position]]

@@ -64,8 +64,9 @@ def exact_probabilities(target: Target, prefix: np.ndarray, policy: Policy, leng
     """Return the probability of every suffix of `length` tokens after one prefix, [vocabulary] * length."""
     probabilities = np.ones(1)
     sequences = np.asarray(prefix)[None, :]
-    for _ in range(length):
-        probabilities = (probabilities[:, None] * dense_probabilities(target, sequences, policy)).reshape(-1)
+    for step in range(length):
+        following = dense_probabilities(target, sequences, policy.at(step))
+        probabilities = (probabilities[:, None] * following).reshape(-1)
         sequences = np.column_stack(
             [np.repeat(sequences, target.vocabulary, axis=0), np.tile(np.arange(target.vocabulary), len(sequences))]
         )
@@ -81,6 +82,6 @@ def plain_draws(target: Target, prefix: np.ndarray, policy: Policy, trials: int,
         with torch.inference_mode():
             logits = target.model(sequences, use_cache=False).logits[:, -1].float()
         uniform = torch.from_numpy(uniforms(seed, keys, draws, position)).to(target.device)
-        tokens, _ = sample_tokens(apply_policy(logits, policy, sequences), rows, uniform)
+        tokens, _ = sample_tokens(apply_policy(logits, policy.at(position), sequences), rows, uniform)
         sequences = torch.cat([sequences, tokens.unsqueeze(1)], dim=1)
     return sequences[:, -length:].cpu().numpy()

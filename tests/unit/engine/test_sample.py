@@ -133,7 +133,7 @@ def _chi_square_p(observed: np.ndarray, expected: np.ndarray) -> float:
     return float(torch.special.gammaincc(torch.tensor((len(expected) - 1) / 2).double(), torch.tensor(statistic / 2)))
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("policy", [*POLICIES, Policy(top_p=0.9, temperature=2, decay_tokens=3)], ids=repr)
 def test_the_tree_contains_exactly_the_independent_draws(target, prefixes, policy):
     found = target.sample(prefixes[:4], policy, trials=9, seed=6, length=7)
     for row in range(4):

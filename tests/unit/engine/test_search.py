@@ -15,6 +15,7 @@ POLICIES = [
     Policy(temperature=0.7, repetition_penalty=1.3),
     Policy(top_k=12, top_p=0.8, typical_p=0.9, temperature=0.58, repetition_penalty=1.1),
     Policy(typical_p=0.6),
+    Policy(temperature=3, decay_tokens=2),
 ]
 
 

@@ -25,6 +25,15 @@ def _dense(support: Support, vocabulary: int) -> torch.Tensor:
     return empty.scatter(1, support.ids, support.logprobs)
 
 
+def test_a_decaying_temperature_is_linear_and_ends_at_one():
+    carlini = Policy(temperature=10, decay_tokens=20)
+    temperatures = [carlini.at(step).temperature for step in range(22)]
+    assert temperatures == pytest.approx([*(10 - 9 * step / 19 for step in range(20)), 1, 1])
+    assert temperatures[19:] == [1, 1, 1] and carlini.at(3).decay_tokens == 0
+    assert Policy(temperature=0.5, decay_tokens=1).at(0).temperature == 0.5
+    assert Policy(temperature=0.5, top_k=3).at(7) == Policy(temperature=0.5, top_k=3)
+
+
 def _by_hugging_face(logits: torch.Tensor, policy: Policy, seen: torch.Tensor | None) -> torch.Tensor:
     processors = LogitsProcessorList()
     if policy.repetition_penalty != 1:

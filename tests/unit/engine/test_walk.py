@@ -50,6 +50,18 @@ def test_leading_tokens_follow_the_policy(target, prefixes):
     target.walk(prefixes, follow, length=1)
 
 
+def test_leading_tokens_follow_a_decaying_temperature(target, prefixes):
+    def follow(walk):
+        for temperature in (4.0, 2.5, 1.0, 1.0):
+            _, logprobs = walk.leading(5, Policy(temperature=4, decay_tokens=3))
+            tokens, wanted = walk.leading(5, Policy(temperature=temperature))
+            assert np.allclose(logprobs, wanted)
+            walk.advance(tokens[:, 0])
+        return walk.suffixes
+
+    target.walk(prefixes, follow, length=4)
+
+
 def test_out_of_memory_restarts_a_walk_with_fewer_prefixes(neo, prefixes, fail_passes):
     fail_passes(lambda rows: len(rows) > 8)
     found = neo.walk(prefixes, decode_with_candidates, branches=4, length=5)

@@ -164,6 +164,14 @@ def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> N
     assert "rate" in words and "is known" in words  # a table shown, and a detailed one by its columns
 
 
+def test_a_page_with_text_in_a_table_says_that_it_quotes(tmp_path: Path) -> None:
+    rates, detailed = WITHOUT_CHARTS.tables
+    for tables, says in (((rates, detailed), False), ((rates, replace(detailed, is_detail=False)), True)):
+        write_audit(tmp_path / "out", replace(WITHOUT_CHARTS, tables=tables, passages=()), HEADER)
+        words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
+        assert ("This page quotes the corpus" in words) == says
+
+
 CONCLUSION = Conclusion("Was it seen?", "Probably", "3 of 4 paragraphs pass", "A caveat.", [KeyFigure("ESP", "0.400")])
 CONCLUDED = replace(
     WITHOUT_CHARTS,

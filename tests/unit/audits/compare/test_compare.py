@@ -14,7 +14,6 @@ from harness.audits.compare.results import (
     LIKELIHOOD,
     MEMORIZATION,
     STRENGTH,
-    bootstrap_means,
     exact_memorization,
     extraction_strength,
     is_predicted,
@@ -25,6 +24,7 @@ from harness.audits.models import Model
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import HeatMap, LineChart
+from harness.core.intervals import bootstrap_means
 from harness.core.policy import Policy
 from harness.core.rounds import load_round
 from harness.demo import CORPUS, ROUND_ARRAYS, SIZES

@@ -7,8 +7,10 @@ from hypothesis.extra.numpy import arrays
 from harness.audits import probabilities as p
 from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.leakage.results import ISP_OVER, ISP_OVER_MOST, inexact_rows
-from harness.audits.leakage.rows import CLASSES, Measurements, Setting, source_classes
+from harness.audits.leakage.rows import CLASSES, Measurements, Setting, Trend, likeliest_matches, source_classes
 from harness.audits.probabilities import Scheme
+from harness.audits.report import clustered_shares
+from harness.core.intervals import wilson
 from harness.core.measures import MeasureTable
 
 
@@ -116,3 +118,45 @@ def test_every_sequence_is_in_the_classes_of_its_direction(values):
     has_both_inside = (low < np.minimum(values[0], values[-1])) & (high > np.maximum(values[0], values[-1]))
     assert (classes.sum(axis=0) == ends_differ * (1 + has_both_inside)).all()
     assert (classes[::2].any(axis=0) == (values[-1] > values[0])).all()
+
+
+@given(arrays(np.float64, st.tuples(st.integers(2, 6), st.integers(0, 20)), elements=st.integers(0, 4).map(float)))
+def test_a_sequence_is_easier_if_another_setting_exceeds_the_last_one(values):
+    trend = Trend("model sizes", (), np.arange(values.shape[1]), {Scheme.PLAIN: values})
+    is_easier = trend.is_easier(Scheme.PLAIN)
+    assert is_easier.tolist() == [any(value > last for value in earlier) for *earlier, last in values.T]
+    # The source's classes: all that decrease, and the inverted U that increases. Equal ends are in none.
+    in_classes = source_classes(values)[[1, 3, 4, 5]].any(axis=0) if values.size else is_easier
+    assert (in_classes == (is_easier & ((values[0] != values[-1]) | in_classes))).all()
+
+
+def test_intervals_of_shares_draw_whole_clusters():
+    is_counted = np.random.default_rng(4).random((2, 60)) < [[0.3], [0.6]]
+    single = clustered_shares(is_counted, np.arange(60))
+    copies = clustered_shares(is_counted.repeat(5, axis=1), np.repeat(np.arange(60), 5))
+    assert copies == [share._replace(of=300) for share in single]
+    assert all(share.low < share.value < share.high for share in single)
+    (none,) = clustered_shares(np.zeros((1, 40), bool), np.repeat(np.arange(4), 10))
+    assert none == (0, *wilson(0, 4), 40)
+    assert np.isnan(clustered_shares(np.zeros((1, 0), bool), np.arange(0))[0].value)
+
+
+def test_the_likeliest_matches_are_the_same_in_any_order_and_in_parts():
+    generator = np.random.default_rng(5)
+    tokens = generator.integers(0, 3, (2000, 4))
+    sequence = generator.integers(0, 40, 2000)
+    errors = (tokens != 0).sum(axis=1)
+    # Few different values, so that many matches are equally likely; a match has one probability and may occur twice.
+    logprob = -((tokens @ [1, 2, 3, 4] + sequence) % 7).astype(float)
+    rows = {"sequence": sequence, "errors": errors, "logprob": logprob, "tokens": tokens}
+    listed = [(errors[row], -logprob[row], sequence[row], tuple(tokens[row])) for row in range(2000)]
+    wanted = {number: sorted({row for row in listed if row[0] == number})[:100] for number in range(5)}
+
+    def chosen(part, within):
+        places = part[likeliest_matches({name: column[part] for name, column in rows.items()})]
+        return places, {number: [listed[row] for row in places if errors[row] == number] for number in within}
+
+    assert chosen(np.arange(2000), wanted)[1] == wanted
+    assert chosen(generator.permutation(2000), wanted)[1] == wanted
+    of_parts = np.concatenate([chosen(part, wanted)[0] for part in np.array_split(np.arange(2000), 3)])
+    assert chosen(of_parts, wanted)[1] == wanted

@@ -20,6 +20,7 @@ POLICIES = (
     Policy(top_p=0.8),
     Policy(typical_p=0.7),
     Policy(repetition_penalty=1.4),
+    Policy(temperature=3, decay_tokens=3),
 )
 LENGTH = 4
 
@@ -66,9 +67,11 @@ def test_the_search_agrees_with_brute_force(six, pairs, policy):
         mine = found.row == row
         for tokens, logprob in zip(found.matches[mine], found.logprob[mine], strict=True):
             assert np.exp(logprob) == pytest.approx(each[tuple(tokens)], abs=1e-5)
-        partial = [each[t] for t in each if 1 <= (np.array(t) != suffixes[row]).sum() <= 2]
-        best = sorted((value for value in partial if value > 0), reverse=True)[:8]
-        assert np.exp(found.logprob[mine]) == pytest.approx(best, abs=1e-5)
+        errors = (found.matches[mine] != suffixes[row]).sum(axis=1)
+        for wrong in (1, 2):
+            partial = [each[tokens] for tokens in each if (np.array(tokens) != suffixes[row]).sum() == wrong]
+            best = sorted((value for value in partial if value > 0), reverse=True)[:8]
+            assert np.exp(found.logprob[mine][errors == wrong]) == pytest.approx(best, abs=1e-5)
 
 
 @pytest.mark.parametrize("policy", [Policy(), Policy(top_p=0.9), Policy(typical_p=0.9)], ids=str)
