@@ -96,9 +96,7 @@ def read_measured(rows: RowsOf) -> tuple[list[Measured], int]:
     The second result is the number of windows that an endpoint could not measure.
     """
     windows = {name: np.asarray(values) for name, values in rows(WINDOWS.name).items()}
-    # An earlier version recorded no column for the last scheme.
-    schemes = [scheme for scheme in SCHEMES if scheme.value in windows]
-    unmeasured = np.asarray(np.isnan([windows[scheme.value] for scheme in schemes]).all(axis=0))
+    unmeasured = np.asarray(np.isnan([windows[scheme.value] for scheme in SCHEMES]).all(axis=0))
     order = np.lexsort((windows["window"], windows["text"], windows["model"]))
     order = order[~unmeasured[order]]
     windows = {name: values[order] for name, values in windows.items()}
@@ -107,7 +105,7 @@ def read_measured(rows: RowsOf) -> tuple[list[Measured], int]:
     for model, text in np.unique(keys, axis=0).tolist():
         is_in_part = (windows["model"] == model) & (windows["text"] == text)
         part = {name: values[is_in_part] for name, values in windows.items()}
-        logs = {scheme: part[scheme.value] for scheme in schemes}
+        logs = {scheme: part[scheme.value] for scheme in SCHEMES}
         measured.append(Measured(model, text, part["start"], part["cut"], part["end"], logs))
     return measured, int(unmeasured.sum())
 

@@ -95,13 +95,11 @@ def read_measurements(rows: RowsOf, models: int) -> Measurements:
     parameters[np.asarray(sizes["model"], np.int64)] = sizes["parameters"]
     settings = []
     for (model, length), part in _grouped(rows(TOKENS.name), ("model", "prefix_length")):
-        # An earlier version recorded no column for the last scheme.
-        schemes = [scheme for scheme in SCHEMES if scheme.value in part]
-        logs = {scheme: log_esp(part[scheme.value]) for scheme in schemes}
+        logs = {scheme: log_esp(part[scheme.value]) for scheme in SCHEMES}
         # An endpoint may not measure a sequence under every scheme.
         is_known = ~np.isnan(list(logs.values())).all(axis=0)
         if is_known.any():
-            means = {scheme: _mean_by_position(part[scheme.value], logs[scheme]) for scheme in schemes}
+            means = {scheme: _mean_by_position(part[scheme.value], logs[scheme]) for scheme in SCHEMES}
             logs = {scheme: esps[is_known] for scheme, esps in logs.items()}
             settings.append(Setting(model, length, part["sequence"][is_known], logs, means, int((~is_known).sum())))
     # Models of equal or unknown size keep the order in which they were named.

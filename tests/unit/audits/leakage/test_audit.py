@@ -279,16 +279,6 @@ def test_curves_of_another_data_set_come_from_its_audit(short_suffixes, swept, f
         stored_data_set(stored(killed, "demo-tiny"))
 
 
-def test_an_audit_without_a_column_for_the_last_scheme_has_the_same_findings(short_suffixes):
-    params, pairs, whole = short_suffixes
-    context = _context(params, pairs, TINY).run()
-
-    def rows(table):
-        return {name: column for name, column in context.rows(table).items() if name != "decaying_temperature"}
-
-    assert plain(context.audit.findings(context.inputs, rows, ("demo-tiny",))) == plain(whole)
-
-
 @pytest.mark.slow
 def test_a_low_temperature_has_no_probability_above_one():
     pairs = read_pairs(load_round("demo"), [DEMO], PairSize(), limit=60, seed=0)
