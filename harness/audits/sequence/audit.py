@@ -71,7 +71,7 @@ class SequenceAudit(Audit[SequenceParams]):
                     _stage(stage, number), len(paragraphs), size=completer.batch_size, ends=completer.ends
                 )
                 for batch in batches:
-                    self._emit(context, model, dataset, partner, *completer.complete(batch.items, batch.seed))
+                    self._emit(context, model, dataset, partner, completer.complete(batch.items, batch.seed))
                     since_report += len(batch.items)
                     if since_report >= _PARAGRAPHS_PER_REPORT:
                         since_report = 0
@@ -104,15 +104,10 @@ class SequenceAudit(Audit[SequenceParams]):
             yield RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)
 
     def _emit(
-        self,
-        context: AuditContext,
-        model: int,
-        dataset: Dataset,
-        partner: Ints,
-        requested: Ints,
-        completions: list[Completion],
+        self, context: AuditContext, model: int, dataset: Dataset, partner: Ints, batch: tuple[Ints, list[Completion]]
     ) -> None:
-        """Emit the completions of the paragraphs `requested`, and their comparisons with the suffixes of paragraphs."""
+        """Emit the completions of a batch of paragraphs, and their comparisons with the suffixes of paragraphs."""
+        requested, completions = batch
         setting = {"model": model, "prompt_length": dataset.prompt_length or 0}
         compared: list[dict[str, float]] = []
         for paragraph, completion in zip(requested.tolist(), completions, strict=True):

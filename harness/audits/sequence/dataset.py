@@ -268,8 +268,8 @@ class Dataset:
         texts = [f"{prompt} {suffix}" for prompt, suffix in zip(self.prompts, self.suffixes, strict=True)]
         datasets = [self]
         for length in params.prompt_length[1:]:
-            cuts = [cut for text in texts if (cut := cut_after(text, length, params.longest_suffix))]
-            prompts, suffixes = [cut.prompt for cut in cuts], [cut.suffix for cut in cuts]
+            cuts = (cut for text in texts if (cut := cut_after(text, length, params.longest_suffix)))
+            prompts, suffixes = map(list, zip(*cuts, strict=True))
             datasets.append(replace(self, prompts=prompts, suffixes=suffixes, prompt_length=length))
         return datasets
 

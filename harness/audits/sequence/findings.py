@@ -35,6 +35,7 @@ from harness.audits.sequence.results import (
     CORPUS,
     DEFINITIONS,
     P_VALUE,
+    PAIRED,
     PASSED,
     PASSED_BY_LENGTH,
     SIDES,
@@ -55,6 +56,7 @@ from harness.core.text import json_value, pluralize
 
 _SHOWN_DOCUMENTS = 20
 _SHARE = "share of completions"
+_LENGTHS = "Completions that pass, by length of the prompt"
 _NUMBERS = "Completions by the number of thresholds that they pass"
 
 
@@ -75,8 +77,8 @@ def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, mode
     longest = settings[: len(models)]
     measured = [row for setting in longest for row in measure_sides(setting)]
     if len(settings) > len(longest):
-        # Shortest prompts first.
-        measured += [row for setting in reversed(settings) for row in length_rows(setting)]
+        by_length = sorted(settings, key=lambda setting: setting.dataset.prompt_length or 0)
+        measured += [row for setting in by_length for row in length_rows(setting)]
     table = MeasureTable(measured)
     paragraphs = [row for setting in settings for row in _paragraph_rows(setting)]
     texts = ("prompt", "suffix", "completion")
@@ -125,7 +127,7 @@ def _rates_tables(measured: MeasureTable, models: Sequence[str]) -> Iterator[Fou
 
     The p-value stands next to the rate that is tested.
     """
-    sides = {row.side for row in measured.select(THRESHOLDS_PASSED) if row.estimate.of}
+    sides = {row.side for row in measured.select(PASSED) if row.estimate.of and not row.side.endswith(PAIRED)}
     by: dict[str, Part] = {"model": "model"} if len(models) > 1 else {}
     passed = "Completions that pass each threshold"
 
@@ -138,9 +140,10 @@ def _rates_tables(measured: MeasureTable, models: Sequence[str]) -> Iterator[Fou
         passed += ", with intervals and tests"
     rates = select(PASSED, TOO_SHORT_SUFFIX, P_VALUE)
     yield wide_table("rates", passed, rates, by=by_case, intervals=(PASSED,), number="judged")
+    numbers = [row for row in select(THRESHOLDS_PASSED) if row.estimate.of]
     if lengths := select(PASSED_BY_LENGTH):
-        yield wide_table("prompt_lengths", "Completions that pass, by length of the prompt", lengths, by=by_case)
-    yield wide_table("thresholds_passed", _NUMBERS, select(THRESHOLDS_PASSED), by={**by, "of": "side"}, number="judged")
+        yield wide_table("prompt_lengths", _LENGTHS, lengths, by=by_case)
+    yield wide_table("thresholds_passed", _NUMBERS, numbers, by={**by, "of": "side"}, number="judged")
 
 
 def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:
@@ -226,6 +229,7 @@ def _charts(measured: MeasureTable, settings: Sequence[Setting]) -> list[Chart]:
             ("rates", "Completions that pass each threshold", PASSED, "case"),
             ("thresholds_passed", _NUMBERS, THRESHOLDS_PASSED, "at"),
         )
+        if any(row.estimate.of for row in select(measure))
     ]
     lines = [
         _survival(names[key], lengths, longest, names[key] in controls)
@@ -234,10 +238,17 @@ def _charts(measured: MeasureTable, settings: Sequence[Setting]) -> list[Chart]:
     ]
     title, x_label = "Longest verbatim run of each completion", "words in the run, at least"
     charts: list[Chart] = [*bars, LineChart("verbatim_runs", title, x_label, _SHARE, lines)]
-    if rates := [row for row in select(PASSED_BY_LENGTH) if row.side == CORPUS]:
-        title, x_label = "Completions of the corpus that pass, by length of the prompt", "words of the prompt"
-        series: Part = "case" if len(settings) == 1 else lambda row: f"{row.case}, {row.model}"
-        charts.append(lines_of("prompt_lengths", title, x_label, _SHARE, rates, series=series, has_markers=True))
+    # Several models are compared on the corpus alone, so that there are not too many lines.
+    part, shown = ("side", [CORPUS, *SIDES.values()]) if len(settings) == 1 else ("model", [CORPUS])
+    if rates := [row for row in select(PASSED_BY_LENGTH) if row.side in shown]:
+        charts.append(
+            lines_of(
+                *("prompt_lengths", f"{_LENGTHS} and {part}", "words of the prompt", _SHARE, rates),
+                series=lambda row: f"{row.case}, {getattr(row, part)}",
+                controls=[f"{case}, {side}" for case in TITLES.values() for side in SIDES.values()],
+                has_markers=True,
+            )
+        )
     return charts
 
 
@@ -253,11 +264,16 @@ def _sentences(
     params: SequenceParams, dataset: Dataset, settings: Sequence[Setting], longest: Sequence[Setting]
 ) -> list[str]:
     """Return what the measured values do not say, most important first."""
+    shorter = ", ".join(map(str, params.prompt_length[1:]))
+    lengths = (
+        f"The same paragraphs were also completed from their first {shorter} words, and the completions compared with "
+        "the words that follow. The answer, the tests and all other tables are about the longest prompts."
+    )
     return [
         *(_method(params, setting) for setting in longest),
         "Each completion was cut to the suffix's number of words and compared with the suffix. "
         + _WORDS[params.word_form],
-        *_lengths(params.prompt_length[1:]),
+        *([lengths] if shorter else ()),
         *_control(dataset),
         *_read(params, "corpus", dataset.corpus_counts),
         *(_read(params, "control", dataset.control_counts) if dataset.control_counts else ()),
@@ -285,17 +301,8 @@ def _method(params: SequenceParams, setting: Setting) -> str:
     if dataset.control is Control.CORPUS:
         number += f" and {int((is_compared & dataset.is_control).sum()):,} of the control"
     if dataset.models:
-        return f"Judged are given completions by {model}, of {number}."
+        return f"The completions of {number} by {model} were given."
     return f"{model} completed {number} from {prompt} by {how}."
-
-
-def _lengths(shorter: Sequence[int]) -> Iterator[str]:
-    if shorter:
-        yield (
-            f"The same paragraphs were also completed from their first {', '.join(map(str, shorter))} words, and the "
-            "completions compared with the words that follow. The answer, the tests and all other tables are about the "
-            "longest prompts."
-        )
 
 
 def _control(dataset: Dataset) -> Iterator[str]:

@@ -76,7 +76,7 @@ SIDES = {Control.CORPUS: "control", Control.PERMUTED: "permuted suffixes"}
 """The control's name in tables and charts."""
 UNSHARED = "corpus, unshared"
 """The name of what is left of the corpus without paragraphs that share runs of words with the control."""
-_PAIRED = ", in pairs"
+PAIRED = ", in pairs"
 """The ending of a side whose completions are compared with both suffixes."""
 
 
@@ -105,7 +105,7 @@ def tested_sides(dataset: Dataset) -> tuple[str, str]:
     """Return the names of the completions that a test compares: without shared paragraphs, or judged in pairs."""
     control = SIDES[dataset.control]
     if dataset.control is Control.PERMUTED:
-        return CORPUS + _PAIRED, control + _PAIRED
+        return CORPUS + PAIRED, control + PAIRED
     return UNSHARED if dataset.is_shared.any() else CORPUS, control
 
 
@@ -165,7 +165,7 @@ def thresholds_passed(measured: Measurements) -> Ints:
 
 def length_rows(setting: Setting) -> list[MeasureRow]:
     """Return the rates of every threshold on every side, as those of the setting's prompt length."""
-    rates = [row for row in measure_sides(setting) if row.measure is PASSED and not row.side.endswith(_PAIRED)]
+    rates = [row for row in measure_sides(setting) if row.measure is PASSED and not row.side.endswith(PAIRED)]
     return [row._replace(measure=PASSED_BY_LENGTH, at=setting.dataset.prompt_length) for row in rates]
 
 

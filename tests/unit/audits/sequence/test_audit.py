@@ -139,7 +139,7 @@ def test_targets_and_prompt_lengths_have_the_rates_that_they_have_alone(tmp_path
         rates = [str(row.estimate) for row in shorter.select(PASSED, side=side)]
         of_both = both.measures.select((PASSED_BY_LENGTH, 4), model="tiny", side=side)
         assert [str(row.estimate) for row in of_both] == rates and len(rates) == 4
-    assert {chart.name for chart in both.charts} == {"rates", "thresholds_passed", "verbatim_runs", "prompt_lengths"}
+    assert {chart.name for chart in both.charts} == {"rates", "verbatim_runs", "prompt_lengths"}
 
 
 def findings_of_files(folder: Path, prompt_length: int) -> Findings:

@@ -71,6 +71,7 @@ def test_the_worked_example(tmp_path: Path, records: list[Record], of_s2: list[b
     }
     assert findings.figures["prompt_length"] == (35 if "text" in records[0] else None)
     assert findings.conclusion is not None and findings.conclusion.answer == "Cannot be concluded"
+    assert [chart.name for chart in findings.charts] == ["rates", "thresholds_passed", "verbatim_runs"]
     assert run.figures["passed, trigrams, corpus, S2"] == 1 and run.figures["passed, trigrams, corpus, S1"] == 0
 
 
@@ -195,4 +196,5 @@ def test_thresholds_are_judged_after_the_cut_to_the_suffix(tmp_path: Path) -> No
     findings = audit_of(write_records(tmp_path / "a.jsonl", [record])).run().findings()
     assert verdicts(findings) == {"S2": [True, True, None, True]}
     assert findings.measures.get(THRESHOLDS_PASSED, side="corpus").of == 0
-    assert set(TITLES.values()) <= {row.case for row in findings.measures}
+    tables = {table.name: table.columns for table in findings.tables}
+    assert tables["rates"]["threshold"] == list(TITLES.values()) and tables["rates"]["judged"] == [1, 1, 0, 1]
