@@ -356,9 +356,6 @@ def _states(settings: Sequence[Setting]) -> Iterator[str]:
             "has none of its tokens."
         )
     if number := states[State.UNANSWERED]:
-        pairs = (
-            (state, fault) for _, _, each in settings for state, fault in zip(each.states, each.faults, strict=True)
-        )
-        faults = Counter(fault for state, fault in pairs if state is State.UNANSWERED)
+        faults = Counter(fault for setting in settings for fault in setting.results.faults if fault)
         reasons = ", ".join(f"it {fault} ({pluralize(times, 'time')})" for fault, times in sorted(faults.items()))
         yield f"Left out: {pluralize(number, noun)} without an answer from the endpoint: {reasons}."

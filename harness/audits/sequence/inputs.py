@@ -215,7 +215,7 @@ def read_inputs(
     their own control. Raises HarnessError if a side cannot be read, or none of its paragraphs is long enough.
     """
     notes = Notes()
-    given: list[GivenCompletions] = []
+    files: list[GivenCompletions] = []
     default = None if has_completions or isinstance(source, Round) else PROMPT_LENGTH
     length = max(params.prompt_length, default=default)
     cutting = Cutting(length, params.longest_suffix, tokenizer_file)
@@ -236,25 +236,25 @@ def read_inputs(
             return sampled(f"round {side.name}", round_paragraphs(side, cutting))
         if not has_completions:
             return sampled(str(side.path), _file_paragraphs(side, cutting, notes))
-        given.append(read_completions(side.path, params, notes))
-        if given[0].by_model.keys() != given[-1].by_model.keys() or given[0].prompt_length != given[-1].prompt_length:
+        files.append(read_completions(side.path, params, notes))
+        if files[0].by_model.keys() != files[-1].by_model.keys() or files[0].prompt_length != files[-1].prompt_length:
             raise HarnessError(f"{side.path}: has other models or fields than the completions of the corpus.")
-        return sampled(str(side.path), given[-1].paragraphs)
+        return sampled(str(side.path), files[-1].paragraphs)
 
     samples = [read(source)]
     if control is not None:
         samples.append(read(control))
     elif isinstance(source, Round) and source.target == "demo":
         samples.append(sampled("unseen text", control_paragraphs(source, cutting)))
-    models = list(given[0].by_model) if given else []
+    models = list(files[0].by_model) if files else []
     dataset = replace(
-        _dataset(samples, given[0].prompt_length if given else length, notes.sentences),
+        _dataset(samples, files[0].prompt_length if files else length, notes.sentences),
         has_special_tokens=isinstance(source, Round),
         models=models,
         completions=[
             side.by_model[model][cut]
             for model in models
-            for side, sample in zip(given, samples, strict=True)
+            for side, sample in zip(files, samples, strict=True)
             for paragraph in sample.paragraphs
             if (cut := paragraph.cut)
         ],
