@@ -50,7 +50,7 @@ def _documents(path: Path, model: Path = TINY, *, keeps: bool = False) -> tuple[
 
 def _sequence(path: Path, model: Path = TINY, *, keeps: bool = False) -> tuple[list[str], list[str]]:
     files = CorpusFiles(path, keeps_line_ends=keeps)
-    read = Dataset.from_inputs(read_inputs(files, None, SequenceParams(prompt_length=5), seed=0))
+    read = Dataset.from_inputs(read_inputs(files, None, SequenceParams(prompt_length=(5,)), seed=0))
     return [f"{a}|{b}" for a, b in zip(read.prompts, read.suffixes, strict=True)], list(read.notes)
 
 

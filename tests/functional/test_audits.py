@@ -347,7 +347,7 @@ MEMBERS = ("members.jsonl", "--non-members", "others.jsonl")
             1,
             "are the same documents",
         ),
-        (SEQUENCE, 2, "no corpus is named. Give a directory or a file, or a round with --round."),
+        (SEQUENCE, 2, "no corpus is named. Give a directory or a file, a round with --round, or --completions."),
         ((*SEQUENCE, "nowhere", "--target", "demo"), 1, "no such file or directory: nowhere"),
         ((*SEQUENCE, "empty", "--target", "demo"), 1, "empty contains no paragraph. It is empty."),
         (

@@ -6,14 +6,24 @@ from collections.abc import Iterator
 import numpy as np
 
 from harness.audits.endpoint.params import REFUSAL
-from harness.audits.sequence.comparison import COMPARISONS, COMPLETIONS, TITLES, compare, read_results
-from harness.audits.sequence.completion import Completer, Completion, State
+from harness.audits.report import report_live
+from harness.audits.sequence.comparison import (
+    COMPARISONS,
+    COMPLETIONS,
+    TITLES,
+    compare,
+    read_results,
+    rows_of_setting,
+)
+from harness.audits.sequence.completion import Completer, Completion, GivenCompleter, LocalCompleter, State
 from harness.audits.sequence.dataset import Control, Dataset, SequenceParams, permuted_partners
 from harness.audits.sequence.findings import sequence_findings
-from harness.audits.sequence.results import CORPUS, MEASURES, SIDES, passed_share, sides_of
+from harness.audits.sequence.results import CORPUS, MEASURES, PASSED, SIDES, passed_share, sides_of
 from harness.core.arrays import Ints
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
+from harness.core.measures import MeasureRow
+from harness.core.paths import model_names
 
 _WARNED_FAULTS = 3
 _PARAGRAPHS_PER_REPORT = 8
@@ -32,40 +42,61 @@ class SequenceAudit(Audit[SequenceParams]):
 
     def run(self, context: AuditContext) -> None:
         dataset = Dataset.from_inputs(context.inputs)
+        models = range(len(dataset.models) or max(1, len(context.models)))
+        settings = [(model, part) for model in models for part in dataset.by_prompt_length(self.params)]
+        for number in range(len(settings)):
+            context.announce(_stage("complete", number), len(dataset))
+            context.announce(_stage("again", number), 0)
+        for number, (model, part) in enumerate(settings):
+            self._measure(context, number, model, part)
+
+    def _measure(self, context: AuditContext, number: int, model: int, dataset: Dataset) -> None:
+        """Complete and compare all paragraphs with one model and one prompt length, which are setting `number`."""
         partner = permuted_partners(dataset, context.seed)
-        with self._completer(dataset, context) as completer:
-            context.announce("complete", len(completer.order))
-            context.announce("again", 0)
+        rows = rows_of_setting(context.rows, model, dataset.prompt_length)
+        names = dataset.models or context.model_names
+        name = names[model] if len(names) > 1 else ""
+
+        def report() -> None:
+            # Live figures are about the longest prompts.
+            if dataset.prompt_length == max(self.params.prompt_length, default=dataset.prompt_length):
+                _report_rates(context, dataset, rows, name)
+
+        with self._completer(dataset, context, model) as completer:
 
             def run_stage(stage: str, paragraphs: Ints, done: Ints) -> None:
                 completer.begin(paragraphs, done)
                 since_report = 0
-                batches = context.batches(stage, len(paragraphs), size=completer.batch_size, ends=completer.ends)
+                batches = context.batches(
+                    _stage(stage, number), len(paragraphs), size=completer.batch_size, ends=completer.ends
+                )
                 for batch in batches:
-                    self._emit(context, dataset, partner, *completer.complete(batch.items, batch.seed))
+                    self._emit(context, model, dataset, partner, completer.complete(batch.items, batch.seed))
                     since_report += len(batch.items)
                     if since_report >= _PARAGRAPHS_PER_REPORT:
                         since_report = 0
-                        _report_rates(context, dataset)
+                        report()
                         if stage == "complete":
-                            context.announce("again", len(_unanswered_at_first(context.rows)))
+                            context.announce(_stage("again", number), len(_unanswered_at_first(rows)))
 
-            run_stage("complete", completer.order, _requested(context.rows, times=1))
-            run_stage("again", _unanswered_at_first(context.rows), _requested(context.rows, times=2))
-        _report_rates(context, dataset)
+            run_stage("complete", completer.order, _requested(rows, times=1))
+            run_stage("again", _unanswered_at_first(rows), _requested(rows, times=2))
+        report()
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        model = self.params.endpoint_model or (models[0] if models else "the target")
-        return sequence_findings(self.params, Dataset.from_inputs(inputs), rows, model)
+        dataset = Dataset.from_inputs(inputs)
+        names = dataset.models or model_names(self.params.model_names(models)) or ["the target"]
+        return sequence_findings(self.params, dataset, rows, names)
 
     @contextlib.contextmanager
-    def _completer(self, dataset: Dataset, context: AuditContext) -> Iterator[Completer]:
-        # Imported here: an endpoint needs no model, and a local model no HTTP client.
-        if self.params.endpoint is None:
-            from harness.audits.sequence.completion import LocalCompleter
-
-            yield LocalCompleter(context.target(), dataset, self.params, seed=context.seed)
+    def _completer(self, dataset: Dataset, context: AuditContext, model: int) -> Iterator[Completer]:
+        if dataset.models:
+            yield GivenCompleter(dataset, model, seed=context.seed)
             return
+        if self.params.endpoint is None:
+            yield LocalCompleter(context.target(model), dataset, self.params, seed=context.seed)
+            return
+        # Imported here: a local model needs no HTTP client.
         from harness.audits.endpoint.client import open_endpoint
         from harness.audits.sequence.remote import RemoteCompleter
 
@@ -73,19 +104,22 @@ class SequenceAudit(Audit[SequenceParams]):
             yield RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)
 
     def _emit(
-        self, context: AuditContext, dataset: Dataset, partner: Ints, requested: Ints, completions: list[Completion]
+        self, context: AuditContext, model: int, dataset: Dataset, partner: Ints, batch: tuple[Ints, list[Completion]]
     ) -> None:
-        """Emit the completions of the paragraphs `requested`, and their comparisons with the suffixes of paragraphs."""
+        """Emit the completions of a batch of paragraphs, and their comparisons with the suffixes of paragraphs."""
+        requested, completions = batch
+        setting = {"model": model, "prompt_length": dataset.prompt_length or 0}
         compared: list[dict[str, float]] = []
         for paragraph, completion in zip(requested.tolist(), completions, strict=True):
             if completion.state is not State.COMPLETED:
                 continue
             partners = [int(partner[paragraph])] if dataset.control is Control.PERMUTED else []
             for against in (paragraph, *(number for number in partners if number >= 0)):
-                numbers = compare(completion.text, dataset.suffixes[against])
-                compared.append({"paragraph": paragraph, "against": against, **numbers})
+                numbers = compare(completion.text, dataset.suffixes[against], self.params.word_form)
+                compared.append({**setting, "paragraph": paragraph, "against": against, **numbers})
         context.emit(
             COMPLETIONS.name,
+            **{column: np.full(len(requested), value) for column, value in setting.items()},
             paragraph=requested,
             state=[completion.state.value for completion in completions],
             text=[completion.text for completion in completions],
@@ -94,6 +128,11 @@ class SequenceAudit(Audit[SequenceParams]):
         if compared:
             context.emit(COMPARISONS.name, **{name: [row[name] for row in compared] for name in compared[0]})
         _warn_of_faults(context, requested, completions)
+
+
+def _stage(name: str, number: int) -> str:
+    """Return the name of a stage of setting `number`."""
+    return f"{name} {number + 1}" if number else name
 
 
 def _requested(rows: RowsOf, *, times: int) -> Ints:
@@ -125,13 +164,12 @@ def _warn_of_faults(context: AuditContext, requested: Ints, completions: list[Co
             context.warn(f"Paragraph {paragraph + 1} got no answer: the endpoint {fault}.")
 
 
-def _report_rates(context: AuditContext, dataset: Dataset) -> None:
+def _report_rates(context: AuditContext, dataset: Dataset, rows: RowsOf, model: str) -> None:
     """Report the rate of each threshold so far, on the corpus and on the control."""
-    results = read_results(context.rows, len(dataset))
-    sides = sides_of(dataset, results)
-    for threshold, title in TITLES.items():
-        for side, ending in ((CORPUS, ""), (SIDES[dataset.control], ", control")):
+    sides = sides_of(dataset, read_results(rows, len(dataset)))
+    for threshold, case in TITLES.items():
+        for side in (CORPUS, SIDES[dataset.control]):
             measured, chosen = sides[side]
-            value, low, high, of = passed_share(measured[threshold][chosen])
-            if of:
-                context.figure(f"{title}{ending}", value, low=low, high=high, of=of)
+            share = passed_share(measured[threshold][chosen])
+            if share.of:
+                report_live(context, MeasureRow(PASSED, share, model, side, case))

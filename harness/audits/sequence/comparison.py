@@ -1,18 +1,13 @@
 """Comparisons of a completion with a suffix, and the audit's rows as arrays by paragraph.
 
-The four word-level thresholds are those of black-box sequence extraction as published: a completion of the first 35
-words of a paragraph is cut to the suffix's number of words and compared with the suffix. A suffix with too few words
-for a threshold has no verdict, because no completion could pass. A completion with too few words does not pass.
+The four word-level thresholds are those of black-box sequence extraction as published. The completion of a prompt, the
+first 35 words of a paragraph, is cut to the suffix's number of words and compared with the suffix. A suffix with too
+few words for a threshold has no verdict, because no completion could pass. A completion with too few words does not
+pass.
 
-Notes on the paper's worked example (a prefix, a suffix of 18 words, completions S1 and S2 of 13 and 18 words):
-
-- The prefix has 34 words, not the stated 35.
-- S1 passes no threshold; S2 passes trigram, 5 words and overlap, as in the paper's table.
-- The table says that S2 fails the threshold of 10 words, but as printed, after a prompt of 34 words, its first 10 words
-  equal the suffix's, so it passes. After a prompt of 35 words, which takes the suffix's "I", the tenth words are
-  "colleagues" and "coworkers", so it fails as the table says. All other verdicts are equal at 34 and 35 words.
-- The paper computes the overlap with a length of 16, the number of trigrams of a text of 18 words, and lists words of
-  S1 that the suffix does not contain. No verdict depends on either.
+The source's worked example has a prefix of 34 words, a suffix of 18 words and two completions, S1 and S2. Its table
+says that S2 fails the threshold of 10 words, but as printed the first 10 words are equal. The page "Reproduce a paper's
+figure" of the documentation explains this and the other differences.
 """
 
 from collections import Counter
@@ -20,19 +15,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
-from itertools import groupby
-from typing import Any
+from itertools import compress, groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.edit_distance import edit_distance, numbered_words
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import word_spans, words_of
+from harness.audits.sequence.dataset import Dataset, WordForm, compared_words, word_spans, words_of
 from harness.core.arrays import Bools, Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Stretch
+from harness.core.findings import Marked, Passage, Stretch
 from harness.core.rows import Kind, Rows, table
+from harness.core.text import pluralize
 
 Words = Sequence[str]
 Verdict = bool | None
@@ -105,6 +101,9 @@ def verdicts(completion: Words, suffix: Words) -> dict[Threshold, Verdict]:
     }
 
 
+_MOST_PASSAGES = 10
+_SHORTEST_RUN = 5
+"""Words of the shortest run that is shown as a passage: as many as the shorter exact start."""
 _MARKED_RUN = 3
 """Words of the shortest run that is marked: a trigram."""
 RUN = 13
@@ -170,10 +169,12 @@ def _run_hashes(text: str) -> Ints:
 TOO_SHORT = -1
 """The verdict, otherwise 0 or 1, if the suffix is too short for a threshold."""
 
-COMPLETIONS = table("completion", paragraph=Kind.INTEGER, state=Kind.TEXT, text=Kind.TEXT, fault=Kind.TEXT)
+_KEY = dict.fromkeys(("model", "prompt_length", "paragraph"), Kind.INTEGER)
+"""The columns that name a completion: the number of its model, the words of its prompt, and its paragraph."""
+COMPLETIONS = table("completion", **_KEY, state=Kind.TEXT, text=Kind.TEXT, fault=Kind.TEXT)
 COMPARISONS = table(
     "comparison",
-    paragraph=Kind.INTEGER,
+    **_KEY,
     against=Kind.INTEGER,
     **{threshold.value: Kind.INTEGER for threshold in Threshold},
     run_words=Kind.INTEGER,
@@ -182,13 +183,14 @@ COMPARISONS = table(
 )
 
 
-def compare(completion: str, suffix: str) -> dict[str, float]:
+def compare(completion: str, suffix: str, form: WordForm) -> dict[str, float]:
     """Return the verdicts on two texts as numbers, their longest run in words and in characters, and their similarity.
 
-    The names are those of the columns of `COMPARISONS`.
+    form: that of the words of the verdicts. Runs and similarity are verbatim. The names are those of the columns of
+    `COMPARISONS`.
     """
     words, suffix_words = words_of(completion), words_of(suffix)
-    passed = verdicts(words, suffix_words)
+    passed = verdicts(compared_words(completion, form), compared_words(suffix, form))
     return {
         **{name.value: TOO_SHORT if verdict is None else int(verdict) for name, verdict in passed.items()},
         "run_words": longest_word_run(words, suffix_words),
@@ -226,6 +228,28 @@ class Results:
     """The comparisons with the suffixes of others."""
 
 
+def rows_of_setting(rows: RowsOf, model: int, prompt_length: int | None) -> RowsOf:
+    """Return the rows of one model and one prompt length. None stands for prefixes of different lengths."""
+
+    def chosen(name: str) -> Rows:
+        columns = rows(name)
+        is_chosen = (columns["model"] == model) & (columns["prompt_length"] == (prompt_length or 0))
+        return {
+            column: list(compress(values, is_chosen)) if isinstance(values, list) else values[is_chosen]
+            for column, values in columns.items()
+        }
+
+    return chosen
+
+
+class Setting(NamedTuple):
+    """One model and one prompt length: the paragraphs as they were cut, and what was measured."""
+
+    model: str
+    dataset: Dataset
+    results: Results
+
+
 def read_results(rows: RowsOf, paragraphs: int) -> Results:
     """Return the rows by paragraph. If a paragraph has several rows, the last one counts."""
     states: list[State | None] = [None] * paragraphs
@@ -247,3 +271,34 @@ def _measurements(comparisons: Rows, chosen: Bools, paragraphs: int) -> Measurem
         columns[name] = np.full(paragraphs, default)
         columns[name][places] = comparisons[name][chosen]
     return columns
+
+
+def passages(settings: Sequence[Setting]) -> list[Passage]:
+    """Return at most ten completions of the corpus, longest verbatim run first, with common runs marked."""
+    candidates = []
+    for number, (_, dataset, results) in enumerate(settings):
+        runs, characters = results.measured["run_words"], results.measured["run_characters"]
+        chosen = np.flatnonzero(~dataset.is_control & (runs >= _SHORTEST_RUN)).tolist()
+        candidates += [(-runs[paragraph], -characters[paragraph], paragraph, number) for paragraph in chosen]
+    return [
+        _passage(settings[number], paragraph, has_model=len(settings) > 1)
+        for _, _, paragraph, number in sorted(candidates)[:_MOST_PASSAGES]
+    ]
+
+
+def _passage(setting: Setting, paragraph: int, *, has_model: bool) -> Passage:
+    model, dataset, results = setting
+    suffix, completion = dataset.suffixes[paragraph], results.texts[paragraph]
+    passed = [TITLES[threshold] for threshold in Threshold if results.measured[threshold][paragraph] == 1]
+    run = pluralize(int(results.measured["run_words"][paragraph]), "word")
+    document = dataset.documents[int(dataset.document[paragraph])]
+    title = f"{f'{model}, ' if has_model else ''}{document}, paragraph {int(dataset.number[paragraph])}"
+    return Passage(
+        f"{title}: longest run {run}; passes {', '.join(passed) or 'no threshold'}",
+        (
+            ("prompt", [Stretch(dataset.prompts[paragraph])]),
+            ("suffix", mark_common_runs(suffix, completion)),
+            ("completion", mark_common_runs(completion, suffix)),
+        ),
+        Marked.EQUAL,
+    )

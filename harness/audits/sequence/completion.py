@@ -1,4 +1,4 @@
-"""Complete paragraphs: the interface of completers, and a target on this machine.
+"""Complete paragraphs: the interface of completers, a target on this machine, and completions that a file has.
 
 Prompts with equally many tokens are batched without padding.
 """
@@ -7,14 +7,27 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from harness.audits.sequence.dataset import Dataset, SequenceParams, first_words, words_of
+from harness.audits.sequence.dataset import (
+    PROMPT_LENGTH,
+    Cut,
+    Dataset,
+    Paragraph,
+    SequenceParams,
+    cut_after,
+    first_words,
+    words_of,
+)
 from harness.core.arrays import Ints
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
+from harness.core.text import shorten
 from harness.core.tokenizers import load_tokenizer
+from harness.corpora.documents import records_in
+from harness.corpora.text_files import Notes
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -67,6 +80,103 @@ class Completer(Protocol):
 def shuffled(items: int, seed: int) -> Ints:
     """Return 0 … `items` - 1 in random order: an audit that ends early has measured a fair sample of both sides."""
     return np.random.default_rng([seed, 1]).permutation(items).astype(np.int64)
+
+
+_MOST_CHARACTERS = 1 << 16
+
+
+def cut_to_suffix(answer: str, suffix: str) -> str:
+    """Return `answer` cut to the number of words of `suffix`.
+
+    At most 8 times the suffix's characters and 1,000 more are kept, and at most 65,536: a model that writes no language
+    may write words of any length.
+    """
+    most = min(_MOST_CHARACTERS, 8 * len(suffix) + 1_000)
+    return first_words(answer[:most], len(words_of(suffix)))
+
+
+_FORMS = [(*texts, "completion", *model) for texts in (("prefix", "suffix"), ("text",)) for model in (("model",), ())]
+"""The fields of a record with a completion."""
+_ONE_MODEL = "the model"
+"""The name of the model of a file without the field `model`."""
+
+
+class GivenCompletions(NamedTuple):
+    """The completions of a file, and the paragraphs that they complete.
+
+    by_model: the completion of each paragraph, by the name of the model in the order of the file.
+    prompt_length: words of a prompt, None if the records have prefixes.
+    """
+
+    paragraphs: list[Paragraph]
+    by_model: dict[str, dict[Cut, str]]
+    prompt_length: int | None
+
+
+def read_completions(path: Path, params: SequenceParams, notes: Notes) -> GivenCompletions:
+    """Return the completions of a JSON, JSON Lines, CSV or TSV file.
+
+    A record has a prefix and a suffix, or a text that is cut after the prompt length, and a completion. The field
+    `model` names one of several models. Raises HarnessError if no record has these fields, if a model has no completion
+    of a paragraph, or two different ones.
+    """
+    if not path.is_file():
+        raise HarnessError(f"no such file: {path}.")
+    fields = next((form for form in _FORMS if next(records_in(path, path.name, form, Notes()), None)), None)
+    if fields is None:
+        raise HarnessError(
+            f"{path}: no record has the fields prefix, suffix and completion, or text and completion. Name a .jsonl, "
+            ".json, .csv or .tsv file with these fields."
+        )
+    length = None if fields[0] == "prefix" else max(params.prompt_length, default=PROMPT_LENGTH)
+    if len(params.prompt_length) > (length is not None):
+        raise UsageError(f"--prompt-length: {path} has completions of one prompt each. Give one length for text only.")
+    paragraphs: dict[Cut | str, Paragraph] = {}
+    by_model: dict[str, dict[Cut, str]] = {}
+    place = fields.index("completion")
+    for line, texts in records_in(path, path.name, fields, notes):
+        words = words_of(" ".join(texts[:place]))
+        before = len(words_of(texts[0])) if length is None else length
+        cut = cut_after(" ".join(words), before, params.longest_suffix) if before else None
+        is_shortened = cut is not None and len(words) > before + params.longest_suffix
+        paragraph = Paragraph(f"{path.name}:{line}", 1, cut, is_shortened)
+        paragraphs.setdefault(" ".join(words) if cut is None else cut, paragraph)
+        completions = by_model.setdefault("".join(texts[place + 1 :]) or _ONE_MODEL, {})
+        if cut is not None:
+            completion = cut_to_suffix(texts[place], cut.suffix)
+            if completions.setdefault(cut, completion) != completion:
+                raise HarnessError(
+                    f"{path}, line {line}: a second completion of the same paragraph. Give one for each paragraph and "
+                    "model, which the field `model` names."
+                )
+    for model, completions in by_model.items():
+        for paragraph in paragraphs.values():
+            if paragraph.cut is not None and paragraph.cut not in completions:
+                raise HarnessError(
+                    f"{path}: {shorten(model)} has no completion of the paragraph in {paragraph.document}. Give one "
+                    "for each paragraph and model."
+                )
+    return GivenCompletions(list(paragraphs.values()), by_model, length)
+
+
+class GivenCompleter:
+    """Returns the completions of one model that were given."""
+
+    batch_size = 256
+    ends: Sequence[int] = ()
+
+    def __init__(self, dataset: Dataset, model: int, *, seed: int) -> None:
+        self.order = self._paragraphs = shuffled(len(dataset), seed)
+        self._texts = dataset.completions[model * len(dataset) :]
+
+    def begin(self, paragraphs: Ints, done: Ints) -> None:
+        """Set the paragraphs."""
+        self._paragraphs = paragraphs
+
+    def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
+        """Return the completions of paragraphs."""
+        paragraphs = self._paragraphs[items]
+        return paragraphs, [Completion(State.COMPLETED, self._texts[paragraph]) for paragraph in paragraphs.tolist()]
 
 
 _ENCODED_AT_ONCE = 1_000

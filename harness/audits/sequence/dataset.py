@@ -1,33 +1,57 @@
 """The options of the audit, and the paragraphs that it measures: those of the corpus, then those of the control.
 
 A word is a run of characters without whitespace, as Unicode defines it. Text in a script that has no spaces between
-words must be split into words before. Words are compared exactly: case and punctuation count, because a model that
-recites a text recites them too. Blank lines separate paragraphs; a line break inside a paragraph is whitespace like any
-other.
+words must be split into words before. Blank lines separate paragraphs; a line break inside a paragraph is whitespace
+like any other.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from harness.audits.endpoint.params import EndpointParams
+from harness.audits.options import option
 from harness.core.arrays import Bools, Ints
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
 from harness.core.policy import Policy
 
+PROMPT_LENGTH = 35
+"""Words of a prompt in the source of the method."""
+
+
+class WordForm(StrEnum):
+    """The form in which the thresholds compare words."""
+
+    STRIPPED = "stripped"
+    """Without punctuation at both ends, as in the trigrams that the source lists. A word of punctuation alone is none.
+    """
+    VERBATIM = "verbatim"
+    FOLDED = "folded"
+    """Without punctuation at both ends, and in lower case."""
+
 
 class SequenceParams(EndpointParams):
     """The options of the audit, which are checked before the corpus is read."""
 
-    prompt_length: int | None = Field(
-        None, ge=1, le=10_000, description="Words of a prompt: 35, or a round's own prefixes."
+    prompt_length: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = option(
+        (),
+        metavar="N,N,…",
+        separator=",",
+        description="Words of a prompt: 35, or a round's own prefixes. Of several lengths, the answer is about the "
+        "longest.",
+    )
+    word_form: WordForm = Field(
+        WordForm.STRIPPED,
+        description="Words that the thresholds compare: without punctuation as in the source, verbatim, or without "
+        "punctuation and case.",
     )
     longest_suffix: int = Field(250, ge=1, le=10_000, description="Maximum words of a suffix that are compared.")
     limit: int = Field(10_000, ge=1, description="Maximum paragraphs per side, sampled by seed.")
@@ -35,6 +59,11 @@ class SequenceParams(EndpointParams):
     top_k: int | None = Field(None, ge=1, description="Tokens kept by top-k sampling.")
     top_p: float = Field(1.0, gt=0, le=1, description="Probability mass kept by top-p sampling.")
     chat: bool = Field(False, description="Use the endpoint's chat completions, with an instruction to continue.")
+
+    @field_validator("prompt_length")
+    @classmethod
+    def _in_order(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(lengths), reverse=True))
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -68,6 +97,21 @@ MOST_CHARACTERS = 1 << 20
 def words_of(text: str) -> list[str]:
     """Return the words of `text` in order."""
     return _WORD.findall(text)
+
+
+def compared_words(text: str, form: WordForm) -> list[str]:
+    """Return the words of `text` in the form in which thresholds compare them."""
+    words = words_of(text)
+    if form is WordForm.VERBATIM:
+        return words
+    stripped = filter(None, map(_without_punctuation, words))
+    return [word.casefold() for word in stripped] if form is WordForm.FOLDED else list(stripped)
+
+
+def _without_punctuation(word: str) -> str:
+    """Return `word` without characters of Unicode's category P at both ends."""
+    kept = [place for place, character in enumerate(word) if not unicodedata.category(character).startswith("P")]
+    return word[kept[0] : kept[-1] + 1] if kept else ""
 
 
 def lacks_spaces(texts: Iterable[str]) -> bool:
@@ -140,7 +184,19 @@ def cut_at(text: str, boundary: int, longest_suffix: int) -> Cut | None:
     return Cut(text[before[0][0] : before[-1][1]], text[after[0][0] : after[-1][1]])
 
 
-_TEXTS = ("prompts", "suffixes", "documents")
+class Paragraph(NamedTuple):
+    """A paragraph: its document, its number there from 1, and its two parts, or None if it is too short.
+
+    is_shortened: words at the end of the suffix were dropped.
+    """
+
+    document: str
+    number: int
+    cut: Cut | None
+    is_shortened: bool = False
+
+
+_TEXTS = ("prompts", "suffixes", "documents", "notes", "models", "completions")
 _ARRAYS = ("document", "number", "occurrences", "is_control", "is_shared")
 
 
@@ -180,8 +236,10 @@ class Dataset:
     occurrences: [n] how often its side contains it.
     is_control: [n].
     is_shared: [n] the other side contains a long run of its words.
-    prompt_length: words of a prompt, None for a round's own prefixes.
+    prompt_length: words of a prompt, None for the prefixes of a round or of given completions.
     notes: sentences about skipped input.
+    models: the names of the models whose completions are given; empty if the audit makes the completions.
+    completions: [models x n] those completions, model by model.
     has_special_tokens: the texts are decoded tokens of a round, in which the name of a special token stands for the
     token.
     """
@@ -198,10 +256,22 @@ class Dataset:
     control_counts: ReadCounts | None
     prompt_length: int | None
     notes: Sequence[str] = ()
+    models: Sequence[str] = ()
+    completions: Sequence[str] = ()
     has_special_tokens: bool = False
 
     def __len__(self) -> int:
         return len(self.prompts)
+
+    def by_prompt_length(self, params: SequenceParams) -> list["Dataset"]:
+        """Return the dataset, and the same paragraphs cut after each of the shorter prompt lengths."""
+        texts = [f"{prompt} {suffix}" for prompt, suffix in zip(self.prompts, self.suffixes, strict=True)]
+        datasets = [self]
+        for length in params.prompt_length[1:]:
+            cuts = (cut for text in texts if (cut := cut_after(text, length, params.longest_suffix)))
+            prompts, suffixes = map(list, zip(*cuts, strict=True))
+            datasets.append(replace(self, prompts=prompts, suffixes=suffixes, prompt_length=length))
+        return datasets
 
     @property
     def control(self) -> Control:
@@ -212,7 +282,7 @@ class Dataset:
         """Return the dataset in the form in which the run stores it."""
         counts = [self.corpus_counts, *([self.control_counts] if self.control_counts else [])]
         return AuditInputs(
-            texts={name: getattr(self, name) for name in _TEXTS} | {"notes": list(self.notes)},
+            texts={name: list(getattr(self, name)) for name in _TEXTS},
             arrays={
                 **{name: getattr(self, name) for name in _ARRAYS},
                 "readings": np.array(counts, np.int64),
@@ -232,7 +302,6 @@ class Dataset:
             corpus_counts=counts[0],
             control_counts=counts[1] if len(counts) > 1 else None,
             prompt_length=int(inputs.arrays["prompt_length"][0]) or None,
-            notes=inputs.texts["notes"],
             has_special_tokens=bool(inputs.arrays["has_special_tokens"][0]),
         )
 

@@ -1,140 +1,168 @@
 """Findings of a sequence audit, from complete or partial rows: figures, tables, charts, passages and sentences."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from harness.audits.report import Row, bars_of, finite_mean, measure_table, share_of, table_of, wide_table
+from harness.audits.report import (
+    Part,
+    Row,
+    bars_of,
+    case_table,
+    finite_mean,
+    lines_of,
+    measure_table,
+    model_and_side,
+    share_of,
+    table_of,
+    wide_table,
+)
 from harness.audits.sequence.comparison import (
     RUN,
     TITLES,
     TOO_SHORT,
-    Results,
+    Setting,
     Threshold,
-    mark_common_runs,
+    passages,
     read_results,
+    rows_of_setting,
 )
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import Control, Dataset, ReadCounts, SequenceParams
+from harness.audits.sequence.dataset import Control, Dataset, ReadCounts, SequenceParams, WordForm
 from harness.audits.sequence.results import (
     CORPUS,
     DEFINITIONS,
     P_VALUE,
+    PAIRED,
     PASSED,
+    PASSED_BY_LENGTH,
     SIDES,
+    THRESHOLDS_PASSED,
     TOO_SHORT_SUFFIX,
     UNSHARED,
+    length_rows,
     measure_sides,
     sequence_conclusion,
     sides_of,
+    thresholds_passed,
 )
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Chart, Findings, FoundTable, LineChart, Marked, Passage, Series, Stretch
-from harness.core.measures import MeasureTable
+from harness.core.findings import Chart, Findings, FoundTable, LineChart, Series
+from harness.core.measures import NO_ESTIMATE, Measure, MeasureRow, MeasureTable
 from harness.core.text import json_value, pluralize
 
-_MOST_PASSAGES = 10
-_SHORTEST_RUN = 5
-"""Words of the shortest run that is shown as a passage: as many as the shorter exact start."""
 _SHOWN_DOCUMENTS = 20
+_SHARE = "share of completions"
+_LENGTHS = "Completions that pass, by length of the prompt"
+_NUMBERS = "Completions by the number of thresholds that they pass"
 
 
-def sequence_findings(params: SequenceParams, dataset: Dataset, rows: RowsOf, model: str) -> Findings:
+def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, models: Sequence[str]) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
-    figures: `prompt_length` (null for a round's own prefixes), `completion`, `control`, `paragraphs` (by state), `read`
-    and `control_read` (what happened to the paragraphs that were read), `shared` (how many share a long run of words
-    with the other side), `is_complete`.
+    models: the name of each model, in order.
+
+    figures: `prompt_length` (null for a round's own prefixes or given ones), `completion`, `word_form`, `control`,
+    `paragraphs` (completions by state), `read` and `control_read` (what happened to the paragraphs that were read),
+    `shared` (how many share a long run of words with the other side), `is_complete`.
     """
-    results = read_results(rows, len(dataset))
-    measured = measure_sides(dataset, results, model)
+    settings = [
+        Setting(model, dataset, read_results(rows_of_setting(rows, number, dataset.prompt_length), len(dataset)))
+        for dataset in whole.by_prompt_length(params)
+        for number, model in enumerate(models)
+    ]
+    longest = settings[: len(models)]
+    measured = [row for setting in longest for row in measure_sides(setting)]
+    if len(settings) > len(longest):
+        by_length = sorted(settings, key=lambda setting: setting.dataset.prompt_length or 0)
+        measured += [row for setting in by_length for row in length_rows(setting)]
+    table = MeasureTable(measured)
+    paragraphs = [row for setting in settings for row in _paragraph_rows(setting)]
+    texts = ("prompt", "suffix", "completion")
     return Findings(
-        figures=json_value(_figures(params, dataset, results)),
-        sentences=_sentences(params, dataset, results, model),
+        figures=json_value(_figures(params, whole, settings)),
+        sentences=_sentences(params, whole, settings, longest),
         tables=[
-            _rates_table(measured, dataset),
-            *_document_tables(dataset, results),
-            measure_table(measured),
-            _paragraph_table(dataset, results),
+            *_rates_tables(table, models),
+            *_document_tables(longest),
+            measure_table(table),
+            table_of("paragraphs", "Every paragraph", paragraphs, is_detail=True, text_columns=texts),
         ],
-        charts=_charts(measured, dataset, results),
-        passages=_passages(dataset, results),
-        conclusion=sequence_conclusion(dataset, results, measured),
+        charts=_charts(table, longest),
+        passages=passages(longest),
+        conclusion=sequence_conclusion(longest, table),
         definitions=DEFINITIONS,
-        measures=measured,
+        measures=table,
     )
 
 
-def _figures(params: SequenceParams, dataset: Dataset, results: Results) -> dict[str, Any]:
-    states = Counter(state.value if state else "pending" for state in results.states)
+def _figures(params: SequenceParams, dataset: Dataset, settings: Sequence[Setting]) -> dict[str, Any]:
+    states = _count_states(settings)
+    named = {state.value if state else "pending": number for state, number in states.items()}
     return {
         "prompt_length": dataset.prompt_length,
-        "completion": "greedy" if params.temperature == 0 else "sampled",
+        "completion": "given" if dataset.models else "greedy" if params.temperature == 0 else "sampled",
+        "word_form": params.word_form,
         "control": dataset.control.value,
-        "paragraphs": {name: states.get(name, 0) for name in (*(state.value for state in State), "pending")},
+        "paragraphs": {name: named.get(name, 0) for name in (*(state.value for state in State), "pending")},
         "read": dataset.corpus_counts._asdict(),
         "control_read": dataset.control_counts._asdict() if dataset.control_counts else None,
         "shared": {
             "corpus": int((dataset.is_shared & ~dataset.is_control).sum()),
             "control": int((dataset.is_shared & dataset.is_control).sum()),
         },
-        "is_complete": states.get("pending", 0) == 0,
+        "is_complete": not states[None],
     }
 
 
-def _passages(dataset: Dataset, results: Results) -> list[Passage]:
-    """Return at most ten paragraphs of the corpus, longest verbatim run first, with common runs marked."""
-    runs = results.measured["run_words"]
-    candidates = np.flatnonzero(~dataset.is_control & (runs >= _SHORTEST_RUN))
-    order = np.lexsort((candidates, -results.measured["run_characters"][candidates], -runs[candidates]))
-    return [_passage(dataset, results, int(paragraph)) for paragraph in candidates[order[:_MOST_PASSAGES]]]
+def _count_states(settings: Sequence[Setting]) -> Counter[State | None]:
+    return Counter(state for setting in settings for state in setting.results.states)
 
 
-def _passage(dataset: Dataset, results: Results, paragraph: int) -> Passage:
-    suffix, completion = dataset.suffixes[paragraph], results.texts[paragraph]
-    passed = [TITLES[threshold] for threshold in Threshold if results.measured[threshold][paragraph] == 1]
-    run = pluralize(int(results.measured["run_words"][paragraph]), "word")
-    title = f"{dataset.documents[int(dataset.document[paragraph])]}, paragraph {int(dataset.number[paragraph])}"
-    return Passage(
-        f"{title}: longest run {run}; passes {', '.join(passed) or 'no threshold'}",
-        (
-            ("prompt", [Stretch(dataset.prompts[paragraph])]),
-            ("suffix", mark_common_runs(suffix, completion)),
-            ("completion", mark_common_runs(completion, suffix)),
-        ),
-        Marked.EQUAL,
-    )
+def _rates_tables(measured: MeasureTable, models: Sequence[str]) -> Iterator[FoundTable]:
+    """Yield the rates: all in short for several models, with their tests, by prompt length, and the numbers passed.
+
+    The p-value stands next to the rate that is tested.
+    """
+    sides = {row.side for row in measured.select(PASSED) if row.estimate.of and not row.side.endswith(PAIRED)}
+    by: dict[str, Part] = {"model": "model"} if len(models) > 1 else {}
+    passed = "Completions that pass each threshold"
+
+    def select(*measures: Measure) -> list[MeasureRow]:
+        return [row for row in measured.select(*measures) if row.side in sides]
+
+    by_case: dict[str, Part] = {**by, "threshold": "case", "of": "side"}
+    if by:
+        yield case_table("passed", passed, select(PASSED), by={**by, "of": "side"})
+        passed += ", with intervals and tests"
+    rates = select(PASSED, TOO_SHORT_SUFFIX, P_VALUE)
+    yield wide_table("rates", passed, rates, by=by_case, intervals=(PASSED,), number="judged")
+    numbers = [row for row in select(THRESHOLDS_PASSED) if row.estimate.of]
+    if lengths := select(PASSED_BY_LENGTH):
+        yield wide_table("prompt_lengths", _LENGTHS, lengths, by=by_case)
+    yield wide_table("thresholds_passed", _NUMBERS, numbers, by={**by, "of": "side"}, number="judged")
 
 
-def _rates_table(measured: MeasureTable, dataset: Dataset) -> FoundTable:
-    """Return a row for each threshold and side. The p-value stands next to the rate that is tested."""
-    sides = (CORPUS, UNSHARED, SIDES[dataset.control])
-    rows = [row for row in measured.select(PASSED, TOO_SHORT_SUFFIX, P_VALUE) if row.side in sides]
-    by = {"threshold": "case", "of": "side"}
-    title = "Completions that pass each threshold"
-    return wide_table("rates", title, rows, by=by, intervals=(PASSED,), number="judged")
-
-
-def _document_tables(dataset: Dataset, results: Results) -> list[FoundTable]:
+def _document_tables(settings: Sequence[Setting]) -> list[FoundTable]:
     """Return the documents of the corpus, most memorized first: the first 20 to be shown, and all as a file."""
-    measured = results.measured
-    compared = np.flatnonzero(measured["is_compared"] & ~dataset.is_control)
-    rows = []
-    for document in np.unique(dataset.document[compared]):
-        paragraphs = compared[dataset.document[compared] == document]
-        verdicts = {title: measured[threshold][paragraphs] for threshold, title in TITLES.items()}
-        rows.append(
-            {
+    rows: list[dict[str, Any]] = []
+    for model, dataset, results in settings:
+        measured = results.measured
+        compared = np.flatnonzero(measured["is_compared"] & ~dataset.is_control)
+        for document in np.unique(dataset.document[compared]):
+            paragraphs = compared[dataset.document[compared] == document]
+            verdicts = {title: measured[threshold][paragraphs] for threshold, title in TITLES.items()}
+            row = {
                 "document": dataset.documents[document],
                 "paragraphs": len(paragraphs),
                 **{title: finite_mean(values[values != TOO_SHORT]) for title, values in verdicts.items()},
                 "longest run, words": int(measured["run_words"][paragraphs].max()),
                 "edit similarity": float(measured["edit_similarity"][paragraphs].mean()),
             }
-        )
+            rows.append({"model": model} | row if len(settings) > 1 else row)
     trigrams = TITLES[Threshold.TRIGRAM]
     rows.sort(key=lambda row: (-np.nan_to_num(row[trigrams]), -row["longest run, words"], -row["edit similarity"]))
     title = "Documents of the corpus, most memorized first"
@@ -144,26 +172,29 @@ def _document_tables(dataset: Dataset, results: Results) -> list[FoundTable]:
     return [shown, table_of("all_documents", title, rows, is_detail=True)]
 
 
-def _paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
-    """Return a row for each paragraph. Verdicts are true, false or None."""
-    measured = results.measured
+def _paragraph_rows(setting: Setting) -> Iterator[Row]:
+    """Yield a row for each paragraph. Verdicts are true, false or None."""
+    model, dataset, results = setting
+    measured, numbers = results.measured, thresholds_passed(results.measured)
     verdicts = {threshold.value: measured[threshold] for threshold in Threshold}
     if dataset.control is Control.PERMUTED:
         verdicts |= {f"permuted_{threshold.value}": results.permuted[threshold] for threshold in Threshold}
-
-    def row(place: int) -> Row:
+    for place in range(len(dataset)):
         state, is_compared = results.states[place], bool(measured["is_compared"][place])
         values = {
             name: None if column[place] == TOO_SHORT else bool(column[place]) for name, column in verdicts.items()
         }
-        return {
+        yield {
             "side": "control" if dataset.is_control[place] else "corpus",
+            "model": model,
+            "prompt_length": dataset.prompt_length,
             "document": dataset.documents[dataset.document[place]],
             "number": dataset.number[place],
             "occurrences": dataset.occurrences[place],
             "shared": dataset.is_shared[place],
             "state": state.value if state else "pending",
             **{threshold.value: values.pop(threshold.value) for threshold in Threshold},
+            "thresholds_passed": None if numbers[place] == TOO_SHORT else numbers[place],
             "longest_run_words": measured["run_words"][place] if is_compared else None,
             "longest_run_characters": measured["run_characters"][place] if is_compared else None,
             "edit_similarity": measured["edit_similarity"][place],
@@ -173,38 +204,52 @@ def _paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
             "completion": results.texts[place],
         }
 
-    rows = [row(place) for place in range(len(dataset))]
-    texts = ("prompt", "suffix", "completion")
-    return table_of("paragraphs", "Every paragraph", rows, is_detail=True, text_columns=texts)
 
-
-def _charts(measured: MeasureTable, dataset: Dataset, results: Results) -> list[Chart]:
+def _charts(measured: MeasureTable, settings: Sequence[Setting]) -> list[Chart]:
     """Return the charts, none before the first completion."""
-    control = SIDES[dataset.control]
-    sides = {side: columns["run_words"][chosen] for side, (columns, chosen) in sides_of(dataset, results).items()}
-    if not len(sides[CORPUS]):
+    name_of = model_and_side([setting.model for setting in settings])
+    runs = {
+        (model, side): columns["run_words"][chosen]
+        for model, dataset, results in settings
+        for side, (columns, chosen) in sides_of(dataset, results).items()
+        if chosen.any()
+    }
+    names = {key: name_of(MeasureRow(PASSED, NO_ESTIMATE, *key)) for key in runs}
+    controls = [name for (_, side), name in names.items() if side in SIDES.values()]
+    if len(controls) == len(names):
         return []
-    runs = {side: sides[side] for side in (CORPUS, control) if len(sides[side])}
+
+    def select(measure: Measure) -> list[MeasureRow]:
+        return [row for row in measured.select(measure) if (row.model, row.side) in runs]
+
     longest = max(int(lengths.max()) for lengths in runs.values())
-    shown = (CORPUS, UNSHARED, *runs)
-    return [
-        bars_of(
-            "rates",
-            "Completions that pass each threshold",
-            "share of completions",
-            [row for row in measured.select(PASSED) if row.side in shown],
-            label="case",
-            group="side",
-            controls=(control,),
-        ),
-        LineChart(
-            "verbatim_runs",
-            "Longest verbatim run of each completion",
-            "words in the run, at least",
-            "share of completions",
-            [_survival(side, lengths, longest, side == control) for side, lengths in runs.items()],
-        ),
+    bars = [
+        bars_of(name, title, _SHARE, select(measure), label=label, group=name_of, controls=controls)
+        for name, title, measure, label in (
+            ("rates", "Completions that pass each threshold", PASSED, "case"),
+            ("thresholds_passed", _NUMBERS, THRESHOLDS_PASSED, "at"),
+        )
+        if any(row.estimate.of for row in select(measure))
     ]
+    lines = [
+        _survival(names[key], lengths, longest, names[key] in controls)
+        for key, lengths in runs.items()
+        if key[1] != UNSHARED
+    ]
+    title, x_label = "Longest verbatim run of each completion", "words in the run, at least"
+    charts: list[Chart] = [*bars, LineChart("verbatim_runs", title, x_label, _SHARE, lines)]
+    # Several models are compared on the corpus alone, so that there are not too many lines.
+    part, shown = ("side", [CORPUS, *SIDES.values()]) if len(settings) == 1 else ("model", [CORPUS])
+    if rates := [row for row in select(PASSED_BY_LENGTH) if row.side in shown]:
+        charts.append(
+            lines_of(
+                *("prompt_lengths", f"{_LENGTHS} and {part}", "words of the prompt", _SHARE, rates),
+                series=lambda row: f"{row.case}, {getattr(row, part)}",
+                controls=[f"{case}, {side}" for case in TITLES.values() for side in SIDES.values()],
+                has_markers=True,
+            )
+        )
+    return charts
 
 
 def _survival(name: str, runs: Ints, longest: int, is_dashed: bool) -> Series:
@@ -215,21 +260,39 @@ def _survival(name: str, runs: Ints, longest: int, is_dashed: bool) -> Series:
     return Series(name, lengths, value, low, high, is_dashed)
 
 
-def _sentences(params: SequenceParams, dataset: Dataset, results: Results, model: str) -> list[str]:
+def _sentences(
+    params: SequenceParams, dataset: Dataset, settings: Sequence[Setting], longest: Sequence[Setting]
+) -> list[str]:
     """Return what the measured values do not say, most important first."""
+    shorter = ", ".join(map(str, params.prompt_length[1:]))
+    lengths = (
+        f"The same paragraphs were also completed from their first {shorter} words, and the completions compared with "
+        "the words that follow. The answer, the tests and all other tables are about the longest prompts."
+    )
     return [
-        _method(params, dataset, results, model),
+        *(_method(params, setting) for setting in longest),
+        "Each completion was cut to the suffix's number of words and compared with the suffix. "
+        + _WORDS[params.word_form],
+        *([lengths] if shorter else ()),
         *_control(dataset),
         *_read(params, "corpus", dataset.corpus_counts),
         *(_read(params, "control", dataset.control_counts) if dataset.control_counts else ()),
-        *_states(results),
+        *_states(settings),
         "Intervals and tests treat paragraphs as independent. Paragraphs of one document are not: if few documents "
         "contribute many paragraphs, the results are less certain than the intervals say.",
         *dataset.notes,
     ]
 
 
-def _method(params: SequenceParams, dataset: Dataset, results: Results, model: str) -> str:
+_WORDS = {
+    WordForm.STRIPPED: "The thresholds compare words without the punctuation around them; case counts.",
+    WordForm.VERBATIM: "The thresholds compare words with their punctuation and case.",
+    WordForm.FOLDED: "The thresholds compare words without the punctuation around them and without case.",
+}
+
+
+def _method(params: SequenceParams, setting: Setting) -> str:
+    model, dataset, results = setting
     length = dataset.prompt_length
     prompt = "the round's own prefixes" if length is None else f"their first {pluralize(length, 'word')}"
     how = "greedy decoding" if params.temperature == 0 else f"sampling at temperature {params.temperature:g}"
@@ -237,10 +300,9 @@ def _method(params: SequenceParams, dataset: Dataset, results: Results, model: s
     number = f"{pluralize(int((is_compared & ~dataset.is_control).sum()), 'paragraph')} of the corpus"
     if dataset.control is Control.CORPUS:
         number += f" and {int((is_compared & dataset.is_control).sum()):,} of the control"
-    return (
-        f"{model} completed {number} from {prompt} by {how}. Each completion was cut to the suffix's number of words "
-        "and compared with the suffix."
-    )
+    if dataset.models:
+        return f"The completions of {number} by {model} were given."
+    return f"{model} completed {number} from {prompt} by {how}."
 
 
 def _control(dataset: Dataset) -> Iterator[str]:
@@ -283,17 +345,17 @@ def _read(params: SequenceParams, side: str, counts: ReadCounts) -> Iterator[str
         yield f"{pluralize(counts.shortened, 'paragraph')} of the {side} had a suffix cut to {longest}."
 
 
-def _states(results: Results) -> Iterator[str]:
-    states = Counter(results.states)
+def _states(settings: Sequence[Setting]) -> Iterator[str]:
+    noun = "paragraph" if len(settings) == 1 else "completion"
+    states = _count_states(settings)
     if number := states[None]:
-        yield f"Not measured yet: {pluralize(number, 'paragraph')}."
+        yield f"Not measured yet: {pluralize(number, noun)}."
     if number := states[State.NO_ROOM]:
         yield (
-            f"Left out: {pluralize(number, 'paragraph')} whose prompt and suffix exceed the model's context, or whose "
-            "prompt has none of its tokens."
+            f"Left out: {pluralize(number, noun)} whose prompt and suffix exceed the model's context, or whose prompt "
+            "has none of its tokens."
         )
     if number := states[State.UNANSWERED]:
-        pairs = zip(results.states, results.faults, strict=True)
-        faults = Counter(fault for state, fault in pairs if state is State.UNANSWERED)
+        faults = Counter(fault for setting in settings for fault in setting.results.faults if fault)
         reasons = ", ".join(f"it {fault} ({pluralize(times, 'time')})" for fault, times in sorted(faults.items()))
-        yield f"Left out: {pluralize(number, 'paragraph')} without an answer from the endpoint: {reasons}."
+        yield f"Left out: {pluralize(number, noun)} without an answer from the endpoint: {reasons}."

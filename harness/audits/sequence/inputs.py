@@ -3,7 +3,7 @@
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -12,9 +12,12 @@ import numpy as np
 
 from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sequence.comparison import shared_runs
+from harness.audits.sequence.completion import GivenCompletions, read_completions
 from harness.audits.sequence.dataset import (
+    PROMPT_LENGTH,
     Cut,
     Dataset,
+    Paragraph,
     ReadCounts,
     SequenceParams,
     cut_after,
@@ -47,18 +50,6 @@ from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
 from harness.demo import CONTROL_TEXT
-
-
-class Paragraph(NamedTuple):
-    """A paragraph: its document, its number there from 1, and its two parts, or None if it is too short.
-
-    is_shortened: words at the end of the suffix were dropped.
-    """
-
-    document: str
-    number: int
-    cut: Cut | None
-    is_shortened: bool = False
 
 
 class Sample(NamedTuple):
@@ -182,28 +173,29 @@ def _decoded(rows: Tokens, tokenizer_file: Path) -> list[str]:
     return texts
 
 
-PROMPT_LENGTH = 35
-"""Words of a prompt in the source of the method."""
 _PARAGRAPHS_PER_REPORT = 100_000
 
 
-def select_target(
-    target: str | None, revision: str, source: Source, control: Source | None, params: SequenceParams
-) -> tuple[str, str] | None:
-    """Return the id and revision of the target that completes or that decodes a round; None if neither is needed.
+def select_targets(
+    targets: Sequence[str], revision: str, source: Source, control: Source | None, params: SequenceParams
+) -> tuple[list[str], str]:
+    """Return the ids and the revision of the targets that complete, the first of which decodes a round.
 
-    Raises HarnessError if files are to be audited and no model is named, or two models are.
+    With an endpoint, a target is needed for a round only. Raises HarnessError if files are to be audited and no model
+    is named, or targets and an endpoint are.
     """
+    ids = list(dict.fromkeys(targets))
     rounds = [side for side in (source, control) if isinstance(side, Round)]
-    if params.endpoint is not None and not rounds:
-        if target is not None:
+    if params.endpoint is not None:
+        if len(ids) > (1 if rounds else 0):
             raise UsageError("two models are named: --target and --endpoint. Name one of them.")
-        return None
-    if target is not None:
-        return target, revision
+        if not rounds:
+            return [], revision
+    if ids:
+        return ids, revision
     if not isinstance(source, Round) and params.endpoint is None:
         raise UsageError("no model is named. Give --target, or --endpoint with --endpoint-model.")
-    return rounds[0].target, rounds[0].revision
+    return [rounds[0].target], rounds[0].revision
 
 
 def read_inputs(
@@ -213,15 +205,19 @@ def read_inputs(
     *,
     seed: int,
     tokenizer_file: Path | None = None,
+    has_completions: bool = False,
     on_progress: Callable[[int], None] = lambda paragraphs: None,
 ) -> AuditInputs:
     """Read the paragraphs of both sides. tokenizer_file: the target's, which decodes rounds.
 
+    has_completions: both sides are files with paragraphs and their completions.
     on_progress is called with the number of paragraphs of a side that were read so far. The demo's rounds come with
     their own control. Raises HarnessError if a side cannot be read, or none of its paragraphs is long enough.
     """
     notes = Notes()
-    length = params.prompt_length or (None if isinstance(source, Round) else PROMPT_LENGTH)
+    files: list[GivenCompletions] = []
+    default = None if has_completions or isinstance(source, Round) else PROMPT_LENGTH
+    length = max(params.prompt_length, default=default)
     cutting = Cutting(length, params.longest_suffix, tokenizer_file)
 
     def sampled(name: str, paragraphs: Iterable[Paragraph]) -> Sample:
@@ -238,15 +234,32 @@ def read_inputs(
     def read(side: Source) -> Sample:
         if isinstance(side, Round):
             return sampled(f"round {side.name}", round_paragraphs(side, cutting))
-        return sampled(str(side.path), _file_paragraphs(side, cutting, notes))
+        if not has_completions:
+            return sampled(str(side.path), _file_paragraphs(side, cutting, notes))
+        files.append(read_completions(side.path, params, notes))
+        if files[0].by_model.keys() != files[-1].by_model.keys() or files[0].prompt_length != files[-1].prompt_length:
+            raise HarnessError(f"{side.path}: has other models or fields than the completions of the corpus.")
+        return sampled(str(side.path), files[-1].paragraphs)
 
-    corpus, control_sample = read(source), None
+    samples = [read(source)]
     if control is not None:
-        control_sample = read(control)
+        samples.append(read(control))
     elif isinstance(source, Round) and source.target == "demo":
-        control_sample = sampled("unseen text", control_paragraphs(source, cutting))
-    dataset = _dataset(corpus, control_sample, length, notes.sentences)
-    return replace(dataset, has_special_tokens=isinstance(source, Round)).to_inputs()
+        samples.append(sampled("unseen text", control_paragraphs(source, cutting)))
+    models = list(files[0].by_model) if files else []
+    dataset = replace(
+        _dataset(samples, files[0].prompt_length if files else length, notes.sentences),
+        has_special_tokens=isinstance(source, Round),
+        models=models,
+        completions=[
+            side.by_model[model][cut]
+            for model in models
+            for side, sample in zip(files, samples, strict=True)
+            for paragraph in sample.paragraphs
+            if (cut := paragraph.cut)
+        ],
+    )
+    return dataset.to_inputs()
 
 
 def _file_paragraphs(files: CorpusFiles, cutting: Cutting, notes: Notes) -> Iterator[Paragraph]:
@@ -283,8 +296,7 @@ def _fail(name: str, sample: Sample, cutting: Cutting, notes: Notes) -> NoReturn
     raise HarnessError(f"{name} contains no paragraph. {notes.sentences[0] if notes.sentences else 'It is empty.'}")
 
 
-def _dataset(corpus: Sample, control: Sample | None, prompt_length: int | None, notes: list[str]) -> Dataset:
-    sides = [corpus] if control is None else [corpus, control]
+def _dataset(sides: Sequence[Sample], prompt_length: int | None, notes: list[str]) -> Dataset:
     paragraphs = [paragraph for side in sides for paragraph in side.paragraphs]
     is_control = np.repeat(np.arange(len(sides)) == 1, [len(side.paragraphs) for side in sides])
     # Documents of the corpus and of the control may have the same name.
@@ -292,9 +304,9 @@ def _dataset(corpus: Sample, control: Sample | None, prompt_length: int | None, 
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     cuts = [paragraph.cut for paragraph in paragraphs if paragraph.cut]
     is_shared = np.zeros(len(cuts), np.bool_)
-    if control is not None:
+    if len(sides) > 1:
         texts = [f"{cut.prompt} {cut.suffix}" for cut in cuts]
-        first = len(corpus.paragraphs)
+        first = len(sides[0].paragraphs)
         is_shared = np.concatenate(shared_runs(texts[:first], texts[first:]))
     return Dataset(
         prompts=[cut.prompt for cut in cuts],
@@ -305,8 +317,8 @@ def _dataset(corpus: Sample, control: Sample | None, prompt_length: int | None, 
         occurrences=np.array([count for side in sides for count in side.occurrences], np.int64),
         is_control=is_control,
         is_shared=is_shared,
-        corpus_counts=corpus.counts,
-        control_counts=None if control is None else control.counts,
+        corpus_counts=sides[0].counts,
+        control_counts=sides[1].counts if len(sides) > 1 else None,
         prompt_length=prompt_length,
         notes=notes,
     )
@@ -328,33 +340,49 @@ class SequenceSubject(Subject):
     field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
     split: str | None = option(None, description="Split of a data set that has several.")
-    control: Path | None = option(
-        None, metavar="CORPUS", description="Control text: of the same kind, and never seen by the target."
+    completions: Path | None = option(
+        None,
+        metavar="FILE",
+        description="Judge completions made elsewhere, without a model: records with prefix and suffix, or text, with "
+        "completion, and with model if there are several.",
     )
-    control_round: str | None = round_option("Round with control text that the target never saw.")
-    target: str | None = target_option("Hub id or directory of the model; a round's own by default.", None)
+    control: Path | None = option(
+        None,
+        metavar="CORPUS",
+        description="Control text: of the same kind, and never seen by the targets; with --completions, such a file.",
+    )
+    control_round: str | None = round_option("Round with control text that the targets never saw.")
+    target: tuple[str, ...] = target_option("Hub id or directory of a model; repeatable; a round's own by default.")
 
     def read(self, params: SequenceParams, preparation: Preparation) -> Reading:
         """Read the paragraphs of both sides. Raises HarnessError if no corpus or model is named, or a side cannot be
         read.
         """
+        if self.completions is not None and (
+            self.corpus or self.field or self.split or self.control_round or self.target or params.endpoint
+        ):
+            raise UsageError(
+                "--completions names text and completions. Remove CORPUS, --field, --split, --control-round, --target "
+                "and --endpoint."
+            )
         require_fields(self.field, [self.corpus, self.control])
-        source = named_source(self, self.corpus, self.round, split=self.split)
+        source = named_source(self, self.corpus or self.completions, self.round, split=self.split)
         if source is None:
-            raise UsageError("no corpus is named. Give a directory or a file, or a round with --round.")
+            raise UsageError("no corpus is named. Give a directory or a file, a round with --round, or --completions.")
         control = named_source(self, self.control, self.control_round)
-        named = select_target(self.target, preparation.revision, source, control, params)
         is_served = params.endpoint is not None
         models: tuple[TargetRecord, ...] = ()
-        if named is not None:
-            models = preparation.find_models([named[0]], revision=named[1], is_first_served=is_served)
+        if self.completions is None:
+            ids, revision = select_targets(self.target, preparation.revision, source, control, params)
+            models = preparation.find_models(ids, revision=revision, is_first_served=is_served) if ids else ()
         inputs = read_inputs(
             source,
             control,
             params,
             seed=preparation.seed,
             tokenizer_file=models[0].path / "tokenizer.json" if models else None,
+            has_completions=self.completions is not None,
             on_progress=lambda paragraphs: preparation.say(f"read {paragraphs:,} paragraphs …"),
         )
-        files = source_files("corpus", source) | source_files("control", control)
+        files = source_files("completions" if self.completions else "corpus", source) | source_files("control", control)
         return Reading(params, inputs, source_name(source), files, () if is_served else models)

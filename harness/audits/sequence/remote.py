@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint
-from harness.audits.sequence.completion import Completion, State, shuffled
-from harness.audits.sequence.dataset import Dataset, SequenceParams, first_words, words_of
+from harness.audits.sequence.completion import Completion, State, cut_to_suffix, shuffled
+from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.core.arrays import Ints
 from harness.core.errors import Interruption
 from harness.core.text import pluralize
@@ -32,7 +32,6 @@ _BYTES_PER_TOKEN = 2
 _MARGIN, _MOST_TOKENS = 16, 4_096
 _SINGLE_TOKENS = re.compile(r"[!-@\[-`{-~]")
 """ASCII digits and punctuation, which may take a token each."""
-_MOST_CHARACTERS = 1 << 16
 _MOST_FAILURES = 8
 """Unanswered paragraphs in a row, each after all retries, at which the audit ends."""
 
@@ -127,16 +126,6 @@ def _text(text: Any) -> str:
     if not isinstance(text, str):
         raise TypeError
     return without_surrogates(text)
-
-
-def cut_to_suffix(answer: str, suffix: str) -> str:
-    """Return `answer` cut to the number of words of `suffix`.
-
-    At most 8 times the suffix's characters and 1,000 more are kept, and at most 65,536: a model that writes no language
-    may write words of any length.
-    """
-    most = min(_MOST_CHARACTERS, 8 * len(suffix) + 1_000)
-    return first_words(answer[:most], len(words_of(suffix)))
 
 
 def max_tokens(suffix: str) -> int:

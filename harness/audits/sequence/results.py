@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.report import corrected, likelihood_words, share_of
-from harness.audits.sequence.comparison import TITLES, TOO_SHORT, Measurements, Results
+from harness.audits.sequence.comparison import TITLES, TOO_SHORT, Measurements, Results, Setting
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Control, Dataset
 from harness.core.arrays import Bools, Ints
@@ -16,7 +17,21 @@ from harness.core.findings import Conclusion, KeyFigure
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.text import format_interval, format_p_value, format_percent, format_score, pluralize
 
-PASSED = Measure("passed", "share", "the share of completions that pass the threshold, of those judged by it")
+PASSED = Measure("passed", "passed", "the share of completions that pass the threshold, of those judged by it")
+PASSED_BY_LENGTH = Measure(
+    "passed_by_length",
+    "passed after {at}",
+    "the share of completions that pass the threshold, of the same paragraphs after prompts of each length",
+    at="{} words",
+    at_name="words of the prompt",
+)
+THRESHOLDS_PASSED = Measure(
+    "thresholds_passed",
+    "passes {at}",
+    "the share of completions that pass exactly X of the four thresholds, of those that all four judge",
+    at="{} of 4",
+    at_name="thresholds",
+)
 TOO_SHORT_SUFFIX = Measure(
     "too_short", "suffix too short", "completions whose suffix is too short for the threshold", unit=Unit.NUMBER
 )
@@ -45,7 +60,7 @@ RUN_P = Measure(
 )
 _DISTRIBUTIONS = {RUN_WORDS: "run_words", RUN_CHARACTERS: "run_characters", SIMILARITY: "edit_similarity"}
 """The column of each measure that is reported as a distribution."""
-MEASURES = (PASSED, TOO_SHORT_SUFFIX, P_VALUE, DIFFERENCE, RUN_WORDS, RUN_CHARACTERS, SIMILARITY, RUN_P)
+MEASURES = (PASSED, TOO_SHORT_SUFFIX, P_VALUE, DIFFERENCE, THRESHOLDS_PASSED, PASSED_BY_LENGTH, *_DISTRIBUTIONS, RUN_P)
 DEFINITIONS = {
     "trigrams": "passed if at least half of the trigrams (three words in a row) of the text with fewer are in both",
     "first 5 words": "passed if the completion and the suffix begin with the same 5 words",
@@ -61,7 +76,7 @@ SIDES = {Control.CORPUS: "control", Control.PERMUTED: "permuted suffixes"}
 """The control's name in tables and charts."""
 UNSHARED = "corpus, unshared"
 """The name of what is left of the corpus without paragraphs that share runs of words with the control."""
-_PAIRED = ", in pairs"
+PAIRED = ", in pairs"
 """The ending of a side whose completions are compared with both suffixes."""
 
 
@@ -90,12 +105,17 @@ def tested_sides(dataset: Dataset) -> tuple[str, str]:
     """Return the names of the completions that a test compares: without shared paragraphs, or judged in pairs."""
     control = SIDES[dataset.control]
     if dataset.control is Control.PERMUTED:
-        return CORPUS + _PAIRED, control + _PAIRED
+        return CORPUS + PAIRED, control + PAIRED
     return UNSHARED if dataset.is_shared.any() else CORPUS, control
 
 
-def measure_sides(dataset: Dataset, results: Results, model: str) -> MeasureTable:
-    """Return the rates and tests of every threshold, and the distribution of runs and similarities, on both sides."""
+def measure_sides(setting: Setting) -> list[MeasureRow]:
+    """Return what is measured of one model on both sides.
+
+    That is the rates and tests of every threshold, how many of them are passed, and the distribution of runs and
+    similarities.
+    """
+    model, dataset, results = setting
     sides, (tested, tested_control) = sides_of(dataset, results), tested_sides(dataset)
     is_paired = dataset.control is Control.PERMUTED
     rows = []
@@ -127,7 +147,26 @@ def measure_sides(dataset: Dataset, results: Results, model: str) -> MeasureTabl
             ]
     if (run_p := run_p_value(results)) is not None:
         rows.append(MeasureRow(RUN_P, Estimate(run_p), model, CORPUS))
-    return MeasureTable(rows)
+    for side, (measured, chosen) in sides.items():
+        passed = thresholds_passed(measured)[chosen]
+        judged = passed[passed != TOO_SHORT]
+        rows += [
+            MeasureRow(THRESHOLDS_PASSED, share_of(int((judged == at).sum()), len(judged)), model, side, at=at)
+            for at in range(len(TITLES) + 1)
+        ]
+    return rows
+
+
+def thresholds_passed(measured: Measurements) -> Ints:
+    """Return how many of the thresholds each completion passes, [n]; `TOO_SHORT` unless all thresholds judge it."""
+    verdicts = np.stack([measured[threshold] for threshold in TITLES])  # [thresholds, n]
+    return np.where((verdicts == TOO_SHORT).any(axis=0), TOO_SHORT, verdicts.sum(axis=0))
+
+
+def length_rows(setting: Setting) -> list[MeasureRow]:
+    """Return the rates of every threshold on every side, as those of the setting's prompt length."""
+    rates = [row for row in measure_sides(setting) if row.measure is PASSED and not row.side.endswith(PAIRED)]
+    return [row._replace(measure=PASSED_BY_LENGTH, at=setting.dataset.prompt_length) for row in rates]
 
 
 def _mcnemar(verdicts: Ints, chance: Ints) -> float:
@@ -186,14 +225,33 @@ _NO_ROOM = "did not fit into the model's context (use a smaller --prompt-length 
 _NOT_ABSENT = "This does not show that the corpus was not in the training data."
 
 
-def sequence_conclusion(dataset: Dataset, results: Results, measured: MeasureTable) -> Conclusion:
-    """Return the conclusion from complete or partial results.
+def sequence_conclusion(settings: Sequence[Setting], measured: MeasureTable) -> Conclusion:
+    """Return the conclusion from complete or partial results by model.
+
+    Each model has an answer of its own, which is the same whether or not other models are measured.
+    """
+    parts = {setting.model: _conclusion(setting, measured) for setting in settings}
+    first = parts[settings[0].model]
+    if all(part == first for part in parts.values()):
+        return first
+    return Conclusion(
+        QUESTION,
+        ", ".join(f"{part.answer} ({model})" for model, part in parts.items()),
+        "; ".join(f"{model}: {part.evidence}" for model, part in parts.items()),
+        " ".join(f"{model}: {part.caveat}" for model, part in parts.items() if part.caveat),
+        [item._replace(name=f"{model}, {item.name}") for model, part in parts.items() for item in part.key_figures],
+    )
+
+
+def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
+    """Return the conclusion about one model.
 
     It is about the threshold with the smallest p-value, which is corrected for the number of thresholds (Bonferroni).
     Without an unseen control the answer is never "Probably", because predictable text cannot be told from text that was
     seen.
     """
-    tests = [row for row in measured.select(P_VALUE) if not math.isnan(row.estimate.value)]
+    model, dataset, results = setting
+    tests = [row for row in measured.select(P_VALUE, model=model) if not math.isnan(row.estimate.value)]
     if not tests:
         if None in results.states:
             return Conclusion(QUESTION, "Not known yet", "nothing has been compared with a control yet")
@@ -201,7 +259,7 @@ def sequence_conclusion(dataset: Dataset, results: Results, measured: MeasureTab
     smallest = min(tests, key=lambda row: row.estimate.value)
     p, title = corrected(smallest.estimate.value, len(tests)), smallest.case
     words = f"{format_p_value(p)}, corrected for {pluralize(len(tests), 'threshold')}"
-    corpus, control = (measured.get(PASSED, side=side, case=title) for side in tested_sides(dataset))
+    corpus, control = (measured.get(PASSED, model=model, side=side, case=title) for side in tested_sides(dataset))
     is_chance = dataset.control is Control.PERMUTED
     answer = likelihood_words(p)
     if p < 0.05:
@@ -222,7 +280,7 @@ def sequence_conclusion(dataset: Dataset, results: Results, measured: MeasureTab
     done, total = sum(state is not None for state in results.states), len(results.states)
     if done < total:
         evidence += f"; so far {done:,} of {pluralize(total, 'paragraph')}"
-    longest = measured.get(RUN_WORDS, side=CORPUS, case="maximum")
+    longest = measured.get(RUN_WORDS, model=model, side=CORPUS, case="maximum")
     figures = [
         KeyFigure(
             f"{name}: {title}", format_score(share.value), f"{format_interval(share.low, share.high)} of {share.of:,}"

@@ -183,7 +183,7 @@ def test_an_invalid_key_is_refused_without_showing_it(key: str, says: str) -> No
         ({"endpoint": "http://host/v1?key=x", "endpoint_model": "gpt"}, "in the environment instead"),
         ({"endpoint": "http://host/v1", "endpoint_model": "gpt", "top_k": 5, "temperature": 1.0}, "has no top_k"),
         ({"top_p": 0.5}, "have no effect"),
-        ({"prompt_length": 0}, "--prompt-length"),
+        ({"prompt_length": (0,)}, "--prompt-length"),
         ({"temperature": float("nan")}, "--temperature: not a number"),
     ],
 )

@@ -10,12 +10,12 @@ from harness.audits.sequence.comparison import TITLES
 from harness.audits.sequence.completion import LocalCompleter
 from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.audits.sequence.inputs import read_inputs
-from harness.audits.sequence.results import P_VALUE, PASSED, RUN_P
+from harness.audits.sequence.results import P_VALUE, PASSED, PASSED_BY_LENGTH, RUN_P
 from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs
 from harness.core.findings import Findings
 from harness.core.rounds import load_round
-from harness.demo import SEED, WEIGHTS
+from harness.demo import REFERENCE, SEED, SIZES, WEIGHTS
 from harness.engine.loading import load_target
 from tests.demo_target.corpus import corpus
 from tests.tiers import first_is_fast
@@ -51,8 +51,8 @@ def test_the_demo_target_completes_its_training_text_only(whole: InMemory) -> No
 
 def test_live_figures_equal_the_findings(whole: InMemory) -> None:
     measured = whole.findings("demo").measures
-    assert whole.figures["trigrams"] == measured.get(PASSED, side="corpus", case="trigrams").value
-    assert whole.figures["overlap, control"] == measured.get(PASSED, side="control", case="overlap").value
+    assert whole.figures["passed, trigrams, corpus"] == measured.get(PASSED, side="corpus", case="trigrams").value
+    assert whole.figures["passed, overlap, control"] == measured.get(PASSED, side="control", case="overlap").value
 
 
 @pytest.mark.parametrize("batches", first_is_fast([2, 0]))
@@ -116,8 +116,34 @@ def test_every_paragraph_is_completed_once(inputs: AuditInputs) -> None:
     assert sorted(completer.order.tolist()) == list(range(80))
 
 
+def test_targets_and_prompt_lengths_have_the_rates_that_they_have_alone(tmp_path: Path) -> None:
+    often = sorted(corpus(SEED), key=lambda document: -document.repetitions)[:6]
+    for number, document in enumerate(often):
+        (tmp_path / f"{number:02}.txt").write_text(" ".join(document.text.split()[:14]))
+    folders = {"tiny": SIZES[-1].weights, "reference": REFERENCE.weights}
+
+    def findings(lengths: tuple[int, ...], *names: str) -> Findings:
+        params = SequenceParams(prompt_length=lengths)
+        inputs = read_inputs(CorpusFiles(tmp_path), None, params, seed=0)
+        run = InMemory(SequenceAudit(params), inputs, target_configs(*(folders[name] for name in names))).run()
+        return run.findings(*names)
+
+    both = findings((4, 8), *folders)
+    longest = findings((8,), "reference").measures
+    assert {row.side for row in longest} > {"corpus", "permuted suffixes"}
+    for row in longest:
+        of_both = both.measures.get(row.measure, model=row.model, side=row.side, case=row.case or None, at=row.at)
+        assert str(of_both) == str(row.estimate), row.name
+    shorter = findings((4,), "tiny").measures
+    for side in ("corpus", "permuted suffixes"):
+        rates = [str(row.estimate) for row in shorter.select(PASSED, side=side)]
+        of_both = both.measures.select((PASSED_BY_LENGTH, 4), model="tiny", side=side)
+        assert [str(row.estimate) for row in of_both] == rates and len(rates) == 4
+    assert {chart.name for chart in both.charts} == {"rates", "verbatim_runs", "prompt_lengths"}
+
+
 def findings_of_files(folder: Path, prompt_length: int) -> Findings:
-    params = SequenceParams(prompt_length=prompt_length)
+    params = SequenceParams(prompt_length=(prompt_length,))
     inputs = read_inputs(CorpusFiles(folder), None, params, seed=0)
     return InMemory(SequenceAudit(params), inputs, DEMO).run().findings("demo")
 
@@ -136,6 +162,7 @@ def test_a_corpus_of_files_is_compared_with_permuted_suffixes(tmp_path: Path) ->
     assert any("chance overlap only" in sentence for sentence in findings.sentences)
     assert [table.name for table in findings.tables] == [
         "rates",
+        "thresholds_passed",
         "documents",
         "all_documents",
         "measures",

@@ -1,5 +1,6 @@
 """Thresholds and similarity: the worked example, the limits, and texts that are too short."""
 
+from collections import Counter
 from functools import cache, partial
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from harness.audits.sequence.comparison import (
     Threshold,
+    compare,
     edit_similarity,
     equal_start,
     longest_character_run,
@@ -17,8 +19,8 @@ from harness.audits.sequence.comparison import (
     trigram,
     verdicts,
 )
-from harness.audits.sequence.dataset import cut_after, words_of
-from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
+from harness.audits.sequence.dataset import WordForm, compared_words, cut_after, words_of
+from tests.unit.audits.sequence.worked_example import OVERLAP, PREFIX, S1, S2, SUFFIX, TRIGRAMS
 
 
 def judged(completion: str, suffix: str) -> list[bool | None]:
@@ -59,6 +61,28 @@ def test_the_papers_overlap_length_of_16_changes_no_verdict() -> None:
                 left.remove(word)
                 shared += 1
         assert (shared >= 3 / 4 * 16) == overlap(words_of(completion), suffix)
+
+
+@pytest.mark.parametrize("text", TRIGRAMS)
+def test_stripped_words_have_the_trigrams_that_the_source_prints(text: str) -> None:
+    words = compared_words(text, WordForm.STRIPPED)
+    assert [" ".join(words[place : place + 3]) for place in range(len(words) - 2)] == TRIGRAMS[text]
+
+
+def test_stripped_words_overlap_as_the_source_prints() -> None:
+    completion, suffix = (Counter(compared_words(text, WordForm.STRIPPED)) for text in (S2, SUFFIX))
+    assert completion & suffix == Counter(OVERLAP)
+
+
+def test_words_are_compared_in_a_form() -> None:
+    text = "“Don't,” said X-1 – (quietly), $5!"
+    assert compared_words(text, WordForm.VERBATIM) == text.split()
+    assert compared_words(text, WordForm.STRIPPED) == ["Don't", "said", "X-1", "quietly", "$5"]
+    assert compared_words(text, WordForm.FOLDED) == ["don't", "said", "x-1", "quietly", "$5"]
+    completion, suffix = "ONE, two: three. FOUR five", "one two three four five."
+    passes = {form: compare(completion, suffix, form)["start_5"] for form in WordForm}
+    assert passes == {WordForm.STRIPPED: 0, WordForm.VERBATIM: 0, WordForm.FOLDED: 1}
+    assert compare("One, two: three. Four five", "One two three Four five.", WordForm.STRIPPED)["start_5"] == 1
 
 
 def test_half_of_the_smaller_number_of_trigrams_is_needed() -> None:

@@ -23,7 +23,7 @@ from harness.audits.sequence.dataset import (
     paragraphs_of,
     permuted_partners,
 )
-from harness.audits.sequence.inputs import Paragraph, SequenceSubject, read_inputs, sample_paragraphs, select_target
+from harness.audits.sequence.inputs import Paragraph, SequenceSubject, read_inputs, sample_paragraphs, select_targets
 from harness.audits.sources import CorpusFiles, Source, named_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
@@ -125,14 +125,14 @@ def test_paragraphs_are_cut_after_35_words(tmp_path: Path) -> None:
 
 def test_long_suffixes_are_cut(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(numbered(0, 20))
-    found = read_dataset(CorpusFiles(tmp_path), prompt_length=5, longest_suffix=10)
+    found = read_dataset(CorpusFiles(tmp_path), prompt_length=(5,), longest_suffix=10)
     assert found.suffixes == [numbered(5, 10)]
     assert found.corpus_counts.shortened == 1
 
 
 def test_inputs_are_stored_and_read(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a b c"}\nnonsense\n{"text": "d e f"}\n')
-    inputs = read_inputs(CorpusFiles(tmp_path / "a.jsonl"), None, SequenceParams(prompt_length=2), seed=0)
+    inputs = read_inputs(CorpusFiles(tmp_path / "a.jsonl"), None, SequenceParams(prompt_length=(2,)), seed=0)
     folder = tmp_path / "inputs"
     folder.mkdir()
     inputs.write(folder)
@@ -159,7 +159,7 @@ def test_a_rounds_prompt_is_its_own_prefix_by_default() -> None:
     own = read_dataset(load_round("demo"), limit=50)
     assert own.prompt_length is None
     assert len({len(prompt.split()) for prompt in own.prompts}) > 1
-    given = read_dataset(load_round("demo"), limit=50, prompt_length=6)
+    given = read_dataset(load_round("demo"), limit=50, prompt_length=(6,))
     assert {len(prompt.split()) for prompt in given.prompts} == {6}
 
 
@@ -186,7 +186,7 @@ def test_a_run_of_thirteen_words_is_shared() -> None:
 def test_partners_have_suffixes_of_similar_length(tmp_path: Path) -> None:
     lengths = [1, 9, 2, 8, 3, 7, 1, 9]
     (tmp_path / "a.txt").write_text("\n\n".join(numbered(100 * at, 3 + n) for at, n in enumerate(lengths)))
-    found = read_dataset(CorpusFiles(tmp_path), prompt_length=3)
+    found = read_dataset(CorpusFiles(tmp_path), prompt_length=(3,))
     partner = permuted_partners(found, seed=0)
     assert sorted(partner.tolist()) == list(range(len(lengths)))
     assert all(one != other for other, one in enumerate(partner.tolist()))
@@ -234,7 +234,7 @@ def test_a_control_of_files_for_a_round_needs_a_prompt_length(tmp_path: Path) ->
     (tmp_path / "a.txt").write_text(numbered(0, 60))
     with pytest.raises(HarnessError, match="--prompt-length"):
         read_dataset(load_round("demo"), CorpusFiles(tmp_path))
-    assert read_dataset(load_round("demo"), CorpusFiles(tmp_path), prompt_length=5).is_control.sum() == 1
+    assert read_dataset(load_round("demo"), CorpusFiles(tmp_path), prompt_length=(5,)).is_control.sum() == 1
 
 
 def test_a_round_needs_a_tokenizer_and_answers(tmp_path: Path) -> None:
@@ -259,10 +259,12 @@ def test_one_corpus_and_one_model_are_selected(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="Name one"):
         named_source(SequenceSubject(), tmp_path, "demo")
     with pytest.raises(HarnessError, match="no model is named"):
-        select_target(None, "main", files, None, SequenceParams())
+        select_targets([], "main", files, None, SequenceParams())
     remote = SequenceParams.checked(endpoint="http://localhost/v1", endpoint_model="gpt")
     with pytest.raises(HarnessError, match="two models are named"):
-        select_target("demo", "main", files, None, remote)
-    assert select_target(None, "main", files, None, remote) is None
-    assert select_target(None, "main", round_, None, remote) == ("demo", "main")
-    assert select_target("mine", "r1", files, None, SequenceParams()) == ("mine", "r1")
+        select_targets(["demo"], "main", files, None, remote)
+    with pytest.raises(HarnessError, match="two models are named"):
+        select_targets(["demo", "demo-tiny"], "main", round_, None, remote)
+    assert select_targets([], "main", files, None, remote) == ([], "main")
+    assert select_targets([], "main", round_, None, remote) == (["demo"], "main")
+    assert select_targets(["a", "b", "a"], "r1", files, None, SequenceParams()) == (["a", "b"], "r1")

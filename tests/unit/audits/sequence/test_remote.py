@@ -26,7 +26,7 @@ from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 def audit_of(
     server: CompletionsServer, path: Path, batches: int | None = None, control: Path | None = None, **fields: Any
 ) -> InMemory:
-    settings = {"requests_per_minute": 60_000, "retries": 0, "prompt_length": 3} | fields
+    settings = {"requests_per_minute": 60_000, "retries": 0, "prompt_length": (3,)} | fields
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
     inputs = read_inputs(CorpusFiles(path), control and CorpusFiles(control), params, seed=0)
     return InMemory(SequenceAudit(params), inputs, api_key="sk-x", batches=batches)
@@ -66,7 +66,7 @@ def test_the_worked_example_as_a_paragraph(
 ) -> None:
     (tmp_path / "a.txt").write_text(f"{PREFIX} {SUFFIX}\n")
     with completions_server(lambda body, number: completion(f" {written} And then some more words here.")) as server:
-        run = audit_of(server, tmp_path / "a.txt", prompt_length=prompt_length)
+        run = audit_of(server, tmp_path / "a.txt", prompt_length=(prompt_length,))
         run.run()
     details = next(table for table in run.findings().tables if table.name == "paragraphs")
     assert [details.columns[name][0] for name in ("trigram", "start_5", "start_10", "overlap")] == passes

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Threshold
+from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Setting, Threshold
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Dataset, ReadCounts
 from harness.audits.sequence.results import (
     P_VALUE,
     PASSED,
+    THRESHOLDS_PASSED,
     TOO_SHORT_SUFFIX,
     measure_sides,
     run_p_value,
@@ -42,7 +43,7 @@ def results(own: Measurements, permuted: Measurements) -> Results:
 
 
 def measured(data: Dataset, own: Measurements, permuted: Measurements) -> MeasureTable:
-    return measure_sides(data, results(own, permuted), "model")
+    return MeasureTable(measure_sides(Setting("model", data, results(own, permuted))))
 
 
 def passed(table: MeasureTable, side: str) -> tuple[float, int]:
@@ -97,7 +98,20 @@ def test_a_side_without_verdicts_has_no_p_value() -> None:
     assert np.isnan(table.get(PASSED, side="corpus").value) and table.get(PASSED, side="corpus").of == 0
 
 
+def test_the_number_of_thresholds_is_a_distribution_over_what_all_four_judge() -> None:
+    own = measurements([1, 1, 1, 1, 0], [0] * 5)
+    own = {**own, Threshold.START_10: np.array([1, 0, TOO_SHORT, 0, 0]), Threshold.OVERLAP: np.array([1, 1, 1, 0, 0])}
+    table = measured(dataset([False] * 5), own, own)
+    shares = [table.get(THRESHOLDS_PASSED, side="corpus", at=number) for number in range(5)]
+    assert [(share.value, share.of) for share in shares] == [(0.25, 4), (0, 4), (0.25, 4), (0.25, 4), (0.25, 4)]
+
+
 PARAGRAPHS = 30
+
+
+def concluded(data: Dataset, found: Results) -> Conclusion:
+    setting = Setting("model", data, found)
+    return sequence_conclusion([setting], MeasureTable(measure_sides(setting)))
 
 
 def against_control(passed: int, passed_of_control: int, *, pending: int = 0) -> Conclusion:
@@ -109,7 +123,7 @@ def against_control(passed: int, passed_of_control: int, *, pending: int = 0) ->
     data = replace(dataset([False] * PARAGRAPHS + [True] * PARAGRAPHS), control_counts=dataset([]).corpus_counts)
     states: list[State | None] = [State.COMPLETED] * (2 * PARAGRAPHS - pending)
     found = replace(results(own, nothing), states=[*states, *[None] * pending])
-    return sequence_conclusion(data, found, measure_sides(data, found, "model"))
+    return concluded(data, found)
 
 
 def against_chance(own: list[int], chance: list[int]) -> Conclusion:
@@ -117,7 +131,7 @@ def against_chance(own: list[int], chance: list[int]) -> Conclusion:
     data = dataset([False] * len(own))
     found = results(measurements(own, [7] * len(own)), measurements(chance, [0] * len(own)))
     found = replace(found, states=[State.COMPLETED] * len(own))
-    return sequence_conclusion(data, found, measure_sides(data, found, "model"))
+    return concluded(data, found)
 
 
 @pytest.mark.parametrize(("passed", "answer"), [(30, "Probably"), (9, "Possibly"), (4, "No evidence")])
@@ -166,7 +180,7 @@ def test_an_audit_whose_control_was_not_completed_says_why(state: State, why: st
     data = dataset([False] * 3 + [True] * 2)
     found = results(measurements([TOO_SHORT] * 5, [0] * 5), measurements([TOO_SHORT] * 5, [0] * 5))
     found = replace(found, states=[State.COMPLETED] * 3 + [state] * 2)
-    conclusion = sequence_conclusion(data, found, measure_sides(data, found, "model"))
+    conclusion = concluded(data, found)
     assert conclusion.evidence == f"no paragraph of the control was completed: 2 {why}"
 
 
