@@ -50,14 +50,15 @@ class Entity(NamedTuple):
 
 
 class PromptTokens(NamedTuple):
-    """The tokens of a text in which all tokens of a name are one."""
+    """The tokens of a text in which all tokens of a name are one, special tokens excluded."""
 
-    spans: list[Span]
-    """Characters of each token, special tokens excluded."""
+    length: int
     position: int
-    """The number of tokens in `spans` before the name."""
+    """The number of tokens before the name."""
+    spans: list[Span]
+    """Characters of each token in order, each once: a token for a space alone may have none of its own."""
     labels: list[str]
-    """Text of each token, special tokens included."""
+    """Text of each of `spans`, and of the special tokens before and after them."""
     name: int
     """Index of the name in `labels`."""
 
@@ -166,10 +167,11 @@ class TokenClassifier:
         first, last = _special_tokens(encoding)
         ordinary = [Span(*encoding.offsets[token]) for token in range(len(first), len(encoding.ids) - len(last))]
         before = [span for span in ordinary if span.end <= name.start]
-        spans = [*before, name, *(span for span in ordinary if span.start >= name.end)]
+        tokens = [*before, name, *(span for span in ordinary if span.start >= name.end)]
+        spans = [span for span in dict.fromkeys(tokens) if span.start < span.end]
         words = [text[span.start : span.end].strip() for span in spans]
         labels = [*(encoding.tokens[token] for token in first), *words, *(encoding.tokens[token] for token in last)]
-        return PromptTokens(spans, len(before), labels, len(first) + len(before))
+        return PromptTokens(len(tokens), len(before), spans, labels, len(first) + spans.index(name))
 
     def attention(self, texts: Sequence[str], parts: Sequence[Sequence[Span]]) -> list[Floats | None]:
         """Return the attention between parts of each text, None if the text is too long.

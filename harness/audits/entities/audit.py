@@ -81,9 +81,10 @@ class NameProbe:
         texts, names = self._fill(prompt, chosen)
         parts = []
         for name in names:
-            longer = name.end - tokens.spans[tokens.position].end
-            after = [Span(span.start + longer, span.end + longer) for span in tokens.spans[tokens.position + 1 :]]
-            parts.append([*tokens.spans[: tokens.position], name, *after])
+            longer = name.end - name.start - len(MASK)
+            before = [span for span in tokens.spans if span.end <= name.start]
+            after = tokens.spans[len(before) + 1 :]
+            parts.append([*before, name, *(Span(span.start + longer, span.end + longer) for span in after)])
         weights = np.full((len(self.names), len(tokens.labels), len(tokens.labels)), np.nan)
         for number, of_name in zip(chosen.tolist(), self.classifier.attention(texts, parts), strict=True):
             if of_name is not None:
@@ -224,7 +225,7 @@ def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> Non
             "confidence",
             model=np.full(len(values), model),
             prompt=batch.items,
-            tokens=[len(of_prompt.spans) for of_prompt in tokens],
+            tokens=[of_prompt.length for of_prompt in tokens],
             position=[of_prompt.position for of_prompt in tokens],
             values=values,
         )

@@ -35,7 +35,7 @@ def entities_charts(results: Sequence[ModelResult], measured: MeasureTable) -> l
     if len(results) > 1:
         names = [result.name for result in results]
         charts.append(_mean_by_model(measured))
-        charts += [_correlations(names, measured, side) for side in (measures.DEV, measures.TEST, measures.BOTH_HALVES)]
+        charts += [_correlations(names, measured, side) for side in (measures.DEV, measures.TEST, measures.DEV_TO_TEST)]
     for number, result in enumerate(results, 1):
         title, ending = (f", {result.name}", f"-{number}") if len(results) > 1 else ("", "")
         charts += [_importance(result, Chain(chain), title, ending) for chain in sorted(set(result.words["chain"]))]
@@ -43,8 +43,8 @@ def entities_charts(results: Sequence[ModelResult], measured: MeasureTable) -> l
             charts.append(_attention_to_names(result, measured, title, ending))
             ends = {"best": result.attention[0], "worst": result.attention[-1]}
             charts += [
-                _attention_map(f"attention-{which}{ending}", f"Attention in the {which} prompt{title}", of_prompt)
-                for which, of_prompt in ends.items()
+                _attention_map(f"attention-{rank}{ending}", f"Attention in the {rank} prompt{title}", of_prompt)
+                for rank, of_prompt in ends.items()
             ]
     return charts
 
@@ -73,14 +73,14 @@ def _mean_by_model(measured: MeasureTable) -> BarChart:
 
 
 def _correlations(names: Sequence[str], measured: MeasureTable, side: str) -> HeatMap:
-    """Return Kendall's τ between models. On dev and test, the row's model is measured on dev, the column's on test."""
+    """Return Kendall's τ between models. From dev to test, the row's model is measured on dev, the column's on test."""
     values = np.full((len(names), len(names)), np.nan)
     for row in measured.select(measures.TAU, side=side):
         first, second = names.index(row.model), names.index(row.case or row.model)
         values[first, second] = row.estimate.value
-        if side != measures.BOTH_HALVES:
+        if side != measures.DEV_TO_TEST:
             values[second, first] = row.estimate.value
-    is_across = side == measures.BOTH_HALVES
+    is_across = side == measures.DEV_TO_TEST
     rows, columns = (
         ([f"{name} on {half}" for name in names] for half in ("dev", "test")) if is_across else (names, names)
     )
@@ -103,10 +103,10 @@ def _importance(result: ModelResult, chain: Chain, title: str, ending: str) -> H
     values[row, places] = added
     scores = [[format_score(score.m_mem) for score in prompt.scores] for prompt in shown]
     labels = [f"{step} dropped: {dev} dev, {test} test" for step, (dev, test) in zip(numbers, scores, strict=True)]
-    which = chain.name.lower()
+    rank = chain.name.lower()
     return HeatMap(
-        f"importance-{which}{ending}",
-        f"M-MEM on dev that each word of the {which} prompt adds{title}",
+        f"importance-{rank}{ending}",
+        f"M-MEM on dev that each word of the {rank} prompt adds{title}",
         labels,
         [str(column + 1) for column in range(width)],
         values,

@@ -102,7 +102,7 @@ def _sentences(result: ModelResult, values: MeasureTable) -> Iterator[str]:
         return f"{methods[method, measures.DEV]} on dev and {methods[method, measures.TEST]} on test"
 
     # A single prompt has no order, and equal prompts have none.
-    tau = values.get(measures.TAU, model=name, side=measures.BOTH_HALVES, case="").value
+    tau = values.get(measures.TAU, model=name, side=measures.DEV_TO_TEST, case="").value
     correlation = f" The orders of the prompts correlate with τ = {format_number(tau)}." if math.isfinite(tau) else ""
     best, worst = (
         f"{both_halves(case)} (rank {int(values.get(measures.RANK, model=name, case=case).value)})"

@@ -54,7 +54,12 @@ LEAD = Measure(
 LEAD_P = Measure(
     "equal_prompts_p_value", "p of equal prompts", "the bootstrap's p-value of equal prompts", unit=Unit.P_VALUE
 )
-TAU = Measure("kendall_tau", "Kendall's τ", "the rank correlation of the prompts' M-MEM", unit=Unit.NUMBER)
+TAU = Measure(
+    "kendall_tau",
+    "Kendall's τ",
+    "the rank correlation of the prompts' M-MEM on dev, on test, or from dev to test; the case is the other model",
+    unit=Unit.NUMBER,
+)
 TAU_P = Measure("kendall_p_value", "p of Kendall's τ", "of prompts whose orders do not correlate", unit=Unit.P_VALUE)
 BY_TYPE = Measure("m_mem_by_type", "mean M-MEM", "the mean M-MEM of the prompts of a sentence type")
 PROPERTY = Measure(
@@ -88,10 +93,10 @@ MEASURES = (
     *(M_MEM, TIES, PROMPTS_M_MEM, RANK, CHANCE_ERROR),
     *(*TESTS, BY_TYPE, BY_POSITION, BY_LENGTH, PROPERTY, ATTENTION),
 )
-DEV, TEST, BOTH_HALVES = "dev", "test", "dev and test"
+DEV, TEST, DEV_TO_TEST = "dev", "test", "dev to test"
 INSIDE, OUTSIDE = "in-train", "out-of-train"
-BEST_ON_DEV, WORST_ON_DEV = "best prompt on dev (B-PT)", "worst prompt on dev (W-PT)"
-BEST_MODIFIED, WORST_MODIFIED = "best modified prompt (BM-PT)", "worst modified prompt (WM-PT)"
+BEST_ON_DEV, WORST_ON_DEV = "B-PT: best on dev", "W-PT: worst on dev"
+BEST_MODIFIED, WORST_MODIFIED = "BM-PT: best modified", "WM-PT: worst modified"
 
 
 class PairScore(NamedTuple):

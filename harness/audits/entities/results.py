@@ -255,14 +255,14 @@ def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> Mo
 def measured_values(results: Sequence[ModelResult]) -> MeasureTable:
     """Return all measured values of the models, and the rank correlations between models."""
     rows = [row for result in results for row in result.values]
-    for side, halves in ((measures.DEV, (0, 0)), (measures.TEST, (1, 1)), (measures.BOTH_HALVES, (0, 1))):
-        pairs = permutations(results, 2) if side == measures.BOTH_HALVES else combinations(results, 2)
-        for one, other in pairs:
-            _, *places = np.intersect1d(one.measured.used, other.measured.used, return_indices=True)
-            of_models = zip((one, other), halves, places, strict=True)
+    for side, halves in ((measures.DEV, (0, 0)), (measures.TEST, (1, 1)), (measures.DEV_TO_TEST, (0, 1))):
+        pairs = permutations(results, 2) if side == measures.DEV_TO_TEST else combinations(results, 2)
+        for first, second in pairs:
+            _, *places = np.intersect1d(first.measured.used, second.measured.used, return_indices=True)
+            of_models = zip((first, second), halves, places, strict=True)
             correlation = rank_correlation(*(model.measured.m_mem[half, place] for model, half, place in of_models))
             for measure, value in zip((measures.TAU, measures.TAU_P), correlation, strict=True):
-                rows.append(MeasureRow(measure, Estimate(value, of=len(places[0])), one.name, side, other.name))
+                rows.append(MeasureRow(measure, Estimate(value, of=len(places[0])), first.name, side, second.name))
     return MeasureTable(rows)
 
 
@@ -319,7 +319,7 @@ def _values_of_prompts(name: str, measured: Measurements) -> Iterator[MeasureRow
             measure,
             estimate,
             name,
-            measures.BOTH_HALVES if measure in (measures.TAU, measures.TAU_P) else measures.TEST,
+            measures.DEV_TO_TEST if measure in (measures.TAU, measures.TAU_P) else measures.TEST,
         )
     kinds = [measured.prompts[prompt].kind for prompt in measured.used]
     lengths, positions = measured.lengths[measured.used], measured.positions[measured.used]
@@ -347,7 +347,7 @@ def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> 
     prompts, confidences = measured.prompts, measured.confidences
     alone = measured.read + len(HAND_WRITTEN)
     hand_written = slice(measured.read, alone)
-    for name, prompt in (("name alone (∅-PT)", alone), ("one hand-written prompt (One-PT)", measured.read)):
+    for name, prompt in (("∅-PT: name alone", alone), ("One-PT: hand-written", measured.read)):
         if measured.uses_prompt[prompt]:
             yield Method("baseline", name, prompts[prompt].text, measured.score(confidences[prompt]))
     if measured.uses_prompt[hand_written].all():
@@ -355,7 +355,7 @@ def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> 
         generator = np.random.default_rng([int(measured.inputs.arrays["seed"]), 3])
         choice = generator.integers(len(HAND_WRITTEN), size=len(names))
         scores = measured.score(confidences[hand_written][choice, names])
-        yield Method("baseline", "a random one for each name (Mix-PT)", "", scores)
+        yield Method("baseline", "Mix-PT: random of five", "", scores)
     for name, chain in ((measures.BEST_ON_DEV, Chain.BEST), (measures.WORST_ON_DEV, Chain.WORST)):
         prompt = measured.first_prompt(chain)
         yield Method("search", name, prompts[prompt].text, measured.score(confidences[prompt]))
@@ -364,14 +364,14 @@ def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> 
             chosen = choose(modified, key=lambda prompt: prompt.scores.dev.m_mem)
             yield Method("engineering", name, chosen.prompt.text, chosen.scores)
     majority = Scores(*(majority_vote(counters, len(measured.used)) for counters in measured.votes))
-    yield Method("ensemble", "majority vote (MV)", "", majority)
+    yield Method("ensemble", "MV: majority vote", "", majority)
     used = measured.used_confidences
     weights = measured.dev_m_mem if measured.dev_m_mem.any() else np.ones(len(used))
     for name, combined in (
-        ("average (AVG-C)", used.mean(axis=0)),
-        ("weighted average (WED-C)", np.average(used, axis=0, weights=weights)),
-        ("maximum (MAX-C)", used.max(axis=0)),
-        ("minimum (MIN-C)", used.min(axis=0)),
+        ("AVG-C: average", used.mean(axis=0)),
+        ("WED-C: weighted average", np.average(used, axis=0, weights=weights)),
+        ("MAX-C: maximum", used.max(axis=0)),
+        ("MIN-C: minimum", used.min(axis=0)),
     ):
         yield Method("ensemble", name, "", measured.score(combined))
 

@@ -107,18 +107,18 @@ def test_the_figures_are_complete_and_valid_json(findings):
     (model,) = figures["models"]
     measured = findings.measures
     assert [row.case for row in measured.select(M_MEM, side="test")] == [
-        "name alone (∅-PT)",
-        "one hand-written prompt (One-PT)",
-        "a random one for each name (Mix-PT)",
-        "best prompt on dev (B-PT)",
-        "worst prompt on dev (W-PT)",
-        "best modified prompt (BM-PT)",
-        "worst modified prompt (WM-PT)",
-        "majority vote (MV)",
-        "average (AVG-C)",
-        "weighted average (WED-C)",
-        "maximum (MAX-C)",
-        "minimum (MIN-C)",
+        "∅-PT: name alone",
+        "One-PT: hand-written",
+        "Mix-PT: random of five",
+        "B-PT: best on dev",
+        "W-PT: worst on dev",
+        "BM-PT: best modified",
+        "WM-PT: worst modified",
+        "MV: majority vote",
+        "AVG-C: average",
+        "WED-C: weighted average",
+        "MAX-C: maximum",
+        "MIN-C: minimum",
     ]
     assert [row.case for row in measured.select(BY_TYPE)] == ["declarative", "interrogative"]
     assert model["pairs"] == {"dev": 36, "test": 36}
@@ -205,8 +205,8 @@ def test_a_model_without_person_labels_is_left_out(root, inputs, tmp_path):
     assert [(row.model, row.side, row.case, row.estimate.of) for row in between] == [
         ("bert", "dev", "roberta", 4),
         ("bert", "test", "roberta", 4),
-        ("bert", "dev and test", "roberta", 4),
-        ("roberta", "dev and test", "bert", 4),
+        ("bert", "dev to test", "roberta", 4),
+        ("roberta", "dev to test", "bert", 4),
     ]
     assert "M-MEM of the prompts, mean, dev, model 3" in context.figures
     (prompts,) = (table.columns for table in findings.tables if table.name == "prompts")
@@ -214,7 +214,7 @@ def test_a_model_without_person_labels_is_left_out(root, inputs, tmp_path):
         (model, half): [score for name, score in zip(prompts["model"], prompts[half], strict=True) if name == model]
         for model, half in product(("bert", "roberta"), ("dev", "test"))
     }
-    for chart, halves in (("dev", ("dev", "dev")), ("test", ("test", "test")), ("dev-and-test", ("dev", "test"))):
+    for chart, halves in (("dev", ("dev", "dev")), ("test", ("test", "test")), ("dev-to-test", ("dev", "test"))):
         (drawn,) = (drawn for drawn in findings.charts if drawn.name == f"correlations-{chart}")
         for (row, first), (column, second) in product(enumerate(("bert", "roberta")), repeat=2):
             if first != second or halves[0] != halves[1]:
