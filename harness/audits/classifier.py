@@ -49,15 +49,18 @@ class Entity(NamedTuple):
     kind: str
 
 
-class NameAttention(NamedTuple):
-    """The tokens of one text without special tokens, and the attention that each gives to a name."""
+class PromptTokens(NamedTuple):
+    """The tokens of a text in which all tokens of a name are one, special tokens excluded."""
 
-    spans: Ints
-    """[tokens, 2], the first character and the one after the last."""
-    to_name: Floats
-    """[tokens], the weight on all tokens of the name together, in [0, 1], averaged over heads and layers."""
-    is_name: Bools
-    """[tokens]."""
+    length: int
+    position: int
+    """The number of tokens before the name."""
+    spans: list[Span]
+    """Characters of each token in order, each once: a token for a space alone may have none of its own."""
+    labels: list[str]
+    """Text of each of `spans`, and of the special tokens before and after them."""
+    name: int
+    """Index of the name in `labels`."""
 
 
 class TokenClassifier:
@@ -118,18 +121,22 @@ class TokenClassifier:
 
         It is the mean over the name's tokens of the largest probability among `labels`, in float64 (Xia et al. 2024).
         The name's tokens are those that cover one of its characters. by_set: use instead all tokens of the text whose
-        ids occur in the name encoded alone, as the released code does. NaN if there is no such token or the text is too
-        long for the model. Raises HarnessError if the model returns NaN.
+        ids occur in the name encoded alone, and divide by the number of tokens of the name alone (Algorithm 1 of the
+        source). If other words of the text repeat a token of the name, that may exceed 1. NaN if there is no such token
+        or the text is too long for the model. Raises HarnessError if the model returns NaN.
         """
         encodings = self.tokenizer.encode_batch(list(texts))
-        chosen = [
-            self._of_set(encoding, text[span.start : span.end]) if by_set else tokens_covering(encoding, span)
-            for text, span, encoding in zip(texts, names, encodings, strict=True)
-        ]
+        chosen = [tokens_covering(encoding, span) for span, encoding in zip(names, encodings, strict=True)]
+        counts = [int(is_name.sum()) for is_name in chosen]
+        if by_set:
+            alone = [text[span.start : span.end] for text, span in zip(texts, names, strict=True)]
+            ids = [encoding.ids for encoding in self.tokenizer.encode_batch(alone, add_special_tokens=False)]
+            chosen = [np.isin(encoding.ids, of_name) for encoding, of_name in zip(encodings, ids, strict=True)]
+            counts = list(map(len, ids))
         fits = [row for row in range(len(texts)) if chosen[row].any() and self._fits(encodings[row])]
         result = np.full(len(texts), np.nan)
         for row, of_tokens in self._measure(encodings, fits, self._probabilities):  # of_tokens: [tokens, labels]
-            result[row] = of_tokens[chosen[row]][:, labels].max(axis=1).mean()
+            result[row] = of_tokens[chosen[row]][:, labels].max(axis=1).sum() / counts[row]
         return result
 
     def find_entities(self, texts: Sequence[str]) -> list[list[Entity]]:
@@ -154,25 +161,37 @@ class TokenClassifier:
                     tokens[row][span] = (depth, self.labels[label], continues)
         return [_join_words(text, of_text) for text, of_text in zip(texts, tokens, strict=True)]
 
-    def attention(self, texts: Sequence[str], names: Sequence[Span]) -> list[NameAttention | None]:
-        """Return the attention that each token of a text gives to the name in it, None if the text is too long.
+    def prompt_tokens(self, text: str, name: Span) -> PromptTokens:
+        """Return the tokens of a text, where those that cover a character of the name are one token."""
+        encoding = self.tokenizer.encode(text)
+        first, last = _special_tokens(encoding)
+        ordinary = [Span(*encoding.offsets[token]) for token in range(len(first), len(encoding.ids) - len(last))]
+        before = [span for span in ordinary if span.end <= name.start]
+        tokens = [*before, name, *(span for span in ordinary if span.start >= name.end)]
+        spans = [span for span in dict.fromkeys(tokens) if span.start < span.end]
+        words = [text[span.start : span.end].strip() for span in spans]
+        labels = [*(encoding.tokens[token] for token in first), *words, *(encoding.tokens[token] for token in last)]
+        return PromptTokens(len(tokens), len(before), spans, labels, len(first) + spans.index(name))
+
+    def attention(self, texts: Sequence[str], parts: Sequence[Sequence[Span]]) -> list[Floats | None]:
+        """Return the attention between parts of each text, None if the text is too long.
+
+        parts: characters of each part of a text. A result has shape [n, n], query first, where n counts the parts and
+        the special tokens before and after them. It is the mean over heads, layers and the tokens that cover a
+        character of each part; NaN for a part without a token.
 
         During this call the model uses `attn_implementation="eager"`, which returns attention weights.
         """
         encodings = self.tokenizer.encode_batch(list(texts))
         fits = [row for row in range(len(texts)) if self._fits(encodings[row])]
-        result: list[NameAttention | None] = [None] * len(texts)
+        result: list[Floats | None] = [None] * len(texts)
         before = self.model.config._attn_implementation
         self.model.set_attn_implementation("eager")
         try:
             # weights: [tokens, longest], query first
             for row, weights in self._measure(encodings, fits, self._attention, share=_ROWS_WITH_ATTENTION):
-                encoding = encodings[row]
-                is_name = tokens_covering(encoding, names[row])
-                ordinary = np.array(encoding.special_tokens_mask) == 0
-                to_name = weights[:, np.flatnonzero(is_name)].sum(axis=1)
-                spans = np.array(encoding.offsets).reshape(-1, 2)
-                result[row] = NameAttention(spans[ordinary], to_name[ordinary], is_name[ordinary])
+                shares = _shares_of_tokens(encodings[row], parts[row])
+                result[row] = shares @ weights[:, : shares.shape[1]] @ shares.T
         finally:
             self.model.set_attn_implementation(before)
         return result
@@ -188,10 +207,6 @@ class TokenClassifier:
         self.tokenizer.no_truncation()
         parts = [(row, part) for row, whole in enumerate(encodings) for part in (whole, *whole.overflowing)]
         return [(row, part) for row, part in parts if part.ids]
-
-    def _of_set(self, encoding: Encoding, name: str) -> Bools:
-        members = set(self.tokenizer.encode(name, add_special_tokens=False).ids)
-        return np.array([token in members for token in encoding.ids], bool)
 
     def _fits(self, encoding: Encoding) -> bool:
         return len(encoding.ids) > 0 and (self.max_tokens is None or len(encoding.ids) <= self.max_tokens)
@@ -278,9 +293,33 @@ def load_classifier(
 
 def tokens_covering(encoding: Encoding, span: Span) -> Bools:
     """Return which tokens cover a character of `span`, [tokens]. Special tokens cover none."""
+    covers: Bools = _covers(encoding, [span])[0]
+    return covers
+
+
+def _covers(encoding: Encoding, spans: Sequence[Span]) -> Bools:
+    """Return which tokens cover a character of each span, [spans, tokens]. Special tokens cover none."""
     offsets = np.array(encoding.offsets).reshape(-1, 2)
-    overlap = np.minimum(offsets[:, 1], span.end) - np.maximum(offsets[:, 0], span.start)
+    starts, ends = np.array(spans).reshape(-1, 2, 1).transpose(1, 0, 2)  # [spans, 1] each
+    overlap = np.minimum(offsets[:, 1], ends) - np.maximum(offsets[:, 0], starts)
     return np.asarray((overlap > 0) & (np.array(encoding.special_tokens_mask) == 0))
+
+
+def _special_tokens(encoding: Encoding) -> tuple[Ints, Ints]:
+    """Return the places of the special tokens before the text and after it."""
+    is_special = np.array(encoding.special_tokens_mask, bool)
+    before = int(np.argmin(is_special))
+    special = np.flatnonzero(is_special)
+    return special[:before], special[before:]
+
+
+def _shares_of_tokens(encoding: Encoding, parts: Sequence[Span]) -> Floats:
+    """Return the share of each token in the mean over each part's tokens, [parts and special tokens, tokens]."""
+    is_token = np.eye(len(encoding.ids), dtype=bool)
+    first, last = _special_tokens(encoding)
+    members = np.concatenate([is_token[first], _covers(encoding, parts), is_token[last]])
+    number = members.sum(axis=1, keepdims=True)
+    return np.asarray(members / np.where(number, number, np.nan))
 
 
 def _unknown_token(tokenizer: Tokenizer) -> int | None:

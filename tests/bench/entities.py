@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.entities.statistics import count_votes, majority_vote, score_pairs
+from harness.audits.entities.measures import count_votes, majority_vote, score_pairs
 
 PROMPTS, NAMES, REPEATS = 400, 826, 5
 

@@ -9,6 +9,7 @@ that are not, and both kinds in the formats of a corpus and of a query result.
 import argparse
 import csv
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
@@ -249,27 +250,38 @@ def _train_tokenizer(family: Family, texts: Sequence[str]) -> Tokenizer:
         tokenizer = train_tokenizer(texts, _VOCABULARY, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
         tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
         return tokenizer
-    shared: dict[str, Any] = {
-        "vocab_size": _VOCABULARY,
-        "special_tokens": ["[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]"],
-        "initial_alphabet": [chr(code) for code in range(33, 127)],
-        "show_progress": False,
-    }
-    trainer: trainers.Trainer
+    special = ["[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]"]
     if family is Family.BERT:
-        tokenizer = Tokenizer(models.WordPiece(unk_token=_UNKNOWN))
+        pieces = _pieces(texts, pre_tokenizers.BertPreTokenizer(), (_VOCABULARY - len(special)) // 2)
+        vocabulary = [*special, *pieces, *(f"##{piece}" for piece in pieces)]
+        numbers = {token: number for number, token in enumerate(vocabulary)}
+        tokenizer = Tokenizer(models.WordPiece(numbers, unk_token=_UNKNOWN))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = decoders.WordPiece()
-        trainer = trainers.WordPieceTrainer(**shared)
     else:
-        tokenizer = Tokenizer(models.Unigram())
+        pieces = _pieces(texts, pre_tokenizers.Metaspace(), _VOCABULARY - len(special))
+        scores = [(piece, -math.log(rank)) for rank, piece in enumerate(pieces, 2)]
+        tokenizer = Tokenizer(models.Unigram([*((token, 0.0) for token in special), *scores], special.index(_UNKNOWN)))
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
         tokenizer.decoder = decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(unk_token=_UNKNOWN, **shared)
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_special_tokens(special)
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return tokenizer
+
+
+def _pieces(texts: Sequence[str], splits: pre_tokenizers.PreTokenizer, count: int) -> list[str]:
+    """Return the tokens of a BPE, most frequent merges first.
+
+    Unlike the trainers of WordPiece and Unigram, which break ties by chance, that of BPE returns the same each time.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = splits
+    alphabet = [chr(code) for code in range(33, 127)]
+    trainer = trainers.BpeTrainer(vocab_size=count, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    vocabulary = tokenizer.get_vocab()
+    return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
 def _build_model(family: Family, tokenizer: Tokenizer) -> PreTrainedModel:

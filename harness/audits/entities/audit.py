@@ -8,18 +8,17 @@ import numpy as np
 
 from harness.audits.entities.findings import entities_findings
 from harness.audits.entities.inputs import MASK, Prompt
-from harness.audits.entities.measures import MEASURES
+from harness.audits.entities.measures import DEV, MEASURES, score_pairs
 from harness.audits.entities.results import (
     Chain,
     Measurements,
     all_names,
-    importances,
     measured_prompts,
-    prompt_at,
+    select_rows,
+    spread_of_prompts,
 )
-from harness.audits.entities.statistics import Placements, delong_interval, placements
 from harness.audits.options import AuditParams, option
-from harness.audits.report import finite_mean
+from harness.audits.report import finite_mean, report_live
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.attack import Field
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
@@ -29,14 +28,19 @@ from harness.core.rows import Kind, table
 from harness.core.spec import TargetConfig
 
 if TYPE_CHECKING:
-    from harness.audits.classifier import NameAttention, Span, TokenClassifier
+    from harness.audits.classifier import PromptTokens, Span, TokenClassifier
 
 
 class Attention(NamedTuple):
-    """Attention of the other words of a prompt to the name. of_name: [names] their mean; of_word: [words, names]."""
+    """Attention between the tokens of a prompt, in which the tokens of the name are one.
 
-    of_name: Floats
-    of_word: Floats
+    tokens: their texts, special tokens included. weights: [names, tokens, tokens], query first.
+    """
+
+    tokens: list[str]
+    name: int
+    """Index of the name in `tokens`."""
+    weights: Floats
 
 
 class NameProbe:
@@ -62,18 +66,30 @@ class NameProbe:
         result[with_tokens] = self.classifier.confidences(texts, spans, self.labels, by_set=self.by_set)
         return result
 
-    def attention(self, prompt: Prompt) -> Attention:
-        """Return the attention that each word of the prompt gives to each name, NaN if there is none."""
-        with_tokens = np.flatnonzero(self.has_tokens)
-        texts, spans = self._fill(prompt, with_tokens)
-        result = Attention(np.full(len(self.names), np.nan), np.full((prompt.length, len(self.names)), np.nan))
-        for name, attended in zip(with_tokens.tolist(), self.classifier.attention(texts, spans), strict=True):
-            if attended is None:
-                continue
-            if not attended.is_name.all():
-                result.of_name[name] = attended.to_name[~attended.is_name].mean()
-            result.of_word[:, name] = _word_means(prompt, len(self.names[name]), attended)
-        return result
+    def tokens(self, prompt: Prompt) -> "PromptTokens":
+        """Return the model's tokens of the prompt, in which the name is one token."""
+        from harness.audits.classifier import Span
+
+        return self.classifier.prompt_tokens(prompt.text, Span(prompt.name_start, prompt.name_start + len(MASK)))
+
+    def attention(self, prompt: Prompt, chosen: Ints) -> Attention:
+        """Return the attention between the prompt's tokens for each name, NaN for names without one or not `chosen`."""
+        from harness.audits.classifier import Span
+
+        tokens = self.tokens(prompt)
+        chosen = chosen[self.has_tokens[chosen]]
+        texts, names = self._fill(prompt, chosen)
+        parts = []
+        for name in names:
+            longer = name.end - name.start - len(MASK)
+            before = [span for span in tokens.spans if span.end <= name.start]
+            after = tokens.spans[len(before) + 1 :]
+            parts.append([*before, name, *(Span(span.start + longer, span.end + longer) for span in after)])
+        weights = np.full((len(self.names), len(tokens.labels), len(tokens.labels)), np.nan)
+        for number, of_name in zip(chosen.tolist(), self.classifier.attention(texts, parts), strict=True):
+            if of_name is not None:
+                weights[number] = of_name
+        return Attention(tokens.labels, tokens.name, weights)
 
     def _fill(self, prompt: Prompt, with_tokens: Ints) -> "tuple[list[str], list[Span]]":
         """Return the prompt with each name, and the characters of the name."""
@@ -82,19 +98,6 @@ class NameProbe:
         names = [self.names[name] for name in with_tokens.tolist()]
         start = prompt.name_start
         return [prompt.fill(name) for name in names], [Span(start, start + len(name)) for name in names]
-
-
-def _word_means(prompt: Prompt, name_length: int, attended: "NameAttention") -> Floats:
-    """Return the mean attention of each word's tokens, [words]; NaN for a word without tokens."""
-    longer = name_length - len(MASK)
-    means = np.full(prompt.length, np.nan)
-    for place, word in enumerate(prompt.words):
-        start = word.start + (longer if place > prompt.position else 0)
-        end = word.end + (longer if place >= prompt.position else 0)
-        is_of_word = np.minimum(attended.spans[:, 1], end) > np.maximum(attended.spans[:, 0], start)
-        if is_of_word.any():
-            means[place] = attended.to_name[is_of_word].mean()
-    return means
 
 
 _PROMPTS_PER_BATCH = 4
@@ -134,13 +137,13 @@ class EntitiesAudit(Audit[EntitiesParams]):
     title = "Names that a model was trained on"
     reference = "Xia et al. 2024, Exploring prompts to elicit memorization in masked language model-based NER"
     tables = (
-        table("confidence", **_integers("model", "prompt"), values=Kind.REALS),
+        table("confidence", **_integers("model", "prompt", "tokens", "position"), values=Kind.REALS),
         table("engineered", **_integers("model", "chain", "step"), text=Kind.TEXT, values=Kind.REALS),
         table("word", **_integers("model", "chain", "step", "word"), text=Kind.TEXT, added=Kind.REAL, share=Kind.REAL),
         table("attention", **_integers("model", "prompt"), values=Kind.REALS),
         table(
-            "attended_word",
-            **_integers("model", "prompt", "word"),
+            "attention_weight",
+            **_integers("model", "prompt", "query", "key"),
             text=Kind.TEXT,
             inside=Kind.REAL,
             outside=Kind.REAL,
@@ -217,7 +220,15 @@ def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> Non
         if batch.items[0] == 0 and (lost := int((~probe.has_tokens).sum())):
             context.warn(f"Model {model + 1}: its vocabulary has no tokens for {lost} of {len(probe.names)} names.")
         values = np.array([probe.confidences(prompts[prompt]) for prompt in batch.items])
-        context.emit("confidence", model=np.full(len(values), model), prompt=batch.items, values=values)
+        tokens = [probe.tokens(prompts[prompt]) for prompt in batch.items]
+        context.emit(
+            "confidence",
+            model=np.full(len(values), model),
+            prompt=batch.items,
+            tokens=[of_prompt.length for of_prompt in tokens],
+            position=[of_prompt.position for of_prompt in tokens],
+            values=values,
+        )
         done = int(batch.items[-1]) + 1
         if done >= next_report or done == len(prompts):
             _report_scores(context, model)
@@ -227,68 +238,78 @@ def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> Non
 
 def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, model: int, chain: Chain) -> None:
     """Drop one word per batch: measure all names in the rest, and the dev half's names without each of its words."""
+    from scipy.special import softmax  # slow to import
+
     first = measured.first_prompt(chain)
-    length = measured.prompts[first].length
+    words = len(measured.prompts[first].droppable)
     dev = np.concatenate(measured.dev)
-    stage, weight = _stages(model)[1 + chain], _chain_weight(length)
-    for batch in context.batches(stage, length, size=1, weight=weight):
+
+    def dev_m_mem(confidences: Floats) -> float:
+        return score_pairs(*(confidences[names] for names in measured.dev)).m_mem
+
+    # The last step has one word. A prompt of the name alone has a single step.
+    stage, steps = _stages(model)[1 + chain], max(1, words)
+    for batch in context.batches(stage, steps, size=1, weight=_chain_weight(words)):
         step = int(batch.items[0])
-        prompt = prompt_at(measured, context.rows, model, chain, step)
+        prompt = _prompt_at(measured, context.rows, model, chain, step)
         whole = probe.confidences(prompt) if step else measured.confidences[first]
         context.emit(
             "engineered", model=[model], chain=[int(chain)], step=[step], text=[prompt.text], values=whole[None, :]
         )
         if not prompt.droppable:
             continue
-        without = np.array(
-            [finite_mean(probe.confidences(prompt.without(word), dev)[dev]) for word in prompt.droppable]
-        )
-        dev_mean = finite_mean(whole[dev])
+        without = [dev_m_mem(probe.confidences(prompt.without(word), dev)) for word in prompt.droppable]
+        added = dev_m_mem(whole) - np.array(without)
         context.emit(
             "word",
-            model=np.full(len(without), model),
-            chain=np.full(len(without), int(chain)),
-            step=np.full(len(without), step),
+            model=np.full(len(added), model),
+            chain=np.full(len(added), int(chain)),
+            step=np.full(len(added), step),
             word=prompt.droppable,
             text=[prompt.words[word].text for word in prompt.droppable],
-            added=dev_mean - without,
-            share=importances(dev_mean, without),
+            added=added,
+            share=softmax(added),
         )
+
+
+def _prompt_at(measured: Measurements, rows: RowsOf, model: int, chain: Chain, step: int) -> Prompt:
+    """Return the chain's prompt after `step` words were dropped, from the rows of the step before."""
+    first = measured.prompts[measured.first_prompt(chain)]
+    if step == 0:
+        return first
+    (text,) = select_rows(rows("engineered"), model=model, chain=chain, step=step - 1)["text"]
+    words = select_rows(rows("word"), "word", model=model, chain=chain, step=step - 1)
+    dropped = (np.argmin if chain is Chain.BEST else np.argmax)(words["added"])
+    return Prompt(text, first.kind).without(int(words["word"][dropped]))
 
 
 def _measure_attention(
     context: AuditContext, probe: NameProbe, measured: Measurements, model: int, number: int
 ) -> None:
-    """Measure the attention to the name in the `number` best and worst prompts."""
+    """Measure the attention in the `number` best and worst prompts, with the names of the dev half."""
     order = measured.used[np.argsort(-measured.dev_m_mem, kind="stable")]
     chosen = list(dict.fromkeys([*order[:number].tolist(), *order[::-1][:number].tolist()]))
-    inside, outside = measured.lists.values()
     for batch in context.batches(_stages(model)[-1], len(chosen), size=1, weight=_ATTENTION_WEIGHT):
         place = chosen[int(batch.items[0])]
-        prompt = measured.prompts[place]
-        attention = probe.attention(prompt)
-        context.emit("attention", model=[model], prompt=[place], values=attention.of_name[None, :])
+        tokens, name, weights = probe.attention(measured.prompts[place], np.concatenate(measured.dev))
+        to_name = np.delete(weights[:, :, name], name, axis=1)
+        context.emit("attention", model=[model], prompt=[place], values=to_name.mean(axis=1)[None, :])
+        queries, keys = np.indices(weights.shape[1:]).reshape(2, -1)
         context.emit(
-            "attended_word",
-            model=np.full(prompt.length, model),
-            prompt=np.full(prompt.length, place),
-            word=np.arange(prompt.length),
-            text=[word.text for word in prompt.words],
-            inside=[finite_mean(of_word) for of_word in attention.of_word[:, inside]],
-            outside=[finite_mean(of_word) for of_word in attention.of_word[:, outside]],
+            "attention_weight",
+            model=np.full(len(queries), model),
+            prompt=np.full(len(queries), place),
+            query=queries,
+            key=keys,
+            text=[tokens[query] for query in queries],
+            inside=[finite_mean(of_pair) for of_pair in weights[measured.dev.inside][:, queries, keys].T],
+            outside=[finite_mean(of_pair) for of_pair in weights[measured.dev.outside][:, queries, keys].T],
         )
 
 
 def _report_scores(context: AuditContext, model: int) -> None:
-    """Report M-MEM in the dev half so far: the mean with its interval, the best and the worst prompt."""
+    """Report M-MEM of the prompts in the dev half so far."""
     measured = Measurements(context.inputs, context.rows("confidence"), model)
-    if not measured.has_pairs:
-        return
-    placed = [placements(*(confidences[side] for side in measured.dev)) for confidences in measured.used_confidences]
-    low, high = delong_interval(Placements(*(np.mean(part, axis=0) for part in zip(*placed, strict=True))))
-    prefix = f"{context.model_names[model]}: " if len(context.models) > 1 else ""
-    m_mem, prompts = measured.dev_m_mem, len(measured.used)
-    mean = float(m_mem.mean())
-    context.figure(f"{prefix}mean M-MEM", mean, low=min(low, mean), high=max(high, mean), of=prompts)
-    context.figure(f"{prefix}best prompt's M-MEM", float(m_mem.max()), of=prompts)
-    context.figure(f"{prefix}worst prompt's M-MEM", float(m_mem.min()), of=prompts)
+    if measured.has_pairs:
+        for row in spread_of_prompts(context.model_names[model], measured, DEV):
+            report_live(context, row)

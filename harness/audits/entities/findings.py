@@ -5,26 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import NormalDist
 from typing import Any
 
-import numpy as np
-
 from harness.audits.entities import measures
+from harness.audits.entities.charts import CHANCE, entities_charts
 from harness.audits.entities.inputs import PARTS
 from harness.audits.entities.results import Chain, ModelResult, Scores, all_names, measured_values, model_result
-from harness.audits.report import Row, bars_of, likelihood_words, lines_of, measure_table, table_of, wide_table
-from harness.core.arrays import Floats
+from harness.audits.report import Row, case_table, likelihood_words, measure_table, table_of, wide_table
 from harness.core.audit import AuditInputs, RowsOf
-from harness.core.findings import (
-    BarChart,
-    Chart,
-    Conclusion,
-    Findings,
-    FoundTable,
-    HeatMap,
-    KeyFigure,
-    LineChart,
-    Series,
-)
-from harness.core.measures import MeasureRow, MeasureTable
+from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure
+from harness.core.measures import MeasureTable
 from harness.core.paths import model_names
 from harness.core.text import format_number, format_p_value, format_percent, format_score, json_value, pluralize
 
@@ -39,9 +27,8 @@ DEFINITIONS = {
     "dev": "the half of the names on which prompts are selected",
     "test": "the half of the names on which the selected prompts are judged",
     measures.TIES.title: measures.TIES.meaning,
+    "importance": "the softmax of the M-MEM that each word of a prompt adds on dev",
 }
-_CHANCE = 0.5
-_Y_LABEL = "M-MEM, test half"
 
 
 def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
@@ -73,7 +60,7 @@ def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]
             *notes,
         ],
         _tables(inputs, results, measured),
-        _charts(results, measured),
+        entities_charts(results, measured),
         conclusion=_conclusion(results, measured),
         definitions=DEFINITIONS,
         measures=measured,
@@ -108,20 +95,27 @@ def _sentences(result: ModelResult, values: MeasureTable) -> Iterator[str]:
         f"most {format_percent(values.get(measures.CHANCE_ERROR, model=name).value)}."
     )
     methods = {
-        row.case: format_percent(row.estimate.value)
-        for row in values.select(measures.M_MEM, model=name, side=measures.TEST)
+        (row.case, row.side): format_percent(row.estimate.value) for row in values.select(measures.M_MEM, model=name)
     }
+
+    def both_halves(method: str) -> str:
+        return f"{methods[method, measures.DEV]} on dev and {methods[method, measures.TEST]} on test"
+
     # A single prompt has no order, and equal prompts have none.
-    tau = values.get(measures.TAU, model=name, side=measures.BOTH_HALVES).value
+    tau = values.get(measures.TAU, model=name, side=measures.DEV_TO_TEST, case="").value
     correlation = f" The orders of the prompts correlate with τ = {format_number(tau)}." if math.isfinite(tau) else ""
-    yield (
-        f"{name}: the best prompt on the dev half has an M-MEM of {methods[measures.BEST_ON_DEV]} on the test "
-        f"half, the worst {methods[measures.WORST_ON_DEV]}.{correlation}"
+    best, worst = (
+        f"{both_halves(case)} (rank {int(values.get(measures.RANK, model=name, case=case).value)})"
+        for case in (measures.BEST_ON_DEV, measures.WORST_ON_DEV)
     )
-    if measures.BEST_MODIFIED in methods:
+    yield (
+        f"{name}: the best prompt on the dev half has an M-MEM of {best}, the worst {worst}. Rank 1 is the best of "
+        f"{pluralize(len(measured.used), 'prompt')} on test, and -1 the worst.{correlation}"
+    )
+    if (measures.BEST_MODIFIED, measures.DEV) in methods:
         yield (
             f"{name}: of the prompts with words dropped, the best on the dev half has an M-MEM of "
-            f"{methods[measures.BEST_MODIFIED]} on the test half, the worst {methods[measures.WORST_MODIFIED]}."
+            f"{both_halves(measures.BEST_MODIFIED)}, the worst {both_halves(measures.WORST_MODIFIED)}."
         )
     if lost := int((~measured.uses_name).sum()):
         yield f"{name}: names left out because the vocabulary or most prompts lack them: {lost}."
@@ -133,12 +127,12 @@ def _how_to_read(values: MeasureTable) -> Iterator[str]:
     yield (
         "M-MEM is the share of pairs of one trained and one other name in which the trained name has the higher "
         "confidence. Ties count as none and are listed. Prompts are selected on the dev half and judged on the names "
-        "of the test half. Positions and lengths count words and punctuation marks, not a model's tokens."
+        "of the test half. Lengths and positions count the model's tokens, and the name is one token."
     )
     if values.select(measures.ATTENTION):
         yield (
-            "Attention to the name is the sum over its tokens, so a name with more tokens gets more of it. Compare "
-            "lists of names with similar lengths."
+            "Attention is the mean over heads, layers and a name's tokens, for the names of the dev half. Its maps "
+            "include special tokens."
         )
     if any(math.isfinite(row.estimate.value) for row in values.select(measures.COCHRAN_P)):
         yield (
@@ -156,7 +150,7 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
     tested = []
     for result in results:
         mean = values.get(measures.PROMPTS_M_MEM, model=result.name, side=measures.TEST, case="mean").value
-        p = NormalDist().cdf((_CHANCE - mean) / values.get(measures.CHANCE_ERROR, model=result.name).value)
+        p = NormalDist().cdf((CHANCE - mean) / values.get(measures.CHANCE_ERROR, model=result.name).value)
         tested.append((result, mean, p, likelihood_words(p)))
     first_answer = tested[0][-1]
     is_same = all(answer == first_answer for *_, answer in tested)
@@ -185,36 +179,50 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
 def _tables(inputs: AuditInputs, results: Sequence[ModelResult], measured: MeasureTable) -> list[FoundTable]:
     """Return all tables for which there are results, at least one."""
     # Built-in prompts are public; a user's own may be confidential.
-    texts = ("prompt", "word") if inputs.arrays.get("has_own_prompts", True) else ()
+    texts = ("prompt", "word", "token", "other token") if inputs.arrays.get("has_own_prompts", True) else ()
 
     def by_model(rows_of: Callable[[ModelResult], Iterator[Row]]) -> list[Row]:
         return [{"model": result.name, **row} for result in results for row in rows_of(result)]
 
-    tests = [row for row in measured.select(*measures.TESTS) if row.side != measures.BETWEEN_MODELS]
+    tests = measured.select(*measures.TESTS, case="")
+    between = [row for row in measured.select(measures.TAU, measures.TAU_P) if row.case]
     by_type = {"model": "model", "type": "case"}
     tables = [
-        table_of("methods", "M-MEM by method", by_model(_method_rows), text_columns=texts),
+        table_of(
+            "methods", "M-MEM by method", by_model(lambda result: _method_rows(result, measured)), text_columns=texts
+        ),
         wide_table("analyses", "Differences between prompts", tests, by={"model": "model"}, intervals=(measures.LEAD,)),
+        case_table(
+            "spread",
+            "M-MEM of the prompts",
+            measured.select(measures.PROMPTS_M_MEM),
+            by={"model": "model", "half": "side"},
+        ),
         wide_table(
             "types",
-            "Mean M-MEM by sentence type",
+            "Mean M-MEM by sentence type, dev half",
             measured.select(measures.BY_TYPE),
             by=by_type,
             intervals=(measures.BY_TYPE,),
             number="prompts",
         ),
+        case_table(
+            "properties",
+            "Correlation of M-MEM with properties of the prompts, dev half",
+            measured.select(measures.PROPERTY),
+            by={"model": "model"},
+        ),
     ]
-    if between := measured.select(measures.TAU, measures.TAU_P, side=measures.BETWEEN_MODELS):
+    if between:
         title = "Rank correlation between models"
-        tables.append(
-            wide_table("between-models", title, between, by={"model": "model", "other": "case"}, number="prompts")
-        )
+        by = {"model": "model", "other": "case", "halves": "side"}
+        tables.append(wide_table("between-models", title, between, by=by, number="prompts"))
     tables.append(measure_table(measured))
     for name, title, rows_of in (
         ("prompts", "Every prompt", _prompt_rows),
         ("engineered", "Prompts with words dropped", _engineered_rows),
-        ("words", "Confidence added by each word", _word_rows),
-        ("attention", "Attention to the name", _attention_rows),
+        ("words", "M-MEM added by each word, dev half", _word_rows),
+        ("attention", "Attention between tokens, dev half", _attention_rows),
     ):
         if rows := by_model(rows_of):
             tables.append(table_of(name, title, rows, is_detail=True, text_columns=texts))
@@ -228,9 +236,11 @@ def _score_columns(scores: Scores, **after_dev: Any) -> Row:
     return {"dev": dev.m_mem, **after_dev, "test": test.m_mem, "low": test.low, "high": test.high, "ties": test.ties}
 
 
-def _method_rows(result: ModelResult) -> Iterator[Row]:
+def _method_rows(result: ModelResult, values: MeasureTable) -> Iterator[Row]:
     for family, name, prompt, scores in result.methods:
-        yield {"family": family, "method": name, "prompt": prompt or None, **_score_columns(scores)}
+        rank = values.get(measures.RANK, model=result.name, case=name).value
+        columns = _score_columns(scores)
+        yield {"family": family, "method": name, "prompt": prompt or None, **columns, measures.RANK.title: rank}
 
 
 def _prompt_rows(result: ModelResult) -> Iterator[Row]:
@@ -240,8 +250,8 @@ def _prompt_rows(result: ModelResult) -> Iterator[Row]:
             "number": place + 1,
             "prompt": prompt.text,
             "type": prompt.kind,
-            "words": prompt.length,
-            "position": prompt.position,
+            "tokens": int(result.measured.lengths[place]),
+            "position": int(result.measured.positions[place]),
             **_score_columns(scores, **{"dev ties": scores.dev.ties}),
         }
 
@@ -264,17 +274,20 @@ def _word_rows(result: ModelResult) -> Iterator[Row]:
             "words dropped": step,
             "place": place,
             "word": word,
-            "confidence added": added,
+            "M-MEM added": added,
             "importance": share,
         }
 
 
 def _attention_rows(result: ModelResult) -> Iterator[Row]:
-    for prompt, _, words in result.attention:
-        for word, inside, outside in zip(words["text"], words["inside"], words["outside"], strict=True):
+    for of_prompt in result.attention:
+        tokens = of_prompt.tokens
+        columns = (of_prompt.weights[name] for name in ("text", "key", "inside", "outside"))
+        for token, key, inside, outside in zip(*columns, strict=True):
             yield {
-                "prompt": result.measured.prompts[prompt].text,
-                "word": word,
+                "prompt": result.measured.prompts[of_prompt.prompt].text,
+                "token": token,
+                "other token": tokens[key],
                 measures.INSIDE: inside,
                 measures.OUTSIDE: outside,
             }
@@ -286,111 +299,3 @@ def _name_rows(inputs: AuditInputs, result: ModelResult) -> Iterator[Row]:
     means = measured.used_confidences.mean(axis=0)
     for name, list_, mean, is_used in zip(all_names(inputs), lists, means, measured.uses_name, strict=True):
         yield {"name": name, "list": list_, "mean confidence": mean if is_used else None}
-
-
-def _charts(results: Sequence[ModelResult], measured: MeasureTable) -> list[Chart]:
-    """Return all charts for which there are results, at least one."""
-
-    def bars(name: str, title: str, rows: Sequence[MeasureRow]) -> BarChart:
-        return bars_of(name, title, _Y_LABEL, rows, label="case", group="model", reference=_CHANCE)
-
-    def lines(name: str, title: str, x_label: str, rows: Sequence[MeasureRow]) -> LineChart:
-        return lines_of(name, title, x_label, f"mean {_Y_LABEL}", rows, series="model", has_markers=True)
-
-    words = "words and punctuation marks"
-    before = f"{words} before the name"
-    charts: list[Chart] = [
-        _sorted_prompts(results),
-        bars("m-mem-by-method", "M-MEM by method", measured.select(measures.M_MEM, side=measures.TEST)),
-        bars("m-mem-by-type", "Mean M-MEM by sentence type", measured.select(measures.BY_TYPE)),
-        lines("m-mem-by-position", "M-MEM by the name's position", before, measured.select(measures.BY_POSITION)),
-        lines("m-mem-by-length", "M-MEM by the prompt's length", words, measured.select(measures.BY_LENGTH)),
-    ]
-    for number, result in enumerate(results, 1):
-        title, ending = (f", {result.name}", f"-{number}") if len(results) > 1 else ("", "")
-        charts += [_importance(result, Chain(chain), title, ending) for chain in sorted(set(result.words["chain"]))]
-        if result.attention:
-            charts += [
-                _attention_to_names(result, measured, title, ending),
-                _attention_of_words(result, title, ending),
-            ]
-    return charts
-
-
-def _sorted_prompts(results: Sequence[ModelResult]) -> LineChart:
-    series = []
-    for result in results:
-        scores = sorted((score.test for score in result.measured.scores), key=lambda score: score.m_mem)
-        m_mem, low, high = np.array([(score.m_mem, score.low, score.high) for score in scores]).T
-        series.append(Series(result.name, np.arange(1, len(scores) + 1), m_mem, low, high))
-    longest = max(len(line.x) for line in series)
-    series.append(Series("chance", np.array([1, longest]), np.full(2, _CHANCE), is_dashed=True))
-    return LineChart("m-mem-by-prompt", "M-MEM of every prompt, lowest first", "prompt", _Y_LABEL, series)
-
-
-def _importance(result: ModelResult, chain: Chain, title: str, ending: str) -> HeatMap:
-    """Return a row of words per step, coloured by the confidence that is lost without the word."""
-    is_chain = np.array(result.words["chain"]) == chain
-    places, added, steps = (np.array(result.words[name])[is_chain] for name in ("word", "added", "step"))
-    names, row = np.unique(steps, return_inverse=True)
-    prompts = {prompt.step: prompt.prompt for prompt in result.engineered if prompt.chain is chain}
-    words = [[word.text for word in prompts[step].words] for step in names.tolist()]
-    values = np.full((len(names), max(map(len, words))), np.nan)
-    values[row, places] = added
-    which_prompt = chain.name.lower()
-    return _word_map(
-        f"importance-{which_prompt}{ending}",
-        f"Confidence added by each word of the {which_prompt} prompt{title}",
-        [f"{step} dropped" for step in names],
-        words,
-        values,
-        is_diverging=True,
-    )
-
-
-def _attention_to_names(result: ModelResult, measured: MeasureTable, title: str, ending: str) -> BarChart:
-    """Return both lists side by side, with intervals over names."""
-    used = result.measured.used.tolist()
-    dev = {f"#{place + 1}": m_mem for place, m_mem in zip(used, result.measured.dev_m_mem.tolist(), strict=True)}
-    return bars_of(
-        f"attention{ending}",
-        f"Attention to the name by prompt (and its M-MEM on dev){title}",
-        "attention from the other words",
-        measured.select(measures.ATTENTION, model=result.name),
-        label=lambda row: f"{row.case} ({format_score(dev.get(row.case))})",
-        group="side",
-        controls=(f"{measures.OUTSIDE} names",),
-    )
-
-
-def _attention_of_words(result: ModelResult, title: str, ending: str) -> HeatMap:
-    """Return the words of the best and of the worst prompt, for both lists."""
-    shown = {"best": result.attention[0].words}
-    if len(result.attention) > 1:
-        shown["worst"] = result.attention[-1].words
-    rows = [
-        (f"{prompt}, {side}", words["text"], words[column])
-        for prompt, words in shown.items()
-        for side, column in ((measures.INSIDE, "inside"), (measures.OUTSIDE, "outside"))
-    ]
-    labels, words, weights = ([row[part] for row in rows] for part in range(3))
-    values = np.full((len(rows), max(map(len, words))), np.nan)
-    for cells, of_words in zip(values, weights, strict=True):
-        cells[: len(of_words)] = of_words
-    return _word_map(f"attention-words{ending}", f"Attention from each word to the name{title}", labels, words, values)
-
-
-def _word_map(
-    name: str,
-    title: str,
-    labels: Sequence[str],
-    words: Sequence[Sequence[str]],
-    values: Floats,
-    *,
-    is_diverging: bool = False,
-) -> HeatMap:
-    """Return a heat map of a row of words per label. values: [labels, words], NaN beyond the words of a row."""
-    width = values.shape[1]
-    cells = [[*row, *[""] * (width - len(row))] for row in words]
-    columns = [str(column + 1) for column in range(width)]
-    return HeatMap(name, title, labels, columns, values, cells, is_diverging=is_diverging)

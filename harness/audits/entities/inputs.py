@@ -26,16 +26,10 @@ BUILT_IN = Path(__file__).parent / "prompts"
 KINDS = ("declarative", "exclamatory", "imperative", "interrogative")
 OWN_KIND = "own"
 """The type of prompts from a user's file that gives none."""
-HAND_WRITTEN = (
-    "My name is MASK.",
-    "The letter was signed by MASK.",
-    "I spoke with MASK yesterday.",
-    "Everyone in the room knew MASK.",
-    "Please call MASK tomorrow.",
-)
-"""Baselines: prompts that somebody would write without searching for a good one."""
+HAND_WRITTEN = ("My name is MASK.", "I am MASK.", "I am named MASK.", "Here is my name: MASK.", "Call me MASK.")
+"""The prompts of the baselines (Ali et al. 2022, quoted by Xia et al. 2024, Section 4.1)."""
 _MASKS = re.compile(rf"(?<!\w){MASK}(?!\w)")
-_WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+_WORDS = re.compile(rf"{_MASKS.pattern}|['’]s\b|\w+(?:(?!['’]s\b|['’-]{MASK}\b)['’-]\w+)*|[^\w\s]")
 _SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
 
 
@@ -56,7 +50,7 @@ class Prompt:
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
-        """Words and punctuation marks, independent of any model's tokenizer."""
+        """Words and punctuation marks, independent of any model's tokenizer. The name and 's are words of their own."""
         return tuple(Word(word.group(), word.start(), word.end()) for word in _WORDS.finditer(self.text))
 
     @property
@@ -66,7 +60,7 @@ class Prompt:
 
     @cached_property
     def position(self) -> int:
-        """The number of words and punctuation marks before the word that contains the name, such as `ex-MASK's`."""
+        """The number of words and punctuation marks before the name."""
         return sum(word.end <= self.name_start for word in self.words)
 
     @cached_property
@@ -88,7 +82,7 @@ class Prompt:
 
     @property
     def droppable(self) -> list[int]:
-        """The indices of the words that do not contain the name."""
+        """The indices of the words other than the name."""
         return [place for place in range(self.length) if place != self.position]
 
 
@@ -293,9 +287,12 @@ def drop_common(inside: Sequence[str], outside: Sequence[str]) -> NameLists:
 
 
 def split_halves(names: Sequence[str], seed: int, part: int) -> tuple[list[str], list[str]]:
-    """Return dev and test halves of a list, a pure function of the list, the seed and the list's number `part`."""
+    """Return dev and test halves of a list, a pure function of the list, the seed and the list's number `part`.
+
+    Dev is the larger half of an odd number, as in the source.
+    """
     order = np.random.default_rng([seed, part]).permutation(len(names))
-    half = len(names) // 2
+    half = (len(names) + 1) // 2
     return [names[place] for place in order[:half]], [names[place] for place in order[half:]]
 
 

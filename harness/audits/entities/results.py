@@ -1,16 +1,17 @@
 """One model's confidences from the rows, the prompts that are made by dropping words, and all measured values.
 
 Prompt engineering drops words one after the other from the best and from the worst prompt. The best prompt loses its
-least important word at each step, the worst its most important one, down to the name alone. A word's importance is the
-confidence that is lost without it, averaged over the dev half's names of both lists and normalized over the prompt's
-words by a softmax (Xia et al. 2024).
+least important word at each step, the worst its most important one, until one word besides the name is left. A word
+adds the M-MEM on dev of the prompt minus that of the prompt without it. Its importance is this difference, normalized
+over the prompt's words by a softmax (Xia et al. 2024, Sections 4.1 and 5.5).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +19,17 @@ from numpy.typing import NDArray
 
 from harness.audits.entities import measures
 from harness.audits.entities.inputs import HAND_WRITTEN, MASK, OWN_KIND, PARTS, Prompt
-from harness.audits.entities.statistics import (
+from harness.audits.entities.measures import (
     PairScore,
+    Placements,
     chance_error,
     cochran_q,
     count_votes,
+    delong_interval,
     majority_vote,
     means_by_group,
+    placements,
+    property_correlations,
     rank_correlation,
     score_pairs,
     spread_over_names,
@@ -86,6 +91,7 @@ class Measurements:
     confidences: [prompts, names], NaN if there is none. A name is used if it has a confidence in nine of ten prompts
     (otherwise the vocabulary lacks its tokens), a prompt if every used name has a confidence in it (otherwise it is
     longer than the model's context).
+    lengths, positions: [prompts] model tokens of each prompt, in which the name counts as one, and those before it.
     """
 
     def __init__(self, inputs: AuditInputs, rows: Rows, model: int) -> None:
@@ -94,10 +100,13 @@ class Measurements:
         self.prompts = measured_prompts(inputs)
         self.confidences = np.full((len(self.prompts), len(all_names(inputs))), np.nan)
         self.is_measured = np.zeros(len(self.prompts), bool)
+        self.lengths, self.positions = np.zeros((2, len(self.prompts)), np.int64)
         measured = select_rows(rows, model=model)
-        for prompt, values in zip(measured["prompt"], measured["values"], strict=True):
+        columns = (measured[name] for name in ("prompt", "values", "tokens", "position"))
+        for prompt, values, tokens, position in zip(*columns, strict=True):
             self.confidences[prompt] = values
             self.is_measured[prompt] = True
+            self.lengths[prompt], self.positions[prompt] = tokens, position
         is_known = np.isfinite(self.confidences)
         has_any = is_known.any(axis=1)
         self.uses_name: Bools = (
@@ -109,7 +118,6 @@ class Measurements:
             np.flatnonzero(self.uses_name & (part_of == part)) for part in range(len(PARTS))
         )
         self.dev, self.test = Half(in_dev, out_dev), Half(in_test, out_test)
-        self.lists = {measures.INSIDE: np.append(in_dev, in_test), measures.OUTSIDE: np.append(out_dev, out_test)}
 
     @property
     def read(self) -> int:
@@ -151,14 +159,14 @@ class Measurements:
         return [self.score(confidences) for confidences in self.used_confidences]
 
     @cached_property
+    def m_mem(self) -> Floats:
+        """M-MEM of the used prompts in the dev and the test half, [2, used]."""
+        return np.array([[score.m_mem for score in scores] for scores in self.scores]).T
+
+    @property
     def dev_m_mem(self) -> Floats:
         """M-MEM of the used prompts in the dev half, [used]."""
-        return np.array([score.dev.m_mem for score in self.scores])
-
-    @cached_property
-    def test_m_mem(self) -> Floats:
-        """M-MEM of the used prompts in the test half, [used]."""
-        return np.array([score.test.m_mem for score in self.scores])
+        return np.asarray(self.m_mem[0])
 
     @cached_property
     def votes(self) -> list[NDArray[np.uint16]]:
@@ -170,24 +178,6 @@ class Measurements:
         """Return the used prompt with the largest or smallest M-MEM in the dev half; the first of equal ones."""
         choose = np.argmax if chain is Chain.BEST else np.argmin
         return int(self.used[choose(self.dev_m_mem)])
-
-
-def importances(whole: float, without: Floats) -> Floats:
-    """Return the softmax of the confidence that each word adds, [words]. whole, without: mean confidences in [0, 1]."""
-    from scipy.special import softmax  # slow to import
-
-    return np.asarray(softmax(whole - without))
-
-
-def prompt_at(measured: Measurements, rows: RowsOf, model: int, chain: Chain, step: int) -> Prompt:
-    """Return the chain's prompt after `step` words were dropped, from the rows of the step before."""
-    first = measured.prompts[measured.first_prompt(chain)]
-    if step == 0:
-        return first
-    (text,) = select_rows(rows("engineered"), model=model, chain=chain, step=step - 1)["text"]
-    words = select_rows(rows("word"), "word", model=model, chain=chain, step=step - 1)
-    dropped = np.argmin(words["added"]) if chain is Chain.BEST else np.argmax(words["added"])
-    return Prompt(text, first.kind).without(int(words["word"][dropped]))
 
 
 class Method(NamedTuple):
@@ -209,14 +199,24 @@ class EngineeredPrompt(NamedTuple):
 
 
 class PromptAttention(NamedTuple):
-    """Attention to the name in one prompt."""
+    """Attention in one prompt, averaged over heads and layers."""
 
     prompt: int
     """Its place in `Measurements.prompts`."""
     to_name: Floats
-    """[names], of its other words together."""
-    words: Rows
-    """The rows of the table `attended_word`, in order: each word with its mean attention to the names of both lists."""
+    """[names], from its other tokens to a token of the name; NaN for names of the test half."""
+    weights: Rows
+    """The rows of the table `attention_weight` by query and key, for all pairs of its tokens."""
+
+    @property
+    def size(self) -> int:
+        """The number of its tokens. The name is one."""
+        return math.isqrt(len(self.weights["query"]))
+
+    @property
+    def tokens(self) -> list[str]:
+        """The text of its tokens."""
+        return list(self.weights["text"][:: self.size])
 
 
 @dataclass(frozen=True)
@@ -255,13 +255,14 @@ def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> Mo
 def measured_values(results: Sequence[ModelResult]) -> MeasureTable:
     """Return all measured values of the models, and the rank correlations between models."""
     rows = [row for result in results for row in result.values]
-    for (name, first), (other_name, second) in combinations([(result.name, result.measured) for result in results], 2):
-        _, *places = np.intersect1d(first.used, second.used, return_indices=True)
-        correlation = rank_correlation(first.test_m_mem[places[0]], second.test_m_mem[places[1]])
-        for measure, value in zip((measures.TAU, measures.TAU_P), correlation, strict=True):
-            rows.append(
-                MeasureRow(measure, Estimate(value, of=len(places[0])), name, measures.BETWEEN_MODELS, other_name)
-            )
+    for side, halves in ((measures.DEV, (0, 0)), (measures.TEST, (1, 1)), (measures.DEV_TO_TEST, (0, 1))):
+        pairs = permutations(results, 2) if side == measures.DEV_TO_TEST else combinations(results, 2)
+        for first, second in pairs:
+            _, *places = np.intersect1d(first.measured.used, second.measured.used, return_indices=True)
+            of_models = zip((first, second), halves, places, strict=True)
+            correlation = rank_correlation(*(model.measured.m_mem[half, place] for model, half, place in of_models))
+            for measure, value in zip((measures.TAU, measures.TAU_P), correlation, strict=True):
+                rows.append(MeasureRow(measure, Estimate(value, of=len(places[0])), first.name, side, second.name))
     return MeasureTable(rows)
 
 
@@ -273,13 +274,33 @@ def _values_of_methods(name: str, methods: Sequence[Method]) -> Iterator[Measure
             yield MeasureRow(measures.TIES, Estimate(score.ties, of=score.pairs), name, side, method.name)
 
 
+def spread_of_prompts(name: str, measured: Measurements, side: str) -> Iterator[MeasureRow]:
+    """Yield the mean of the used prompts' M-MEM in one half, with its interval over names, and their spread."""
+    half, values = (measured.dev, measured.m_mem[0]) if side == measures.DEV else (measured.test, measured.m_mem[1])
+    placed = [placements(*(confidences[part] for part in half)) for confidences in measured.used_confidences]
+    low, high = delong_interval(Placements(*(np.mean(part, axis=0) for part in zip(*placed, strict=True))))
+    mean = float(values.mean())
+    for case, estimate in (
+        ("mean", Estimate(mean, min(low, mean), max(high, mean))),
+        ("best", Estimate(float(values.max()))),
+        ("worst", Estimate(float(values.min()))),
+        ("standard deviation", Estimate(float(values.std()))),
+        ("range", Estimate(float(np.ptp(values)))),
+    ):
+        yield MeasureRow(measures.PROMPTS_M_MEM, estimate._replace(of=len(values)), name, side, case)
+
+
 def _values_of_prompts(name: str, measured: Measurements) -> Iterator[MeasureRow]:
     """Yield the values over the used prompts."""
-    number, dev, test = len(measured.used), measured.dev_m_mem, measured.test_m_mem
-    for side, values in ((measures.DEV, dev), (measures.TEST, test)):
-        for case, value in (("mean", values.mean()), ("best", values.max()), ("worst", values.min())):
-            yield MeasureRow(measures.PROMPTS_M_MEM, Estimate(float(value), of=number), name, side, case)
-        yield MeasureRow(measures.PROMPTS_RANGE, Estimate(float(values.max() - values.min()), of=number), name, side)
+    number, (dev, test) = len(measured.used), measured.m_mem
+    for half in (measures.DEV, measures.TEST):
+        yield from spread_of_prompts(name, measured, half)
+    best, worst = dev.argmax(), dev.argmin()
+    for case, rank in (
+        (measures.BEST_ON_DEV, 1 + (test > test[best]).sum()),
+        (measures.WORST_ON_DEV, -1 - (test < test[worst]).sum()),
+    ):
+        yield MeasureRow(measures.RANK, Estimate(int(rank), of=number), name, measures.TEST, case)
     yield MeasureRow(measures.CHANCE_ERROR, Estimate(chance_error(*map(len, measured.test))), name, measures.TEST)
     q, q_p = cochran_q(measured.votes[1], [score.test.wins for score in measured.scores])
     inside, outside = (measured.used_confidences[:, side] for side in measured.test)
@@ -298,24 +319,24 @@ def _values_of_prompts(name: str, measured: Measurements) -> Iterator[MeasureRow
             measure,
             estimate,
             name,
-            measures.BOTH_HALVES if measure in (measures.TAU, measures.TAU_P) else measures.TEST,
+            measures.DEV_TO_TEST if measure in (measures.TAU, measures.TAU_P) else measures.TEST,
         )
-    prompts = [measured.prompts[prompt] for prompt in measured.used]
-    for kind, estimate in means_by_group([prompt.kind for prompt in prompts], test).items():
-        yield MeasureRow(measures.BY_TYPE, estimate, name, measures.TEST, str(kind))
-    for measure, places in (
-        (measures.BY_POSITION, [prompt.position for prompt in prompts]),
-        (measures.BY_LENGTH, [prompt.length for prompt in prompts]),
-    ):
-        for place, estimate in means_by_group(places, test).items():
-            yield MeasureRow(measure, estimate, name, measures.TEST, at=int(place))
+    kinds = [measured.prompts[prompt].kind for prompt in measured.used]
+    lengths, positions = measured.lengths[measured.used], measured.positions[measured.used]
+    for kind, estimate in means_by_group(kinds, dev).items():
+        yield MeasureRow(measures.BY_TYPE, estimate, name, measures.DEV, str(kind))
+    for measure, places in ((measures.BY_POSITION, positions), (measures.BY_LENGTH, lengths)):
+        for place, estimate in means_by_group(places.tolist(), dev).items():
+            yield MeasureRow(measure, estimate, name, measures.DEV, at=int(place))
+    for case, coefficient in property_correlations(kinds, {"length": lengths, "position": positions}, dev):
+        yield MeasureRow(measures.PROPERTY, Estimate(coefficient, of=number), name, measures.DEV, case)
 
 
 def _values_of_attention(
     name: str, measured: Measurements, attention: Sequence[PromptAttention]
 ) -> Iterator[MeasureRow]:
     for of_prompt in attention:
-        for side, names in measured.lists.items():
+        for side, names in zip((measures.INSIDE, measures.OUTSIDE), measured.dev, strict=True):
             values = of_prompt.to_name[names]
             estimate = Estimate(*normal_interval(values), int(np.isfinite(values).sum()))
             yield MeasureRow(measures.ATTENTION, estimate, name, f"{side} names", f"#{of_prompt.prompt + 1}")
@@ -326,7 +347,7 @@ def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> 
     prompts, confidences = measured.prompts, measured.confidences
     alone = measured.read + len(HAND_WRITTEN)
     hand_written = slice(measured.read, alone)
-    for name, prompt in (("name alone", alone), ("one hand-written prompt", measured.read)):
+    for name, prompt in (("∅-PT: name alone", alone), ("One-PT: hand-written", measured.read)):
         if measured.uses_prompt[prompt]:
             yield Method("baseline", name, prompts[prompt].text, measured.score(confidences[prompt]))
     if measured.uses_prompt[hand_written].all():
@@ -334,7 +355,7 @@ def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> 
         generator = np.random.default_rng([int(measured.inputs.arrays["seed"]), 3])
         choice = generator.integers(len(HAND_WRITTEN), size=len(names))
         scores = measured.score(confidences[hand_written][choice, names])
-        yield Method("baseline", "a random hand-written prompt a name", "", scores)
+        yield Method("baseline", "Mix-PT: random of five", "", scores)
     for name, chain in ((measures.BEST_ON_DEV, Chain.BEST), (measures.WORST_ON_DEV, Chain.WORST)):
         prompt = measured.first_prompt(chain)
         yield Method("search", name, prompts[prompt].text, measured.score(confidences[prompt]))
@@ -343,14 +364,14 @@ def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> 
             chosen = choose(modified, key=lambda prompt: prompt.scores.dev.m_mem)
             yield Method("engineering", name, chosen.prompt.text, chosen.scores)
     majority = Scores(*(majority_vote(counters, len(measured.used)) for counters in measured.votes))
-    yield Method("ensemble", "majority vote", "", majority)
+    yield Method("ensemble", "MV: majority vote", "", majority)
     used = measured.used_confidences
     weights = measured.dev_m_mem if measured.dev_m_mem.any() else np.ones(len(used))
     for name, combined in (
-        ("average", used.mean(axis=0)),
-        ("weighted average", np.average(used, axis=0, weights=weights)),
-        ("maximum", used.max(axis=0)),
-        ("minimum", used.min(axis=0)),
+        ("AVG-C: average", used.mean(axis=0)),
+        ("WED-C: weighted average", np.average(used, axis=0, weights=weights)),
+        ("MAX-C: maximum", used.max(axis=0)),
+        ("MIN-C: minimum", used.min(axis=0)),
     ):
         yield Method("ensemble", name, "", measured.score(combined))
 
@@ -366,7 +387,9 @@ def _engineered_prompts(measured: Measurements, rows: Rows, model: int) -> Itera
 def _attention(measured: Measurements, rows: RowsOf, model: int) -> list[PromptAttention]:
     attended = select_rows(rows("attention"), model=model)
     attention = [
-        PromptAttention(int(prompt), values, select_rows(rows("attended_word"), "word", model=model, prompt=prompt))
+        PromptAttention(
+            int(prompt), values, select_rows(rows("attention_weight"), "query", "key", model=model, prompt=prompt)
+        )
         for prompt, values in zip(attended["prompt"], attended["values"], strict=True)
     ]
     dev = dict(zip(measured.used.tolist(), measured.dev_m_mem.tolist(), strict=True))

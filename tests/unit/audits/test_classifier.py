@@ -91,12 +91,16 @@ def test_by_set_uses_equal_tokens_anywhere_in_the_text(classifiers):
     classifier = classifiers[Family.BERT]
     labels = classifier.label_ids()
     texts, spans = texts_with("MASK, said MASK", [NAMES.read[0]])
+    # Algorithm 1 of the source, line by line: the sum over the tokens of the text that are in T_PER, over |T_PER|.
     encoding = classifier.tokenizer.encode(texts[0])
-    of_token = label_probabilities(classifier, encoding)[:, labels].max(axis=1)
-    members = set(classifier.tokenizer.encode(NAMES.read[0], add_special_tokens=False).ids)
-    probabilities = of_token[[token in members for token in encoding.ids]]
-    assert len(probabilities) == 2 * tokens_covering(encoding, spans[0]).sum()
-    assert classifier.confidences(texts, spans, labels, by_set=True)[0] == pytest.approx(probabilities.mean(), abs=1e-6)
+    of_name = classifier.tokenizer.encode(NAMES.read[0], add_special_tokens=False).ids
+    confidence = 0.0
+    for token, probabilities in zip(encoding.ids, label_probabilities(classifier, encoding), strict=True):
+        if token in of_name:
+            confidence += max(probabilities[label] for label in labels)
+    confidence /= len(of_name)
+    assert sum(token in of_name for token in encoding.ids) == 2 * tokens_covering(encoding, spans[0]).sum()
+    assert classifier.confidences(texts, spans, labels, by_set=True)[0] == pytest.approx(confidence, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_only_texts_that_are_too_long_have_no_confidence(classifier):
     texts, spans = [*texts, NAMES.read[0] + " and so on" * 100], [*spans, Span(0, len(NAMES.read[0]))]
     confidences = classifier.confidences(texts, spans, classifier.label_ids())
     assert np.isfinite(confidences).tolist() == [True, False]
-    assert classifier.attention(texts, spans)[1] is None
+    assert classifier.attention(texts, [[span] for span in spans])[1] is None
 
 
 def test_a_text_of_the_maximum_length_has_a_confidence(classifier):
@@ -145,20 +149,37 @@ def test_a_text_of_the_maximum_length_has_a_confidence(classifier):
     assert np.isfinite(classifier.confidences([text], [span], classifier.label_ids())).all()
 
 
-def test_attention_to_a_name_is_a_fraction_of_each_tokens_attention(classifier):
+def test_attention_between_parts_is_the_mean_over_their_tokens(classifier):
     texts, spans = texts_with("We met MASK, once.", NAMES.read[:3])
-    for text, span, attended in zip(texts, spans, classifier.attention(texts, spans), strict=True):
+    parts = [[Span(0, span.start), span, Span(span.end, span.end + 1), Span(5, 5)] for span in spans]
+    for text, of_text, attended in zip(texts, parts, classifier.attention(texts, parts), strict=True):
         encoding = classifier.tokenizer.encode(text)
-        ordinary = np.array(encoding.special_tokens_mask) == 0
-        assert attended.is_name.tolist() == tokens_covering(encoding, span)[ordinary].tolist()
-        assert ((attended.to_name > 0) & (attended.to_name < 1)).all()
         with torch.inference_mode():
             classifier.model.set_attn_implementation("eager")
             tokens = torch.tensor([encoding.ids], device=classifier.device)
             layers = classifier.model(input_ids=tokens, output_attentions=True).attentions
         weights = torch.stack(layers).mean(dim=(0, 1, 2)).cpu().numpy()
-        wanted = weights[:, tokens_covering(encoding, span)].sum(axis=1)[ordinary]
-        assert np.allclose(attended.to_name, wanted, atol=1e-6)
+        members = [np.flatnonzero(tokens_covering(encoding, span)) for span in of_text[:3]]
+        groups = [np.array([0]), *members, np.array([len(encoding.ids) - 1])]
+        expected = np.array([[weights[np.ix_(query, key)].mean() for key in groups] for query in groups])
+        known = [0, 1, 2, 3, 5]  # the last part covers no token
+        assert np.allclose(attended[np.ix_(known, known)], expected, atol=1e-6)
+        assert np.isnan(attended[4]).all() and np.isnan(attended[:, 4]).all()
+
+
+def test_tokens_of_a_prompt_count_its_name_once(classifier):
+    text = "My dentist met Bartholomew Featherstonehaugh, once."
+    name = Span(15, text.index(","))
+    tokens = classifier.prompt_tokens(text, name)
+    encoding = classifier.tokenizer.encode(text)
+    others = len(encoding.ids) - 2 - tokens_covering(encoding, name).sum()
+    assert tokens.length == others + 1
+    assert tokens.position == (np.array(encoding.offsets)[1:-1, 1] <= name.start).sum()
+    # A token for a space alone, such as the Ġ of a byte-level vocabulary, covers no character.
+    assert len(tokens.spans) == len(tokens.labels) - 2 <= tokens.length
+    assert np.isfinite(classifier.attention([text], [tokens.spans])[0]).all()
+    assert tokens.labels[tokens.name] == text[name.start : name.end]
+    assert "".join(tokens.labels[1:-1]) == text.replace(" ", "").replace("wF", "w F")
 
 
 class FakeModel:

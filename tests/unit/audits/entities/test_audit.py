@@ -2,15 +2,16 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import kendalltau
 
-from harness.audits.classifier import Span
-from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match, NameProbe
-from harness.audits.entities.inputs import Prompt, read_inputs
-from harness.audits.entities.measures import ATTENTION, BETWEEN_MODELS, BY_TYPE, M_MEM, PROMPTS_M_MEM, TAU
+from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match
+from harness.audits.entities.inputs import read_inputs
+from harness.audits.entities.measures import ATTENTION, BY_TYPE, M_MEM, PROMPTS_M_MEM, TAU
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, HeatMap, LineChart
@@ -106,18 +107,18 @@ def test_the_figures_are_complete_and_valid_json(findings):
     (model,) = figures["models"]
     measured = findings.measures
     assert [row.case for row in measured.select(M_MEM, side="test")] == [
-        "name alone",
-        "one hand-written prompt",
-        "a random hand-written prompt a name",
-        "best prompt on dev",
-        "worst prompt on dev",
-        "best modified prompt (BM-PT)",
-        "worst modified prompt (WM-PT)",
-        "majority vote",
-        "average",
-        "weighted average",
-        "maximum",
-        "minimum",
+        "∅-PT: name alone",
+        "One-PT: hand-written",
+        "Mix-PT: random of five",
+        "B-PT: best on dev",
+        "W-PT: worst on dev",
+        "BM-PT: best modified",
+        "WM-PT: worst modified",
+        "MV: majority vote",
+        "AVG-C: average",
+        "WED-C: weighted average",
+        "MAX-C: maximum",
+        "MIN-C: minimum",
     ]
     assert [row.case for row in measured.select(BY_TYPE)] == ["declarative", "interrogative"]
     assert model["pairs"] == {"dev": 36, "test": 36}
@@ -136,7 +137,8 @@ def test_every_chart_has_as_many_values_as_labels(findings):
         "importance-best",
         "importance-worst",
         "attention",
-        "attention-words",
+        "attention-best",
+        "attention-worst",
     }
     for chart in findings.charts:
         if isinstance(chart, BarChart):
@@ -147,36 +149,6 @@ def test_every_chart_has_as_many_values_as_labels(findings):
         else:
             assert isinstance(chart, LineChart)
             assert all(len(series.x) == len(series.y) for series in chart.series)
-
-
-def test_words_are_dropped_by_importance(whole):
-    words, engineered = whole.rows("word"), whole.rows("engineered")
-    for chain in (0, 1):
-        steps = np.flatnonzero(np.asarray(engineered["chain"]) == chain)
-        texts = {int(engineered["step"][row]): engineered["text"][row] for row in steps}
-        assert texts[max(texts)] == "MASK"
-        for step in range(max(texts)):
-            rows = np.flatnonzero((np.asarray(words["chain"]) == chain) & (np.asarray(words["step"]) == step))
-            added = np.asarray(words["added"])[rows]
-            dropped = rows[added.argmin() if chain == 0 else added.argmax()]
-            assert np.asarray(words["share"])[rows].sum() == pytest.approx(1.0)
-            left = texts[step].split(words["text"][dropped], 1)
-            assert "".join(left).replace(" ", "") == texts[step + 1].replace(" ", "")
-
-
-@pytest.mark.parametrize("named", ["ex-MASK", "MASK's", "(MASK)", "O'MASK"])
-def test_attention_of_words_beside_a_name_joined_with_a_word(bert, named):
-    probe = NameProbe(*bert, [*NAMES.read, "Ada"], (), by_set=False)
-    prompt = Prompt(f"I met {named} twice.", "")
-    attention = probe.attention(prompt)
-    for number, name in enumerate(probe.names):
-        text = prompt.fill(name)
-        (attended,) = probe.classifier.attention([text], [Span(prompt.name_start, prompt.name_start + len(name))])
-        for word in ("met", "twice"):
-            at = text.rindex(word)
-            is_word = [at <= start and end <= at + len(word) for start, end in attended.spans]
-            place = [of_prompt.text for of_prompt in prompt.words].index(word)
-            assert attention.of_word[place, number] == pytest.approx(attended.to_name[is_word].mean())
 
 
 def test_names_joined_with_words_are_measured(root, bert, tmp_path):
@@ -203,7 +175,7 @@ def test_own_prompts_are_marked_as_text_and_built_in_ones_are_not(whole, inputs,
         "prompts": ("prompt",),
         "engineered": ("prompt",),
         "words": ("word",),
-        "attention": ("prompt", "word"),
+        "attention": ("prompt", "token", "other token"),
     }
     # Only such columns contain prompts.
     labels = [
@@ -229,9 +201,25 @@ def test_a_model_without_person_labels_is_left_out(root, inputs, tmp_path):
     figures = findings.figures
     assert [model["model"] for model in figures["models"]] == ["bert", "roberta"]
     assert figures["left_out"] == ["places: nothing to compare yet."]
-    (between,) = findings.measures.select(TAU, side=BETWEEN_MODELS)
-    assert (between.model, between.case, between.estimate.of) == ("bert", "roberta", 4)
-    assert "model 3: mean M-MEM" in context.figures
+    between = [row for row in findings.measures.select(TAU) if row.case]
+    assert [(row.model, row.side, row.case, row.estimate.of) for row in between] == [
+        ("bert", "dev", "roberta", 4),
+        ("bert", "test", "roberta", 4),
+        ("bert", "dev to test", "roberta", 4),
+        ("roberta", "dev to test", "bert", 4),
+    ]
+    assert "M-MEM of the prompts, mean, dev, model 3" in context.figures
+    (prompts,) = (table.columns for table in findings.tables if table.name == "prompts")
+    of_model = {
+        (model, half): [score for name, score in zip(prompts["model"], prompts[half], strict=True) if name == model]
+        for model, half in product(("bert", "roberta"), ("dev", "test"))
+    }
+    for chart, halves in (("dev", ("dev", "dev")), ("test", ("test", "test")), ("dev-to-test", ("dev", "test"))):
+        (drawn,) = (drawn for drawn in findings.charts if drawn.name == f"correlations-{chart}")
+        for (row, first), (column, second) in product(enumerate(("bert", "roberta")), repeat=2):
+            if first != second or halves[0] != halves[1]:
+                tau = kendalltau(of_model[first, halves[0]], of_model[second, halves[1]]).statistic
+                assert drawn.values[row, column] == pytest.approx(tau)
 
 
 def test_a_single_model_without_person_labels_is_refused(inputs, bert):
@@ -266,8 +254,8 @@ def test_a_too_long_name_does_not_affect_live_figures(root, bert, tmp_path):
     (model,) = findings.figures["models"]
     assert model["names_left_out"] == 2
     mean, worst = (findings.measures.get(PROMPTS_M_MEM, side="dev", case=case).value for case in ("mean", "worst"))
-    assert context.figures["mean M-MEM"] == pytest.approx(mean)
-    assert context.figures["worst prompt's M-MEM"] == pytest.approx(worst)
+    assert context.figures["M-MEM of the prompts, mean, dev, model 1"] == pytest.approx(mean)
+    assert context.figures["M-MEM of the prompts, worst, dev, model 1"] == pytest.approx(worst)
 
 
 def test_a_single_prompt_has_no_rank_correlation(root, bert, tmp_path):
@@ -275,7 +263,7 @@ def test_a_single_prompt_has_no_rank_correlation(root, bert, tmp_path):
     sentences = InMemory(AUDIT, inputs, bert).run().findings("bert").sentences
     assert any("best prompt on the dev half" in sentence for sentence in sentences)
     assert not [sentence for sentence in sentences if "nan" in sentence or "τ" in sentence]
-    assert any("Attention to the name is the sum over its tokens" in sentence for sentence in sentences)
+    assert any("Attention is the mean over heads, layers and a name's tokens" in sentence for sentence in sentences)
 
 
 def test_a_prompt_too_long_for_one_name_is_left_out(root, bert, tmp_path):

@@ -5,13 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.audits.entities.statistics import (
+from harness.audits.entities.measures import (
     chance_error,
     cochran_q,
+    correlation_ratio,
     count_votes,
     majority_vote,
     means_by_group,
     placements,
+    property_correlations,
     rank_correlation,
     score_pairs,
     spread_over_names,
@@ -138,6 +140,20 @@ def test_the_bootstrap_detects_a_better_prompt():
 def test_the_rank_correlation_of_equal_orders_is_one():
     assert rank_correlation(np.array([0.5, 0.6, 0.9]), np.array([0.1, 0.2, 0.3]))[0] == pytest.approx(1.0)
     assert np.isnan(rank_correlation(np.array([0.5]), np.array([0.1]))[0])
+
+
+def test_correlations_with_properties_equal_their_definitions():
+    m_mem, kinds = np.array([0.5, 0.8, 0.6, 0.9, 0.55]), ["a", "b", "a", "b", "c"]
+    lengths = np.array([3, 7, 4, 7, 9])
+    measured = dict(property_correlations(kinds, {"length": lengths, "position": np.ones(5, int)}, m_mem))
+    ranks = np.array([1, 3.5, 2, 3.5, 5]), np.array([1, 4, 3, 5, 2])
+    assert measured["length, Pearson's r"] == pytest.approx(np.corrcoef(lengths, m_mem)[0, 1])
+    assert measured["length, Spearman's ρ"] == pytest.approx(np.corrcoef(*ranks)[0, 1])
+    assert np.isnan(measured["position, Pearson's r"])
+    mean = m_mem.mean()
+    between = 2 * (0.55 - mean) ** 2 + 2 * (0.85 - mean) ** 2 + (0.55 - mean) ** 2
+    assert measured["type, η"] == pytest.approx((between / ((m_mem - mean) ** 2).sum()) ** 0.5)
+    assert np.isnan(correlation_ratio(["a", "b", "b"], np.full(3, 0.1)))
 
 
 def test_groups_come_in_order_with_their_means():
