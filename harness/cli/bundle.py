@@ -13,6 +13,7 @@ from harness.cli.leaderboard import rank
 from harness.cli.options import (
     AttackName,
     DeviceOptions,
+    GuessesPerExample,
     Json,
     Run,
     RunOptions,
@@ -85,6 +86,7 @@ def package_code(
     round_: Annotated[str, round_option("Name or TOML file of a round.")],
     *,
     options: RunOptions,
+    guesses_per_example: GuessesPerExample = None,
     compute: DeviceOptions,
     out: Out = None,
     force: Force = False,
@@ -95,7 +97,7 @@ def package_code(
     Prints the SHA-256 of the zip, which `harness bundle verify --frozen` compares later.
     """
     with _round_with_prefixes(round_) as name:
-        plan = resolve_run(attack, name, options, compute, runs_here=False)
+        plan = resolve_run(attack, name, options, compute, guesses_per_example=guesses_per_example, runs_here=False)
     name = f"{plan.spec.attack.name}-{plan.spec.round.name.replace(':', '-')}-code.zip"
     destination = _destination(out, name, force=force)
     _write(code_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)

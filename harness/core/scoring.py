@@ -21,11 +21,21 @@ class AtErrors(NamedTuple):
     precision: float
 
 
-class RecallCurve(NamedTuple):
-    """Recall vs. errors. errors: [points] int64, ascending from 1; recall: [points], in [0, 1]."""
+class ScoreCurve(NamedTuple):
+    """Recall and precision when the walk ends at each wrong row.
+
+    errors: [points] int64, ascending from 1.
+    recall: [points], in [0, 1].
+    precision: [points], in [0, 1]; it counts wrong row number `errors`, if there is one.
+    """
 
     errors: Ints
     recall: Floats
+    precision: Floats
+
+    def as_json(self) -> dict[str, list[Any]]:
+        """Return each field as a list."""
+        return {name: values.tolist() for name, values in self._asdict().items()}
 
 
 @dataclass(frozen=True)
@@ -65,11 +75,29 @@ class Score:
         solved = solved_at(self.curve, errors)
         return AtErrors(errors, solved / self.examples, _precision(solved, min(errors, len(self.curve) - 1)))
 
-    def recall_curve(self, points: int) -> RecallCurve:
-        """Return recall at no more than `points` error counts, evenly spread on a log scale; the cap is among them."""
+    def recall_curve(self, points: int | None = None) -> ScoreCurve:
+        """Return recall and precision at no more than `points` error counts; all of them without `points`.
+
+        They are evenly spread on a log scale, and the cap is among them.
+        """
         longest = len(self.curve)
-        errors = np.union1d(log_spaced(longest, most=points - 1), min(self.cap, longest))
-        return RecallCurve(errors, self.curve[errors - 1] / self.examples)
+        most = longest if points is None else points - 1
+        errors = np.union1d(log_spaced(longest, most=most), min(self.cap, longest))
+        solved = self.curve[errors - 1]
+        read = solved + np.minimum(errors, longest - 1)
+        return ScoreCurve(errors, solved / self.examples, solved / np.maximum(read, 1))
+
+    def precision_recall_curve(self) -> tuple[Floats, Floats]:
+        """Return recall and precision along the walk, each [points]: before and after each wrong row, and at the end.
+
+        Between two points only correct rows are read. The first point is before the first wrong row.
+        """
+        wrong = np.arange(len(self.curve))
+        before = np.column_stack([self.curve, wrong])
+        after = np.column_stack([self.curve[:-1], wrong[1:]])
+        walk = np.concatenate([before[:1], np.stack([after, before[1:]], axis=1).reshape(-1, 2)])
+        solved, read = walk[:, 0], walk.sum(axis=1)
+        return solved / self.examples, np.where(read > 0, solved / np.maximum(read, 1), np.nan)
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields except the curve as a JSON object."""

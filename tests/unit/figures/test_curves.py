@@ -8,14 +8,14 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.scoring import score_rows
-from harness.figures.curves import PlottedRun, comparison_figure, recall_figure, write_comparison, write_recall_curve
+from harness.figures.curves import PlottedRun, comparison_figure, score_figure, write_comparison, write_score_figure
 
 SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
 EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)
 
 
 def test_the_curve_shows_recall_at_every_error():
-    line = recall_figure(SCORE, title="t").axes[0].get_lines()[0]
+    line = score_figure(SCORE, title="t").axes[0].get_lines()[0]
     drawn = dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
     assert drawn[SCORE.cap] == SCORE.recall_at_cap
     assert drawn[1] == SCORE.at_errors(1).recall
@@ -24,26 +24,26 @@ def test_the_curve_shows_recall_at_every_error():
 
 def test_an_svg_is_reproducible_and_well_formed(tmp_path: Path):
     for name in ("one.svg", "two.svg"):
-        write_recall_curve(SCORE, tmp_path / name, title="guesses.csv")
+        write_score_figure(SCORE, tmp_path / name, title="guesses.csv")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert ElementTree.parse(tmp_path / "one.svg").getroot().tag.endswith("svg")
 
 
 @pytest.mark.parametrize("score", [SCORE, EMPTY])
 def test_a_png_has_the_png_signature(score, tmp_path: Path):
-    write_recall_curve(score, tmp_path / "curve.PNG", title="costs $5 and $6_{x")
+    write_score_figure(score, tmp_path / "curve.PNG", title="costs $5 and $6_{x")
     assert (tmp_path / "curve.PNG").read_bytes().startswith(b"\x89PNG")
 
 
 def test_any_other_format_is_refused(tmp_path: Path):
     with pytest.raises(HarnessError, match=r"\.svg or \.png"):
-        write_recall_curve(SCORE, tmp_path / "curve.pdf", title="t")
+        write_score_figure(SCORE, tmp_path / "curve.pdf", title="t")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_directory_is_refused(tmp_path: Path):
     with pytest.raises(HarnessError, match="cannot be written"):
-        write_recall_curve(SCORE, tmp_path / "absent" / "curve.svg", title="t")
+        write_score_figure(SCORE, tmp_path / "absent" / "curve.svg", title="t")
 
 
 OTHER = score_rows(np.arange(90) % 4 > 0, np.arange(90)[::-1], cap=20, examples=100)
