@@ -76,6 +76,28 @@ def test_scores_are_counted_by_example(home: Path) -> None:
     assert plot.bars.sum() == EXAMPLES and not plot.lines
 
 
+def test_one_run_is_shown_at_several_times_and_after_several_trials(home: Path) -> None:
+    run = recorded_run(home)
+    for trial in (1, 12):
+        rows = [(example, trial > 1 and example < 4, float(trial)) for example in range(EXAMPLES)]
+        run.guess(run.batch(f"guess/{trial}/0"), rows, [trial] * EXAMPLES)
+    feed = RunFeed(run.folder)
+    assert plot_of(RunPlot.TIMES, feed.poll(), None) == "Not computed yet."
+    snapshot = feed.poll()
+    assert [line.label for line in shown(RunPlot.TRIALS, snapshot).lines] == [
+        "1 trial: 0.000",
+        "10 trials: 0.000",
+        "12 trials: 0.250",
+    ]
+    times = shown(RunPlot.TIMES, snapshot)
+    assert len(times.lines) == 3 and times.mark == (100.0, "cap 100") and times.lines[2].y[-1] == 0.25
+    assert snapshot.moments is not None and feed.poll().moments is snapshot.moments
+
+
+def test_a_run_without_trials_says_so(home: Path) -> None:
+    assert plot_of(RunPlot.TRIALS, snapshot_of(home), None) == "The guesses of this attack have no trials."
+
+
 @pytest.mark.parametrize("kind", RunPlot)
 def test_a_run_without_guesses_has_a_reason_instead_of_a_plot(home: Path, kind: RunPlot) -> None:
     assert plot_of(kind, snapshot_of(home, guesses=0), None) in {"No guesses yet.", "Not measured yet."}
