@@ -98,8 +98,6 @@ def recall_after_guesses(
     return recalls
 
 
-TIME_SHARES = BUDGET_SHARES
-"""Shares of the time that a run has spent, not of its budget."""
 _NO_TRIALS = "The guesses of this attack have no trials."
 _OWN_ORDER = "The attack orders its submission itself, so no trials are shown."
 _FEWER_TRIALS = "The work is not complete: some examples have fewer trials."
@@ -182,7 +180,7 @@ class Moments(NamedTuple):
     """The scores of one run at several times, and after several trials."""
 
     in_time: tuple[Moment, ...]
-    """After each of TIME_SHARES of the time that the run has spent."""
+    """After each of BUDGET_SHARES that the run has passed, and after all of the time that it has spent."""
     by_trials: tuple[Moment, ...]
     """After each of the trials of `PastGuesses`."""
     note: str
@@ -199,9 +197,9 @@ def moments_of(
         return part.score(JudgedRows(correct_rows(rows.ids, rows.suffixes, answers), rows.ids))
 
     in_time = []
-    for share in TIME_SHARES[:-1]:
-        counts = [point.guesses for point in points if point.spent <= share * spent]
-        in_time.append(Moment(score(past.first(max(counts, default=0))), spent=share * spent))
+    for seconds in (share * spec.budget for share in BUDGET_SHARES if share * spec.budget < spent):
+        counts = [point.guesses for point in points if point.spent <= seconds]
+        in_time.append(Moment(score(past.first(max(counts, default=0))), spent=seconds))
     by_trials = tuple(Moment(score(past.of_trials(trials)), trials=trials) for trials in past.trials)
     return Moments((*in_time, Moment(part.score(last), spent=spent)), by_trials, past.note)
 

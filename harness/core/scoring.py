@@ -88,16 +88,15 @@ class Score:
         return ScoreCurve(errors, solved / self.examples, solved / np.maximum(read, 1))
 
     def precision_recall_curve(self) -> tuple[Floats, Floats]:
-        """Return recall and precision along the walk, each [points]: before and after each wrong row, and at the end.
+        """Return recall and precision after each row of the whole submission, [rows] each.
 
-        Between two points only correct rows are read. The first point is before the first wrong row.
+        Repeated correct rows, which change neither, are left out.
         """
-        wrong = np.arange(len(self.curve))
-        before = np.column_stack([self.curve, wrong])
-        after = np.column_stack([self.curve[:-1], wrong[1:]])
-        walk = np.concatenate([before[:1], np.stack([after, before[1:]], axis=1).reshape(-1, 2)])
-        solved, read = walk[:, 0], walk.sum(axis=1)
-        return solved / self.examples, np.where(read > 0, solved / np.maximum(read, 1), np.nan)
+        is_wrong = np.zeros(int(self.curve[-1]) + len(self.curve) - 1, np.int64)
+        is_wrong[self.curve[:-1] + np.arange(len(self.curve) - 1)] = 1
+        read = np.arange(1, len(is_wrong) + 1)
+        solved = read - is_wrong.cumsum()
+        return solved / self.examples, solved / read
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields except the curve as a JSON object."""

@@ -191,7 +191,7 @@ def draw_precision(axes: Axes, score: Score) -> None:
     axes.plot(recall[drawn], precision[drawn], color=COLOURS[0], label=f"{score.rows:,} rows")
     at_cap = f"cap of {score.cap:,} errors: precision {format_score(score.precision_at_cap)}"
     axes.plot([score.recall_at_cap], [score.precision_at_cap], "o", color=COLOURS[0], markersize=4, label=at_cap)
-    axes.set_xlim(0, min(1.0, 1.15 * max(float(recall[-1]), 0.05)))
+    axes.set_xlim(0, min(1.0, 1.15 * max(float(score.curve[-1] / score.examples), 0.05)))
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"recall of {score.examples:,} examples")
     axes.set_ylabel("precision of the rows so far")

@@ -93,14 +93,15 @@ def test_a_run_is_scored_after_1_and_10_trials_and_all_of_them(
         assert moment.score.recall_at_cap == solved / EXAMPLES
 
 
-def test_a_run_is_scored_after_shares_of_its_time(run: Recorded) -> None:
-    for place, spent in enumerate((0.1, 5.0, 50.0, 100.0)):
+def test_a_run_is_scored_after_shares_of_its_budget_and_at_its_end(run: Recorded) -> None:
+    for place, spent in enumerate((0.1, 5.0, 30.0, 50.0)):
         run.guess(run.batch(f"guess/0/{place}"), [(place, True, 1.0)])
         with run.store.transaction():
             run.store.add_point(spent=spent, guesses=place + 1, rows=place + 1, solved=place + 1, wrong=0, recall=0.1)
-    moments = _moments(run, spent=100.0)
-    assert [(moment.spent, moment.score.solved) for moment in moments.in_time] == [(1.0, 1), (10.0, 2), (100.0, 4)]
-    assert [moment.name for moment in moments.in_time] == ["after 1.00 s", "after 10.0 s", "after 1:40"]
+    # The budget is a minute.
+    moments = _moments(run, spent=50.0)
+    assert [(moment.spent, moment.score.solved) for moment in moments.in_time] == [(0.6, 1), (6.0, 2), (50.0, 4)]
+    assert [moment.name for moment in moments.in_time] == ["after 0.600 s", "after 6.00 s", "after 50.0 s"]
     assert moments.by_trials == () and moments.note == "The guesses of this attack have no trials."
 
 

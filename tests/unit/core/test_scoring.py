@@ -88,15 +88,12 @@ def test_precision_vs_recall_has_the_point_of_every_row(rows):
     recall, precision = score_rows(*columns(rows), cap=3, examples=EXAMPLES).precision_recall_curve()
     solved, wrong, walked = set(), 0, []
     for example, is_right in rows:
-        if is_right:
-            solved.add(example)
-        else:
-            wrong += 1
+        if is_right and example in solved:
+            continue
+        solved |= {example} if is_right else set()
+        wrong += not is_right
         walked.append((len(solved) / EXAMPLES, len(solved) / (len(solved) + wrong)))
-    drawn = [(float(x), float(y)) for x, y in zip(recall, precision, strict=True) if y == y]
-    # Of correct rows that follow one another, the last one is a point.
-    ends = [end for end in range(len(rows)) if not (rows[end][1] and end + 1 < len(rows) and rows[end + 1][1])]
-    assert {walked[end] for end in ends} == set(drawn)
+    assert list(zip(recall.tolist(), precision.tolist(), strict=True)) == walked
 
 
 @given(ROWS)
