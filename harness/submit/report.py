@@ -185,7 +185,7 @@ def _moment_figures(run: RunFacts, number: int) -> Iterator[Figure]:
     """Yield recall vs. errors of one run at several times, and after several trials if its guesses have them."""
     moments = run.moments
     if moments is not None:
-        caption = f"{run.spec.id}: recall vs. errors after 1 and 10 % of its budget, and at its end."
+        caption = f"{run.spec.id}: recall vs. errors after 1, 10 and 100 % of its budget, or at its end."
         if not moments.by_trials:
             caption = f"{caption} {moments.note}".rstrip()
         svg = recall_panel([moment.labelled for moment in moments.in_time], size=_PANEL)

@@ -111,7 +111,7 @@ class RunSnapshot(Snapshot):
     figures: Figures
     band: CurveBand | None
     history: RecallHistory
-    moments: Moments | None
+    moments: Moments | None = None
     load: LoadHistory
     lines: Mapping[Verdict, tuple[GuessLine, ...]]
     suffixes_per_s: float | None

@@ -198,8 +198,8 @@ class CompareScreen(PanelScreen):
         panel, view = self.query_one("#curves", Panel), self.query_one("#curves-plot", PlotView)
         if self._plot > 1:
             number, by_trials = divmod(self._plot - 2, 2)
-            run, what = compared.comparison.runs[number], "trials" if by_trials else "times"
-            panel.set_title(f"{compared.names[number]} after several {what} · [ ]")
+            run, when = compared.comparison.runs[number], "after several trials" if by_trials else "at several times"
+            panel.set_title(f"{compared.names[number]} {when} · [ ]")
             view.show(moments_plot(run.moments, by_trials=bool(by_trials)))
             return
         lines, over = [], "errors"

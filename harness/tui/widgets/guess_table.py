@@ -16,6 +16,7 @@ from harness.analysis.candidates import VERDICTS
 from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
+from harness.core.text import NO_VALUE
 from harness.core.times import time_of_day
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.guess_search import MAX_RESULTS, highlighted, parse_example_id, search_guesses, suffix_spans
@@ -217,4 +218,6 @@ class GuessTable(Panel):
 
 
 def _number_text(number: float) -> str:
+    if isinstance(number, int):
+        return f"{number:,}" if number else NO_VALUE
     return f"{number:.4f}" if 1e-4 <= abs(number) < 1e3 or not number else f"{number:.3g}"
