@@ -91,7 +91,9 @@ def notes_on_moments(comparison: Comparison) -> list[str]:
     return [f"{run.id}: {run.moments.note}" for run in comparison.runs if run.moments.note]
 
 
-MOMENTS_HEADING = "Recall vs. errors of each run after 1, 10 and 100 % of its budget or at its end, and of its first trials"
+MOMENTS_HEADING = (
+    "Recall vs. errors of each run after 1, 10 and 100 % of its budget or at its end, and of its first trials"
+)
 
 
 def leads_heading(comparison: Comparison) -> str:
