@@ -195,7 +195,8 @@ def draw_precision(axes: Axes, score: Score) -> None:
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"recall of {score.examples:,} examples")
     axes.set_ylabel("precision of the rows so far")
-    _finish(axes, at_cap)
+    axes.grid(True, alpha=0.3)
+    axes.legend(loc="lower left")
 
 
 def draw_in_time(

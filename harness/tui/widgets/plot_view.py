@@ -29,6 +29,7 @@ from harness.tui.plot import (
     curve_colour,
     draw_plot,
 )
+from harness.tui.run_feed import MOST_REPLAYED
 from harness.tui.snapshot import RunSnapshot
 
 
@@ -105,6 +106,8 @@ def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | No
     if kind in (RunPlot.TIMES, RunPlot.TRIALS):
         if snapshot.figures.errors is None:
             return _BLIND
+        if snapshot.moments is None and snapshot.summary.guesses > MOST_REPLAYED:
+            return f"More than {MOST_REPLAYED:,} guesses: see `harness report`."
         if snapshot.moments is None:
             return "Not computed yet." if snapshot.figures.guessed else _no_guesses(snapshot)
         return moments_plot(snapshot.moments, by_trials=kind is RunPlot.TRIALS)
@@ -130,11 +133,11 @@ def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plo
     return plot_over_errors(lines, cap)
 
 
-def plot_over_errors(lines: Sequence[Line], cap: int) -> Plot:
+def plot_over_errors(lines: Sequence[Line], cap: int, *, title: str = "Recall") -> Plot:
     """Return the plot of recall vs. errors with the error cap."""
     most = max(cap * 1.1, *(float(line.x[-1]) for line in lines if len(line.x)))
     heights = [heights for line in lines for heights in (line.y, line.high) if heights is not None]
-    y = axis_up_to("Recall", heights, least=0.05)
+    y = axis_up_to(title, heights, least=0.05)
     return Plot(ErrorsAxis("errors", 0.0, most), y, lines, mark=(float(cap), f"cap {cap:,}"))
 
 
@@ -149,7 +152,8 @@ def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
         Line(curve.errors.astype(float), curve.recall, number, label, is_marked=True)
         for number, (label, curve) in enumerate(zip(labels, curves, strict=True))
     ]
-    return plot_over_errors(lines, scores[0].cap)
+    title = f"Recall. {moments.note}" if by_trials and moments.note else "Recall"
+    return plot_over_errors(lines, scores[0].cap, title=title)
 
 
 def _time_plot(snapshot: RunSnapshot) -> Plot | str:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from harness.analysis.replay import ReferenceCurve
+from harness.tui import run_feed
 from harness.tui.plot import Plot
 from harness.tui.run_feed import RunFeed
 from harness.tui.snapshot import LoadHistory, RunSnapshot
+from harness.tui.widgets import plot_view
 from harness.tui.widgets.plot_view import RunPlot, plot_of
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
@@ -92,6 +94,18 @@ def test_one_run_is_shown_at_several_times_and_after_several_trials(home: Path) 
     times = shown(RunPlot.TIMES, snapshot)
     assert times.lines[-1].label.endswith(": 0.250") and times.mark == (100.0, "cap 100")
     assert snapshot.moments is not None and feed.poll().moments is snapshot.moments
+    with run.store.transaction():
+        run.store.add_plan("guess", EXAMPLES * 100.0)
+    run.guess(run.batch("guess/2/0"), [(0, True, 99.0)], [13])
+    feed._next_moments = 0.0
+    title = shown(RunPlot.TRIALS, feed.poll()).y.title
+    assert title == "Recall. The work is not complete: some examples have fewer trials."
+
+
+def test_a_run_with_too_many_guesses_is_not_scored_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (run_feed, plot_view):
+        monkeypatch.setattr(module, "MOST_REPLAYED", 3)
+    assert plot_of(RunPlot.TIMES, snapshot_of(home), None) == "More than 3 guesses: see `harness report`."
 
 
 def test_a_run_without_trials_says_so(home: Path) -> None:
