@@ -35,4 +35,4 @@ class Baseline(Attack[BaselineParams]):
                 score = official_loss(drawn.token_logprobs, drawn.last_prefix_logprob[drawn.row])
             else:
                 score = mean_loss(drawn.token_logprobs)
-            yield Guesses(batch.ids[drawn.row], drawn.suffixes, score)
+            yield Guesses(batch.ids[drawn.row], drawn.suffixes, score, batch.trial(drawn.first))

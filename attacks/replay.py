@@ -1,7 +1,8 @@
 """Guesses that were generated elsewhere: recorded trials of the official baseline, or a submission CSV.
 
 This attack needs no target. A folder that the official script wrote contains `generations/0.npy`, … (int [examples,
-prefix + suffix]) and `losses/0.npy`, … (float [examples, 1]). The attack repeats the official choice: of the first
+prefix + suffix]) and `losses/0.npy`, … (float [examples, 1]). The attack guesses every recorded suffix with its trial,
+of several equal losses for an example only that of the first trial. So it repeats the official choice: of the first
 `trials` trials the one with the lowest loss, or the first of equal ones, and submits the lowest losses first. The
 first trials are those with the lowest numbers, as in a run of the script that generates them. A run of the script that
 reads saved files sorts their names as text, so that 10 comes before 2; `order=text` repeats such a run. The rows of a
@@ -59,9 +60,9 @@ class Replay(Attack[ReplayParams]):
             yield from self._recorded_submission(context)
 
     def _recorded_trials(self, context: Context) -> Iterator[Guesses]:
-        chosen = chosen_suffixes(self.params, context)
+        recorded = recorded_suffixes(self.params, context)
         for batch in context.batches():
-            yield chosen.part(np.flatnonzero(np.isin(chosen.ids, batch.ids)))
+            yield recorded.part(np.flatnonzero(np.isin(recorded.ids, batch.ids)))
 
     def _recorded_submission(self, context: Context) -> Iterator[Guesses]:
         rows = submitted_rows(self.params.source, context)
@@ -71,11 +72,12 @@ class Replay(Attack[ReplayParams]):
         context.finish(order=rows)
 
 
-def chosen_suffixes(params: ReplayParams, context: Context) -> Guesses:
-    """Return for each example the suffix of lowest loss among the recorded trials that `params` selects.
+def recorded_suffixes(params: ReplayParams, context: Context) -> Guesses:
+    """Return the suffixes of the recorded trials that `params` selects, in order of ascending scores.
 
-    Its score is minus that loss. Raises HarnessError, which names the file, if trials are missing or were recorded for
-    other prefixes.
+    A score is minus the loss. A suffix whose loss an earlier trial of its example has too is left out, because the
+    official script chooses the first of equal ones. Raises HarnessError, which names the file, if trials are missing or
+    were recorded for other prefixes.
     """
     folder, trials = params.source, params.trials
     names = sorted(path.name for path in (folder / "generations").glob("*.npy"))
@@ -87,12 +89,14 @@ def chosen_suffixes(params: ReplayParams, context: Context) -> Guesses:
         raise HarnessError(f"only {len(names)} recorded trials: {folder}. Use trials={len(names)} or fewer.")
     names = names[:trials]
     losses = np.stack([_losses(folder / "losses" / name, context) for name in names])  # [trials, examples]
-    best = losses.argmin(axis=0)  # [examples]
-    suffixes = np.empty((len(context.ids), context.suffix_length), np.int64)
-    for trial, name in enumerate(names):
-        generations = _generations(folder / "generations" / name, context)  # [examples, prefix + suffix]
-        suffixes[best == trial] = generations[best == trial, -context.suffix_length :]
-    return Guesses(context.ids, suffixes, score=-losses.min(axis=0))
+    tokens = [_generations(folder / "generations" / name, context)[:, -context.suffix_length :] for name in names]
+    suffixes = np.concatenate(tokens).astype(np.uint32)  # [trials * examples, suffix length]
+    ids, loss = np.tile(context.ids, len(names)), losses.ravel()
+    trial = np.repeat(np.arange(1, len(names) + 1), len(context.ids))
+    order = np.lexsort((trial, loss, ids))
+    equals_last = (ids[order[1:]] == ids[order[:-1]]) & (loss[order[1:]] == loss[order[:-1]])
+    rows = order[np.append(True, ~equals_last)][::-1]
+    return Guesses(ids[rows], suffixes[rows], -loss[rows], trial[rows])
 
 
 def submitted_rows(file: Path, context: Context) -> Guesses:

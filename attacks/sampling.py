@@ -36,4 +36,4 @@ class Sampling(Attack[SamplingParams]):
                 token_logprobs=drawn.token_logprobs,
                 last_prefix_logprob=drawn.last_prefix_logprob[drawn.row],
             )
-            yield Guesses(batch.ids[drawn.row], drawn.suffixes, score)
+            yield Guesses(batch.ids[drawn.row], drawn.suffixes, score, batch.trial(drawn.first))

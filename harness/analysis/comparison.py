@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.analysis.parts import AttackedParts, Contrast, Part, attacked_parts, contrast
-from harness.analysis.replay import BUDGET_SHARES, TimedRecall, evenly_spaced, recall_history
+from harness.analysis.replay import BUDGET_SHARES, Moments, TimedRecall, evenly_spaced, moments_of, recall_history
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
@@ -101,10 +101,9 @@ def _trajectory_as_json(trajectory: Trajectory | None, score: str, prefix: str) 
     """Return three keys, with curves of at most 200 points; null without a trajectory."""
     if trajectory is None:
         return dict.fromkeys((score, f"{prefix}_over_time", f"{prefix}_at_budget"))
-    errors, recall = trajectory.score.recall_curve(_MAX_POINTS)
     shares = zip(BUDGET_SHARES, trajectory.recall_at_shares, strict=True)
     return {
-        score: trajectory.score.as_json() | {"curve": {"errors": errors.tolist(), "recall": recall.tolist()}},
+        score: trajectory.score.as_json() | {"curve": trajectory.score.recall_curve(_MAX_POINTS).as_json()},
         f"{prefix}_over_time": [point._asdict() for point in evenly_spaced(trajectory.recall_over_time, _MAX_POINTS)],
         f"{prefix}_at_budget": [{"share": share, "recall": recall} for share, recall in shares],
     }
@@ -126,6 +125,8 @@ class ComparedRun:
     suffixes_per_s: float | None
     """Draws of finished batches per second, None if no time has elapsed."""
     whole: Trajectory
+    moments: Moments
+    """The scores on all examples at several times, and after several trials."""
     not_in_train: Trajectory | None
     """The trajectory on the examples whose answers the training rows do not contain, None if there are none."""
     submission: JudgedRows
@@ -144,6 +145,8 @@ class ComparedRun:
             **{name: getattr(self, name) for name in names},
             **_trajectory_as_json(self.whole, "score", "recall"),
             **_trajectory_as_json(self.not_in_train, "not_in_train_score", "not_in_train"),
+            "moments": [moment.as_json(_MAX_POINTS) for moment in (*self.moments.in_time, *self.moments.by_trials)],
+            "no_trials_because": self.moments.note if not self.moments.by_trials else None,
         }
 
 
@@ -301,6 +304,9 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
             guesses=reader.row_count("guess"),
             suffixes_per_s=done / elapsed if elapsed else None,
             whole=trajectory(parts.whole),
+            moments=moments_of(
+                parts.whole, spec=spec, reader=reader, answers=answers, spent=min(elapsed, spec.budget), last=judged
+            ),
             not_in_train=None if parts.not_in_train is None else trajectory(parts.not_in_train),
             submission=judged,
             settings=_settings(spec, {name: reader.last_event(f"worker_{name}") for name in ("target", "reference")}),
@@ -324,7 +330,7 @@ def _settings(spec: AttackSpec, reported: Mapping[str, dict[str, Any] | None]) -
     What the worker `reported` of the target and the reference model overrides what was requested.
     """
     groups = {
-        "attack": spec.attack.model_dump(include={"name", "sha256"}),
+        "attack": spec.attack.model_dump(include={"name", "sha256", "guesses_per_example"}),
         "params": spec.params,
         "sha256": {name: record.sha256 for name, record in spec.paths.items()},
         "target": _model_settings(spec.target, reported["target"]),

@@ -8,12 +8,11 @@ from typing import Any
 from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
 from harness.analysis.parts import MCNEMAR_CAVEAT, Contrast, Part
 from harness.analysis.replay import BUDGET_SHARES
-from harness.core.scoring import Score
+from harness.core.scoring import ERROR_COUNTS, Score
 from harness.core.text import NO_VALUE, format_interval, format_number, format_p_value, format_score
-from harness.core.times import format_duration
+from harness.core.times import format_duration, format_seconds
 
 _MAX_LEADS = 20
-_PRECISE_BELOW_SECONDS = 60.0
 Table = list[tuple[str, ...]]
 
 
@@ -77,6 +76,26 @@ def recall_over_budget_heading(comparison: Comparison) -> str:
     )
 
 
+def recall_at_moments(comparison: Comparison) -> Table:
+    """Return a header row and one row for each run and moment, with its recall at each of ERROR_COUNTS."""
+    rows = [
+        (run.id, moment.name, *(format_score(moment.score.at_errors(errors).recall) for errors in ERROR_COUNTS))
+        for run in comparison.runs
+        for moment in (*run.moments.in_time, *run.moments.by_trials)
+    ]
+    return [("run", "", *(f"Recall@{errors:,}" for errors in ERROR_COUNTS)), *rows]
+
+
+def notes_on_moments(comparison: Comparison) -> list[str]:
+    """Return a sentence for each run whose trials are absent or not complete."""
+    return [f"{run.id}: {run.moments.note}" for run in comparison.runs if run.moments.note]
+
+
+MOMENTS_HEADING = (
+    "Recall vs. errors of each run after 1, 10 and 100 % of its budget or at its end, and of its first trials"
+)
+
+
 def leads_heading(comparison: Comparison) -> str:
     """Return the heading of `who_leads`."""
     left_out = len(comparison.leads) - _MAX_LEADS
@@ -93,7 +112,7 @@ def who_leads(comparison: Comparison) -> Table:
         second = "" if lead.second is None else comparison.runs[lead.second].id
         least, most = (format_score(ahead, is_signed=True) for ahead in (lead.least, lead.most))
         ahead = "" if lead.leader is None else least if least == most else f"{least} to {most}"
-        rows.append((_seconds(lead.start), _seconds(lead.end), leader, ahead, second))
+        rows.append((format_seconds(lead.start), format_seconds(lead.end), leader, ahead, second))
     return [("from", "to", "leads", "ahead by", "second"), *rows]
 
 
@@ -102,12 +121,7 @@ def last_lead(comparison: Comparison) -> str:
     last = comparison.leads[-1]
     if last.leader is None:
         return ""
-    return f"{comparison.runs[last.leader].id.partition('-')[0]} leads from {_seconds(last.start)} on"
-
-
-def _seconds(seconds: float) -> str:
-    """Return a time on an axis, with the digits that short runs need."""
-    return format_duration(seconds) if seconds >= _PRECISE_BELOW_SECONDS else f"{format_number(seconds)} s"
+    return f"{comparison.runs[last.leader].id.partition('-')[0]} leads from {format_seconds(last.start)} on"
 
 
 def _time(run: ComparedRun) -> str:

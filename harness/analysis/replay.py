@@ -1,18 +1,24 @@
 """The score of a run as it was at earlier times, and the reference curve of the official baseline."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from harness.analysis.parts import Part
 from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.attack import GUESS_STAGE
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
+from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.inputs import as_harness_error
+from harness.core.intervals import JudgedRows
 from harness.core.live_score import LiveScore
-from harness.core.scoring import DRAWN_POINTS, correct_rows, log_spaced, recall_at_errors, solved_curve
-from harness.runs.attack_record import submission_of
+from harness.core.scoring import DRAWN_POINTS, Score, correct_rows, log_spaced, recall_at_errors, solved_curve
+from harness.core.text import format_score, pluralize
+from harness.core.times import format_seconds
+from harness.runs.attack_record import Submission, submission_from, submission_of
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import Point as RecordedPoint
@@ -90,6 +96,112 @@ def recall_after_guesses(
         is_correct, ids = part.rows_of(live_score.walk())
         recalls.append(recall_at_errors(is_correct, ids, cap=part.cap, examples=len(part)))
     return recalls
+
+
+_NO_TRIALS = "The guesses of this attack have no trials."
+_OWN_ORDER = "The attack orders its submission itself, so no trials are shown."
+_FEWER_TRIALS = "The work is not complete: some examples have fewer trials."
+
+
+@dataclass(frozen=True)
+class PastGuesses:
+    """The valid guesses of a run in arrival order, of which the first ones make the submissions of the past."""
+
+    spec: AttackSpec
+    guesses: Guesses
+    seq: Ints
+    """[guesses], ascending: the number of each among all guesses that ever arrived, from 1."""
+    trials: tuple[int, ...]
+    """1, 10, 100, … and the number of all trials; none if a guess has no trial, or the attack set the order."""
+    note: str
+    """A sentence about trials that are absent or not complete, else empty."""
+
+    def first(self, count: int) -> Submission:
+        """Return the submission of the first `count` guesses, void ones included in the count."""
+        return submission_from(self.spec, self.guesses.part(slice(0, int(self.seq.searchsorted(count, "right")))))
+
+    def of_trials(self, trials: int) -> Submission:
+        """Return the submission of the first `trials` trials of each example."""
+        return submission_from(self.spec, self.guesses.part(np.flatnonzero(self.guesses.trial <= trials)))
+
+
+def past_guesses(spec: AttackSpec, reader: GuessReader) -> PastGuesses:
+    """Return the guesses of a run. Raises HarnessError if its store cannot be read."""
+    parts, numbers, after = [], [np.empty(0, np.int64)], 0
+    repeated = reader.repeated_batches()
+    while len((arrived := reader.arrivals(after=after, limit=_ROWS_AT_ONCE)).seq):
+        after, rows = int(arrived.seq[-1]), arrived.valid_rows(repeated)
+        parts.append(arrived.guesses.part(rows))
+        numbers.append(arrived.seq[rows])
+    guesses = concatenate_guesses(parts, suffix_length=spec.round.suffix_length)
+    trials, note = _trials(guesses.trial, spec, reader)
+    return PastGuesses(spec, guesses, np.concatenate(numbers), trials, note)
+
+
+def _trials(trial: Ints, spec: AttackSpec, reader: GuessReader) -> tuple[tuple[int, ...], str]:
+    """Return the numbers of trials after which a run of these `trial`s is scored, and a note on them."""
+    if not len(trial) or not trial.all():
+        return (), _NO_TRIALS if len(trial) else ""
+    if reader.last_event("final_order") is not None:
+        return (), _OWN_ORDER
+    stages = [stage for stage in reader.stages() if stage.stage == GUESS_STAGE]
+    # The last trials may have drawn no new suffix.
+    complete = [round(stage.announced / spec.examples) for stage in stages if not stage.left]
+    most = max([int(trial.max()), *complete])
+    powers = (10**power for power in range(len(str(most))))
+    return (*(power for power in powers if power < most), most), "" if complete or not stages else _FEWER_TRIALS
+
+
+class Moment(NamedTuple):
+    """The score of the submission that the guesses of a run's first seconds or first trials make."""
+
+    score: Score
+    spent: float | None = None
+    """Seconds of the budget, None for trials."""
+    trials: int | None = None
+    """Trials of each example, None for a time."""
+
+    @property
+    def name(self) -> str:
+        return f"after {format_seconds(self.spent or 0.0)}" if self.trials is None else pluralize(self.trials, "trial")
+
+    @property
+    def labelled(self) -> tuple[str, Score]:
+        """The score with a label for a legend, such as `10 trials: 0.305`."""
+        return f"{self.name}: {format_score(self.score.recall_at_cap)}", self.score
+
+    def as_json(self, points: int) -> dict[str, Any]:
+        """Return time and trials, recall at the cap, and the curve with at most `points` points."""
+        curve = self.score.recall_curve(points).as_json()
+        return {"spent": self.spent, "trials": self.trials, "recall_at_cap": self.score.recall_at_cap, "curve": curve}
+
+
+class Moments(NamedTuple):
+    """The scores of one run at several times, and after several trials."""
+
+    in_time: tuple[Moment, ...]
+    """After each of BUDGET_SHARES that the run has passed, and after all of the time that it has spent."""
+    by_trials: tuple[Moment, ...]
+    """After each of the trials of `PastGuesses`."""
+    note: str
+    """That of `PastGuesses`."""
+
+
+def moments_of(
+    part: Part, *, spec: AttackSpec, reader: GuessReader, answers: Tokens, spent: float, last: JudgedRows
+) -> Moments:
+    """Return the scores of a run on `part` in the past. `last` is its submission after `spent` seconds."""
+    past, points = past_guesses(spec, reader), reader.points()
+
+    def score(rows: Submission) -> Score:
+        return part.score(JudgedRows(correct_rows(rows.ids, rows.suffixes, answers), rows.ids))
+
+    in_time = []
+    for seconds in (share * spec.budget for share in BUDGET_SHARES if share * spec.budget < spent):
+        counts = [point.guesses for point in points if point.spent <= seconds]
+        in_time.append(Moment(score(past.first(max(counts, default=0))), spent=seconds))
+    by_trials = tuple(Moment(score(past.of_trials(trials)), trials=trials) for trials in past.trials)
+    return Moments((*in_time, Moment(part.score(last), spent=spent)), by_trials, past.note)
 
 
 class ReferenceCurve(NamedTuple):

@@ -13,6 +13,7 @@ from typer import Argument, Option
 from harness.cli.options import (
     AttackName,
     DeviceOptions,
+    GuessesPerExample,
     Json,
     Run,
     RunOptions,
@@ -94,6 +95,7 @@ def package_code(
     round_: Annotated[str, round_option("Name or TOML file of a round.")],
     *,
     options: RunOptions,
+    guesses_per_example: GuessesPerExample = None,
     compute: DeviceOptions,
     out: Out = None,
     force: Force = False,
@@ -104,7 +106,7 @@ def package_code(
     Prints the SHA-256 of the zip, which `harness bundle verify --frozen` compares later.
     """
     with _round_with_prefixes(round_) as name:
-        plan = resolve_run(attack, name, options, compute, runs_here=False)
+        plan = resolve_run(attack, name, options, compute, guesses_per_example=guesses_per_example, runs_here=False)
     rules = load_round(round_)
     if (forbidden := rules.forbidden_model(other_models(plan.spec))) is not None:
         raise HarnessError(f"{rules.name} forbids the model {shorten(forbidden)}. Use another one, or none.")

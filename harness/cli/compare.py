@@ -41,7 +41,11 @@ def _draw(comparison: Comparison, path: Path) -> None:
     def plotted(run: ComparedRun, on: Trajectory) -> PlottedRun:
         return PlottedRun(sanitize(run.id), on.score, on.recall_over_time)
 
-    runs = [plotted(run, run.whole) for run in comparison.runs]
+    runs = []
+    for run in comparison.runs:
+        in_time, by_trials = ([moment.labelled for moment in moments] for moments in run.moments[:2])
+        plot = plotted(run, run.whole)
+        runs.append(plot._replace(in_time=in_time, by_trials=by_trials, note=run.moments.note))
     not_in_train = [plotted(run, run.not_in_train) for run in comparison.runs if run.not_in_train is not None]
     write_comparison(runs, not_in_train, path, title=f"round {comparison.round}")
 
@@ -52,6 +56,10 @@ def _sections(comparison: Comparison) -> list[str]:
         _section(f"round {comparison.round}, {len(comparison.whole):,} examples", tables.scores_and_pace(comparison)),
         _section(tables.not_in_train_heading(comparison), tables.scores_not_in_train(comparison)),
         _section(tables.recall_over_budget_heading(comparison), tables.recall_over_budget(comparison)),
+        "\n".join(
+            [_section(tables.MOMENTS_HEADING, tables.recall_at_moments(comparison))]
+            + [sanitize(note) for note in tables.notes_on_moments(comparison)]
+        ),
         _section(tables.leads_heading(comparison), tables.who_leads(comparison)),
     ]
     for where, contrast in tables.contrasts(comparison):

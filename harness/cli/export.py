@@ -11,17 +11,29 @@ from typing import IO
 import typer
 from typer import Argument, Option
 
+from harness.analysis.replay import past_guesses
 from harness.analysis.sweep_results import sweep_results
 from harness.cli.audit_findings import audit_header, findings_of, write_findings
-from harness.cli.options import RUN_HELP, Force, Json, Redact, Run, check_output_file, record_names, write_output
+from harness.cli.options import (
+    RUN_HELP,
+    Force,
+    Json,
+    Redact,
+    Run,
+    check_output_file,
+    make_directory,
+    record_names,
+    write_output,
+)
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.records import find_record
 from harness.core.errors import HarnessError, UsageError
 from harness.core.guesses import Guesses
-from harness.core.submission import write_submission
+from harness.core.submission import submission_bytes, submission_order, write_submission
 from harness.core.text import json_value
 from harness.runs.attack_record import every_guess, scorecard_of, submission_now
 from harness.runs.folder import RunFolder, run_folder
+from harness.runs.guess_reader import GuessReader
 from harness.runs.specs import AttackSpec, AuditSpec
 from harness.runs.summary import run_status
 from harness.sweeps.record import Sweep
@@ -35,7 +47,10 @@ def export(
     out: Path | None = Option(
         None, "--out", "-o", metavar="FILE", help="A .csv, .parquet or .jsonl file; - for stdout."
     ),
-    all_: bool = Option(False, "--all", help="Write every guess with its score."),
+    all_: bool = Option(False, "--all", help="Write every guess, not only the submitted ones."),
+    trials: Path | None = Option(
+        None, metavar="DIR", help="Write the submissions after 1, 10, 100, … trials here, as guess1.csv, guess10.csv, …"
+    ),
     mlflow: str | None = Option(
         None, metavar="URI", help="Log the run or audit to this MLflow server or database instead."
     ),
@@ -48,20 +63,51 @@ def export(
 ) -> None:
     """Write a run to a file, or log it to MLflow.
 
-    The file is the submission, or all guesses. --mlflow logs a run or an audit as a new MLflow run: its parameters,
-    figures and files.
+    The file is the submission, or all guesses: as .csv in the order and format of a submission, as .parquet and .jsonl
+    in the order of their arrival with scores and trials. --mlflow logs a run or an audit as a new MLflow run: its
+    parameters, figures and files.
     """
     if mlflow is not None:
         if not mlflow.strip():
             raise typer.BadParameter("name an address, such as http://127.0.0.1:5000.", param_hint="--mlflow")
-        if out is not None or all_ or force:
-            raise typer.BadParameter("it writes no file. Remove --out, --all and --force.", param_hint="--mlflow")
+        if out is not None or all_ or force or trials is not None:
+            raise typer.BadParameter(
+                "it writes no file. Remove --out, --all, --trials and --force.", param_hint="--mlflow"
+            )
         _export_to_mlflow(run, mlflow, _EXPERIMENT if experiment is None else experiment, redact=redact, json=json)
         return
     for option, is_given in (("--experiment", experiment is not None), ("--redact", redact)):
         if is_given:
             raise typer.BadParameter("it is used with --mlflow only.", param_hint=option)
-    _export_to_file(run_folder(run, AttackSpec), out, all_=all_, force=force, json=json)
+    folder = run_folder(run, AttackSpec)
+    if trials is None:
+        _export_to_file(folder, out, all_=all_, force=force, json=json)
+    elif out is not None or all_:
+        raise typer.BadParameter("it names its files itself. Remove --out and --all.", param_hint="--trials")
+    else:
+        _export_trials(folder, trials, force=force, json=json)
+
+
+def _export_trials(folder: RunFolder, directory: Path, *, force: bool, json: bool) -> None:
+    """Write guess1.csv, guess10.csv, …: the submissions of the first trials, as the challenge's baseline names them."""
+    spec = folder.attack_spec()
+    with GuessReader.of_run(folder, spec) as reader:
+        past = past_guesses(spec, reader)
+    if not past.trials:
+        raise HarnessError(f"{folder.id}: {past.note or 'The run has no guesses.'}")
+    make_directory(directory)
+    files = {trials: directory / f"guess{trials}.csv" for trials in past.trials}
+    for path in files.values():
+        check_output_file(path, force=force)
+    for trials, path in files.items():
+        rows = past.of_trials(trials)
+        write_output(path, submission_bytes(rows.ids, rows.suffixes))
+    if past.note:
+        say(past.note)
+    if json:
+        print_json({"run": folder.id, "paths": {str(trials): str(path.absolute()) for trials, path in files.items()}})
+    else:
+        print("\n".join(map(str, files.values())))
 
 
 def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: bool, json: bool) -> None:
@@ -73,10 +119,12 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
         raise UsageError(f"{destination}: a submission is a .csv file. --all writes .parquet and .jsonl too.")
     check_output_file(destination, force=force or is_stdout)
     content = BytesIO()
-    if all_:
+    if all_ and (is_stdout or destination.suffix == ".csv"):
+        rows = _write_as_submission(content, folder)
+    elif all_:
         guesses = every_guess(folder)
         rows = len(guesses.ids)
-        _write_guesses(content, guesses, ".csv" if is_stdout else destination.suffix)
+        _write_guesses(content, guesses, destination.suffix)
     else:
         submission = submission_now(folder)
         rows = len(submission.ids)
@@ -89,6 +137,16 @@ def _export_to_file(folder: RunFolder, out: Path | None, *, all_: bool, force: b
         print_json({"run": folder.id, "path": str(destination.absolute()), "rows": rows})
     elif not is_stdout:
         print(destination)
+
+
+def _write_as_submission(file: IO[bytes], folder: RunFolder) -> int:
+    """Write every guess in the order of a submission, up to the round's row cap, and return the number of rows."""
+    spec, guesses = folder.attack_spec(), every_guess(folder)
+    order = submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=0, row_cap=spec.round.row_cap)
+    if left_out := len(guesses) - len(order):
+        say(f"left out {left_out:,} guesses beyond the round's row cap of {spec.round.row_cap:,}")
+    write_submission(file, guesses.ids[order], guesses.suffixes[order])
+    return len(order)
 
 
 def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, json: bool) -> None:
@@ -125,23 +183,20 @@ def _export_to_mlflow(name: str, uri: str, experiment: str, *, redact: bool, jso
 
 
 def _write_guesses(file: IO[bytes], guesses: Guesses, suffix: str) -> None:
-    """Write every guess: its numbers and its suffix (a list of token ids), as CSV, JSON lines or Parquet.
+    """Write every guess: its numbers and its suffix (a list of token ids), as JSON lines or Parquet.
 
-    suffix: of the file name, such as `.csv`. Raises UsageError if it is unknown. In JSON an infinite score is
+    suffix: of the file name, such as `.jsonl`. Raises UsageError if it is unknown. In JSON an infinite score is
     "Infinity" or "-Infinity".
     """
     import pandas as pd  # slow to import
 
     columns = guesses.numbers() | {"suffix": guesses.suffixes.tolist()}
-    table = pd.DataFrame(columns)
-    if suffix == ".csv":
-        table.to_csv(file, index=False)
-    elif suffix == ".jsonl":
+    if suffix == ".jsonl":
         # pandas writes null for an infinite score, and ten decimals of any other.
         for row in zip(*columns.values(), strict=True):
             file.write(f"{json.dumps(json_value(dict(zip(columns, row, strict=True))))}\n".encode())
     elif suffix == ".parquet":
-        table.to_parquet(file, index=False)
+        pd.DataFrame(columns).to_parquet(file, index=False)
     else:
         raise UsageError(f"unknown format {suffix!r}. Use .csv, .jsonl or .parquet.")
 

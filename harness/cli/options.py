@@ -120,6 +120,12 @@ ShardTarget = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples.")]
+GuessesPerExample = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="Suffixes per example in the submission; 0 for any number.  [default: the attack's]"
+    ),
+]
 ShareDevice = Annotated[
     bool,
     typer.Option("--share-device", help="Start without waiting for a free device.", rich_help_panel="Device"),

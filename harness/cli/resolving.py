@@ -29,7 +29,7 @@ from harness.plugins.schema import ValidatedParams, validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
 from harness.runs.planning import plan_attack
-from harness.runs.specs import AttackSpec
+from harness.runs.specs import GUESSES_PER_EXAMPLE, AttackSpec
 from harness.supervisor.devices import visible_gpus
 
 TARGET_OPTIONS = ("target", "revision", "reference", "device", "dtype", "threads")
@@ -64,6 +64,7 @@ def resolve_run(
     compute: DeviceOptions,
     *,
     limit: int | None = None,
+    guesses_per_example: int | None = None,
     devices: str | None = None,
     shards_target: bool = False,
     shares_device: bool = False,
@@ -77,8 +78,9 @@ def resolve_run(
     `parent` is the id of a tuning or a sweep, or the name of a group. `run_id` is the run's id, by default a new one.
 
     `devices` is the value of `--devices`. With `shards_target`, the run has one worker, and each of its models is split
-    over these devices. With `uses_preset`, the values of the round's preset for the attack replace the attack's
-    defaults. `runs_here` is false for a plan that is packaged or sent to a cluster: it needs no torch.
+    over these devices. `guesses_per_example` replaces what the attack declares. With `uses_preset`, the values of the
+    round's preset for the attack replace the attack's defaults. `runs_here` is false for a plan that is packaged or
+    sent to a cluster: it needs no torch.
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
     attack = attack_named(attack_name, options.attacks)
@@ -91,6 +93,9 @@ def resolve_run(
     if attack.uses_target and runs_here and not is_on_cluster:
         # Before a model is downloaded and hashed.
         require_extra("torch", f"the attack {attack.name}")
+    if guesses_per_example is not None and guesses_per_example != attack.guesses_per_example:
+        attack = replace(attack, guesses_per_example=guesses_per_example)
+        params = replace(params, changed=(*params.changed, GUESSES_PER_EXAMPLE))
     record = reference = None
     workers = devices_in(devices, compute)
     shards: tuple[str, ...] = ()

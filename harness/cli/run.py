@@ -15,6 +15,7 @@ from harness.cli.options import (
     DeviceOptions,
     Devices,
     Group,
+    GuessesPerExample,
     Json,
     Limit,
     OptionalAttackName,
@@ -49,6 +50,7 @@ def run(
     *,
     options: RunOptions,
     limit: Limit = None,
+    guesses_per_example: GuessesPerExample = None,
     compute: DeviceOptions,
     devices: Devices = None,
     shard_target: ShardTarget = False,
@@ -77,7 +79,7 @@ def run(
         if shard_target:
             raise typer.BadParameter("cannot be used together with --shard-target.", param_hint="--shards")
         devices = _cluster_devices(shards, ray, devices)
-    request = RunRequest(attack or "", round_, options, compute, devices, shard_target, limit)
+    request = RunRequest(attack or "", round_, options, compute, devices, shard_target, limit, guesses_per_example)
     if like is not None:
         request = request_like(run_folder(like, AttackSpec), request, partial(is_given, context))
     elif attack is None:
@@ -88,6 +90,7 @@ def run(
         request.options,
         request.compute,
         limit=request.limit,
+        guesses_per_example=request.guesses_per_example,
         devices=request.devices,
         shards_target=request.shard_target,
         shares_device=share_device,
@@ -129,6 +132,7 @@ class RunRequest:
     devices: str | None
     shard_target: bool
     limit: int | None
+    guesses_per_example: int | None
 
 
 def request_like(folder: RunFolder, typed: RunRequest, is_given: Callable[[str], bool]) -> RunRequest:
@@ -171,6 +175,9 @@ def request_like(folder: RunFolder, typed: RunRequest, is_given: Callable[[str],
         if is_given("shard_target") or is_given("device") or uses_no_target
         else recorded.shard_target,
         limit=typed.limit if is_given("limit") else recorded.limit,
+        guesses_per_example=typed.guesses_per_example
+        if is_given("guesses_per_example")
+        else recorded.guesses_per_example,
     )
 
 

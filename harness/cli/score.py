@@ -30,7 +30,9 @@ def score(
         None, min=1, help="Stop scoring after this many wrong rows.  [default: the round's, else 100]"
     ),
     round_: Annotated[str | None, round_option("Round whose answers and rules are used.")] = None,
-    plot: Path | None = Option(None, metavar="FILE", help="Draw the curve to an .svg or .png file."),
+    plot: Path | None = Option(
+        None, metavar="FILE", help="Draw recall vs. errors and precision vs. recall to an .svg or .png file."
+    ),
     json: Json = False,
 ) -> None:
     """Check a submission, and score it against the answers.
@@ -54,10 +56,10 @@ def score(
     if read.note:
         say(read.note)
     if plot is not None:
-        from harness.figures.curves import write_recall_curve
+        from harness.figures.curves import write_score_figure
 
-        write_recall_curve(scored, plot, title=sanitize(read.name))
-    print_json(scored.as_json()) if json else _print_score(scored)
+        write_score_figure(scored, plot, title=sanitize(read.name))
+    print_json(scored.as_json() | {"curve": scored.recall_curve().as_json()}) if json else _print_score(scored)
 
 
 def _has_answers(round_: Round) -> bool:

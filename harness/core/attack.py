@@ -48,6 +48,7 @@ class Batch:
     ids: [n] int64.
     prefixes: [n, prefix length].
     trials: requested draws per prefix.
+    trials_before: draws per prefix in earlier passes of the stage.
     seed: differs between passes and stages and is equal in all batches of one pass, so that no draw depends on how
     examples are grouped.
     """
@@ -56,6 +57,11 @@ class Batch:
     prefixes: Tokens
     trials: int
     seed: int
+    trials_before: int = 0
+
+    def trial(self, first: Ints) -> Ints:
+        """Return the trials of draws, counted over the run from 1; `first` is that of `Samples`, counted from 0."""
+        return self.trials_before + first + 1
 
 
 class Context(Protocol):

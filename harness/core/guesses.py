@@ -28,13 +28,15 @@ class Guesses:
     ids: [rows] int64.
     suffixes: [rows, suffix length] integers.
     score: [rows] float64.
+    trial: [rows] int64, the first trial that drew the suffix, counted from 1 over the run; 0 without numbered trials.
     """
 
     ids: Ints = field(metadata=_column("example", Kind.INTEGER))
     suffixes: Tokens = field(metadata=_column("suffix", Kind.TOKENS))
     score: Floats = field(repr=False, metadata=_column("score", Kind.REAL))
+    trial: Ints = field(repr=False, metadata=_column("trial", Kind.INTEGER))
 
-    def __init__(self, ids: ArrayLike, suffixes: ArrayLike, score: ArrayLike) -> None:
+    def __init__(self, ids: ArrayLike, suffixes: ArrayLike, score: ArrayLike, trial: ArrayLike | None = None) -> None:
         object.__setattr__(self, "ids", _integers("ids", ids, dimensions=1).astype(np.int64))
         object.__setattr__(self, "suffixes", _integers("suffixes", suffixes, dimensions=2))
         object.__setattr__(self, "score", np.atleast_1d(np.asarray(score, dtype=np.float64)))
@@ -43,6 +45,10 @@ class Guesses:
                 f"guesses need one id, one suffix and one score per row; "
                 f"found shapes {self.ids.shape}, {self.suffixes.shape} and {self.score.shape}."
             )
+        trials = np.zeros(len(self.ids), np.int64) if trial is None else _integers("trial", trial, dimensions=1)
+        object.__setattr__(self, "trial", trials.astype(np.int64))
+        if len(self.trial) != len(self.ids):
+            raise HarnessError(f"guesses need one trial per row; found {len(self.trial)} for {len(self.ids)} rows.")
 
     @classmethod
     def from_columns(cls, columns: Rows) -> "Guesses":
@@ -87,6 +93,8 @@ def find_fault(guesses: Guesses, *, examples: int, suffix_length: int, vocabular
     if guesses.suffixes.min() < 0 or guesses.suffixes.max() >= vocabulary:
         outside = guesses.suffixes[(guesses.suffixes < 0) | (guesses.suffixes >= vocabulary)]
         return f"token {outside[0]}, but the vocabulary is 0..{vocabulary - 1}"
+    if guesses.trial.min() < 0:
+        return f"trial {guesses.trial.min()}, but trials are counted from 1, and 0 stands for none"
     if np.isnan(guesses.score).any():
         return f"a score that is NaN, for example id {guesses.ids[np.isnan(guesses.score)][0]}"
     return None

@@ -21,11 +21,21 @@ class AtErrors(NamedTuple):
     precision: float
 
 
-class RecallCurve(NamedTuple):
-    """Recall vs. errors. errors: [points] int64, ascending from 1; recall: [points], in [0, 1]."""
+class ScoreCurve(NamedTuple):
+    """Recall and precision when the walk ends at each wrong row.
+
+    errors: [points] int64, ascending from 1.
+    recall: [points], in [0, 1].
+    precision: [points], in [0, 1]; it counts wrong row number `errors`, if there is one.
+    """
 
     errors: Ints
     recall: Floats
+    precision: Floats
+
+    def as_json(self) -> dict[str, list[Any]]:
+        """Return each field as a list."""
+        return {name: values.tolist() for name, values in self._asdict().items()}
 
 
 @dataclass(frozen=True)
@@ -65,11 +75,28 @@ class Score:
         solved = solved_at(self.curve, errors)
         return AtErrors(errors, solved / self.examples, _precision(solved, min(errors, len(self.curve) - 1)))
 
-    def recall_curve(self, points: int) -> RecallCurve:
-        """Return recall at no more than `points` error counts, evenly spread on a log scale; the cap is among them."""
+    def recall_curve(self, points: int | None = None) -> ScoreCurve:
+        """Return recall and precision at no more than `points` error counts; all of them without `points`.
+
+        They are evenly spread on a log scale, and the cap is among them.
+        """
         longest = len(self.curve)
-        errors = np.union1d(log_spaced(longest, most=points - 1), min(self.cap, longest))
-        return RecallCurve(errors, self.curve[errors - 1] / self.examples)
+        most = longest if points is None else points - 1
+        errors = np.union1d(log_spaced(longest, most=most), min(self.cap, longest))
+        solved = self.curve[errors - 1]
+        read = solved + np.minimum(errors, longest - 1)
+        return ScoreCurve(errors, solved / self.examples, solved / np.maximum(read, 1))
+
+    def precision_recall_curve(self) -> tuple[Floats, Floats]:
+        """Return recall and precision after each row of the whole submission, [rows] each.
+
+        Repeated correct rows, which change neither, are left out.
+        """
+        is_wrong = np.zeros(int(self.curve[-1]) + len(self.curve) - 1, np.int64)
+        is_wrong[self.curve[:-1] + np.arange(len(self.curve) - 1)] = 1
+        read = np.arange(1, len(is_wrong) + 1)
+        solved = read - is_wrong.cumsum()
+        return solved / self.examples, solved / read
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields except the curve as a JSON object."""

@@ -7,10 +7,11 @@ from datetime import date, datetime, timedelta, timezone
 from datetime import time as day_time
 
 from harness.core.errors import HarnessError
-from harness.core.text import shorten
+from harness.core.text import format_number, shorten
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+")
+_PRECISE_BELOW_SECONDS = 60.0
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 _ANYWHERE_ON_EARTH = timezone(timedelta(hours=-12), "AoE")
 _END_OF_DAY = day_time.max.replace(tzinfo=_ANYWHERE_ON_EARTH)
@@ -54,6 +55,11 @@ def format_duration(seconds: float) -> str:
     whole = max(0, int(seconds))
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration with the digits that a short one needs: `2.35 s`, `12:34`."""
+    return format_duration(seconds) if seconds >= _PRECISE_BELOW_SECONDS else f"{format_number(seconds)} s"
 
 
 def time_of_day(timestamp: float) -> str:

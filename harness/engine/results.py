@@ -15,6 +15,7 @@ class Samples:
     row: [rows] int64, the index of the prefix.
     suffixes: [rows, length] uint16 or uint32.
     count: [rows] int64, how many trials drew the suffix; the counts of a prefix sum to `trials`.
+    first: [rows] int64, the first trial that drew the suffix, counted from 0.
     token_logprobs: [rows, length] float64, natural logarithms under the unmodified model (temperature 1, no filter).
     policy_logprob: [rows] float64, the suffix's log-probability under the sampling policy.
     last_prefix_logprob: [prefixes] float64, the model's log-probability of the last prefix token given the earlier ones
@@ -24,6 +25,7 @@ class Samples:
     row: Ints
     suffixes: Tokens
     count: Ints
+    first: Ints
     token_logprobs: Floats
     policy_logprob: Floats
     last_prefix_logprob: Floats
@@ -78,12 +80,15 @@ def samples_from_paths(paths: Paths, distinct_of_prefix: Ints, repeats: int, voc
     owned = np.column_stack([paths.prefix, paths.suffixes])  # [paths, 1 + length]
     rows, path, same = np.unique(owned, axis=0, return_index=True, return_inverse=True)
     count = np.bincount(same.reshape(-1), paths.count).astype(np.int64) * repeats
+    first = np.full(len(rows), np.iinfo(np.int64).max)
+    np.minimum.at(first, same.reshape(-1), paths.first)
     row, order = _rows_of_prefixes(rows[:, 0], len(paths.last_prefix_logprob), distinct_of_prefix)
     path = path[order]
     return Samples(
         row=row,
         suffixes=paths.suffixes[path].astype(token_dtype(vocabulary)),
         count=count[order],
+        first=first[order],
         token_logprobs=paths.token_logprobs[path],
         policy_logprob=paths.policy_logprob[path],
         last_prefix_logprob=paths.last_prefix_logprob[distinct_of_prefix],

@@ -147,7 +147,9 @@ class _Sampling:
             if step + 1 < length:
                 states = predictor.advance(branches, token[draw], placement)
         count = torch.zeros_like(tree.owner).scatter_add_(0, branch_of, torch.ones_like(branch_of)).cpu().numpy()
-        return tree.paths(first_prefix, count, last_prefix_logprob[:admitted], evaluations), most_rows
+        drawn = turn.start + torch.arange(len(branch_of), device=predictor.device) % draws
+        first = torch.full_like(tree.owner, self.draws).scatter_reduce_(0, branch_of, drawn, "amin").cpu().numpy()
+        return tree.paths(first_prefix, count, last_prefix_logprob[:admitted], evaluations, first), most_rows
 
     def _admitted(self, placement: Placement, prefixes: int) -> int:
         """Return how many of the prefixes, at least one, have children that leave some room for the next steps."""

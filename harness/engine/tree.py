@@ -22,7 +22,7 @@ _PREFIX_POSITIONS = {"cpu": 1 << 13, "cuda": 1 << 17}
 """Positions of prefixes that go through the model at once."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1
-_BY_ROW = ("prefix", "suffixes", "count", "token_logprobs", "policy_logprob")
+_BY_ROW = ("prefix", "suffixes", "count", "first", "token_logprobs", "policy_logprob")
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Paths:
     prefix: [rows] int64.
     suffixes: [rows, length] int64.
     count: [rows] int64, the number of draws that took each.
+    first: [rows] int64, the first of these draws, counted from 0.
     token_logprobs: [rows, length] float64.
     policy_logprob: [rows] float64.
     last_prefix_logprob: [prefixes] float64.
@@ -41,6 +42,7 @@ class Paths:
     prefix: Ints
     suffixes: Ints
     count: Ints
+    first: Ints
     token_logprobs: Floats
     policy_logprob: Floats
     last_prefix_logprob: Floats
@@ -54,6 +56,7 @@ class Paths:
             prefix=none,
             suffixes=np.empty((0, length), np.int64),
             count=none,
+            first=none,
             token_logprobs=np.empty((0, length)),
             policy_logprob=no_numbers,
             last_prefix_logprob=no_numbers,
@@ -111,8 +114,13 @@ class Tree:
         """
         return None if policy.repetition_penalty == 1 else torch.cat([tokens[self.owner], self.suffixes()[0]], dim=1)
 
-    def paths(self, first_prefix: int, count: Ints, last_prefix_logprob: Floats, evaluations: int) -> "Paths":
-        """Return the complete branches as paths of prefixes that are numbered from `first_prefix` on."""
+    def paths(
+        self, first_prefix: int, count: Ints, last_prefix_logprob: Floats, evaluations: int, first: Ints | None = None
+    ) -> "Paths":
+        """Return the complete branches as paths of prefixes that are numbered from `first_prefix` on.
+
+        Without `first`, nothing was drawn.
+        """
         # A search may end early with no branch at all.
         missing = (0, self._length - len(self._steps))
         suffixes, token_logprobs = (F.pad(part, missing) for part in self.suffixes())
@@ -120,6 +128,7 @@ class Tree:
             prefix=first_prefix + self.owner.cpu().numpy(),
             suffixes=suffixes.cpu().numpy(),
             count=count,
+            first=np.zeros_like(count) if first is None else first,
             token_logprobs=to_host(token_logprobs),
             policy_logprob=to_host(self.policy_logprob),
             last_prefix_logprob=last_prefix_logprob,

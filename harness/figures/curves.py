@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from harness.core import files
 from harness.core.errors import HarnessError
-from harness.core.scoring import Score
+from harness.core.scoring import Score, log_spaced
 from harness.core.text import format_interval, format_score
 from harness.figures.palette import COLOURS, REFERENCE, line_style
 from harness.figures.sheet import WIDE, Drawing, draw_placeholder, drawable_text, format_log_ticks, sheet
@@ -28,12 +28,23 @@ History = Sequence[tuple[float, float]]
 """Pairs of seconds spent and a value, ascending."""
 
 
+Labelled = Sequence[tuple[str, Score]]
+"""Scores on the same examples, each with the label of its curve."""
+
+
 class PlottedRun(NamedTuple):
-    """One run in a comparison figure: its score on some examples, and its recall at the cap over time."""
+    """One run in a comparison figure: its score on some examples, and its recall at the cap over time.
+
+    in_time, by_trials: its scores on all examples at several times, and after several trials, with their labels.
+    note: a sentence about trials that are absent or not complete, else empty.
+    """
 
     name: str
     score: Score
     recall_over_time: History
+    in_time: Labelled = ()
+    by_trials: Labelled = ()
+    note: str = ""
 
 
 def figure_format(path: Path) -> str:
@@ -43,25 +54,23 @@ def figure_format(path: Path) -> str:
     return path.suffix.lower().removeprefix(".")
 
 
-def write_recall_curve(score: Score, path: Path, *, title: str) -> None:
-    """Write a plot of recall vs. errors to `path`, replacing an existing file.
+def write_score_figure(score: Score, path: Path, *, title: str) -> None:
+    """Write plots of recall vs. errors and precision vs. recall to `path`, replacing an existing file.
 
     Equal scores and titles give equal bytes. Raises HarnessError if the suffix is unknown or the file cannot be
     written.
     """
     with matplotlib.style.context(_REPRODUCIBLE):
-        _write(recall_figure(score, title=title), path)
+        _write(score_figure(score, title=title), path)
 
 
 def write_comparison(runs: Sequence[PlottedRun], not_in_train: Sequence[PlottedRun], path: Path, *, title: str) -> None:
-    """Write the figure of `comparison_figure` to `path`, under the conditions of `write_recall_curve`."""
+    """Write the figure of `comparison_figure` to `path`, under the conditions of `write_score_figure`."""
     with matplotlib.style.context(_REPRODUCIBLE):
         _write(comparison_figure(runs, not_in_train, title=title), path)
 
 
-def recall_panel(
-    scores: Sequence[tuple[str, Score]], *, size: tuple[float, float], styles: Mapping[str, int] | None = None
-) -> str:
+def recall_panel(scores: Labelled, *, size: tuple[float, float], styles: Mapping[str, int] | None = None) -> str:
     """Draw recall vs. errors of each labelled score on the same examples, as SVG text.
 
     `size` is in inches. `styles` maps labels to numbers of line styles, so that a run looks alike in every panel.
@@ -87,12 +96,13 @@ def history_panel(
     return svg.getvalue()
 
 
-def recall_figure(score: Score, *, title: str) -> Figure:
-    """Return the figure of one submission."""
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.add_subplot()
-    draw_recall(axes, [(f"{_recall_at_cap(score)}, by {score.interval.unit}", score)])
-    axes.set_title(title, fontsize=10)
+def score_figure(score: Score, *, title: str) -> Figure:
+    """Return the figure of one submission: recall vs. errors, and precision vs. recall."""
+    figure = Figure(figsize=(12.8, 4.0), layout="constrained")
+    by_errors, by_recall = figure.subplots(1, 2)
+    draw_recall(by_errors, [(f"{_recall_at_cap(score)}, by {score.interval.unit}", score)])
+    draw_precision(by_recall, score)
+    figure.suptitle(title, fontsize=10)
     return figure
 
 
@@ -100,15 +110,22 @@ def comparison_figure(runs: Sequence[PlottedRun], not_in_train: Sequence[Plotted
     """Return the figure: recall vs. errors and over time, of `runs` on all examples.
 
     `not_in_train` are the runs on the examples that are not in the training set, empty if there are none. Many
-    runs share one legend below the panels.
+    runs share one legend below the panels. Further rows have recall vs. errors of each of the first runs at several
+    times, and after several trials.
     """
     rows = [("all examples", runs)]
     if not_in_train:
         rows.append(("examples not in the training set", not_in_train))
     is_shared = len(runs) > _MOST_IN_PANEL
     lines = -(-len(runs) // _LEGEND_COLUMNS) if is_shared else 0
-    figure = Figure(figsize=(12.8, 4.4 * len(rows) + 0.22 * lines), layout="constrained")
-    for (by_errors, in_time), (where, drawn) in zip(figure.subplots(len(rows), 2, squeeze=False), rows, strict=True):
+    with_moments = [run for run in runs if run.in_time]
+    shown = with_moments[:_MOST_IN_PANEL]
+    if len(shown) < len(with_moments):
+        title = f"{title}; at several times: the first {len(shown)} runs"
+    count = len(rows) + len(shown)
+    figure = Figure(figsize=(12.8, 4.4 * count + 0.22 * lines), layout="constrained")
+    panels = figure.subplots(count, 2, squeeze=False)
+    for (by_errors, in_time), (where, drawn) in zip(panels, rows, strict=False):
         draw_recall(by_errors, [(f"{run.name}: {_recall_at_cap(run.score)}", run.score) for run in drawn])
         by_errors.set_title(where, fontsize=10)
         histories = [(run.name, run.recall_over_time) for run in drawn]
@@ -116,6 +133,14 @@ def comparison_figure(runs: Sequence[PlottedRun], not_in_train: Sequence[Plotted
         in_time.set_title(f"{where}, over time", fontsize=10)
         for axes in (by_errors, in_time) if is_shared else ():
             axes.legend_.remove()
+    for (in_time, by_trials), run in zip(panels[len(rows) :], shown, strict=True):
+        in_time.set_title(f"{run.name}, at several times", fontsize=10)
+        draw_recall(in_time, run.in_time)
+        if not run.by_trials:
+            draw_placeholder(by_trials, run.note)
+            continue
+        by_trials.set_title(f"{run.name}, after several trials\n{run.note}".rstrip(), fontsize=10)
+        draw_recall(by_trials, run.by_trials)
     if is_shared:
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=_LEGEND_COLUMNS, fontsize=8)
@@ -123,7 +148,7 @@ def comparison_figure(runs: Sequence[PlottedRun], not_in_train: Sequence[Plotted
     return figure
 
 
-def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]], styles: Mapping[str, int] | None = None) -> None:
+def draw_recall(axes: Axes, scores: Labelled, styles: Mapping[str, int] | None = None) -> None:
     """Draw recall vs. errors of each labelled score on the same examples, with the intervals and the cap.
 
     x is the error at which the walk ends, from 1 to wrong rows + 1; y is recall there.
@@ -157,6 +182,21 @@ def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]], styles: Mapping
     axes.set_xlabel(f"errors (wrong rows); dashed line: cap of {cap:,}")
     axes.set_ylabel(f"recall of {examples:,} examples")
     _finish(axes, scores[0][0])
+
+
+def draw_precision(axes: Axes, score: Score) -> None:
+    """Draw precision vs. recall along the whole submission, and the point at the cap."""
+    recall, precision = score.precision_recall_curve()
+    drawn = log_spaced(len(recall), most=2 * _POINTS) - 1
+    axes.plot(recall[drawn], precision[drawn], color=COLOURS[0], label=f"{score.rows:,} rows")
+    at_cap = f"cap of {score.cap:,} errors: precision {format_score(score.precision_at_cap)}"
+    axes.plot([score.recall_at_cap], [score.precision_at_cap], "o", color=COLOURS[0], markersize=4, label=at_cap)
+    axes.set_xlim(0, min(1.0, 1.15 * max(float(score.curve[-1] / score.examples), 0.05)))
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel(f"recall of {score.examples:,} examples")
+    axes.set_ylabel("precision of the rows so far")
+    axes.grid(True, alpha=0.3)
+    axes.legend(loc="lower left")
 
 
 def draw_in_time(

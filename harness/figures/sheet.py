@@ -95,10 +95,10 @@ def drawable_text(text: str, most: int) -> str:
     )
 
 
-def draw_placeholder(axes: Axes) -> None:
+def draw_placeholder(axes: Axes, text: str = "nothing yet") -> None:
     """Draw a placeholder for a chart without points."""
     axes.set_axis_off()
-    axes.text(0.5, 0.5, "nothing yet", ha="center", va="center", color=SOFT, transform=axes.transAxes)
+    axes.text(0.5, 0.5, text, ha="center", va="center", color=SOFT, transform=axes.transAxes)
 
 
 class _Labels(NamedTuple):

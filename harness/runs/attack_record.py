@@ -40,11 +40,11 @@ class Submission:
 def submission_of(spec: AttackSpec, reader: GuessReader) -> Submission:
     """Return the current submission."""
     final = reader.final_order()
-    return _submission(spec, reader.guesses() if final is None else final, is_final=final is not None)
+    return submission_from(spec, reader.guesses() if final is None else final, is_final=final is not None)
 
 
-def _submission(spec: AttackSpec, guesses: Guesses, *, is_final: bool) -> Submission:
-    """Return the submission of all valid guesses, or of those of a final order."""
+def submission_from(spec: AttackSpec, guesses: Guesses, *, is_final: bool = False) -> Submission:
+    """Return the submission of valid guesses in arrival order, or of those of a final order."""
     if is_final:
         ordered = replace(guesses, score=-np.arange(len(guesses), dtype=np.float64))
     else:
@@ -112,7 +112,7 @@ def write_results(folder: RunFolder, spec: AttackSpec) -> None:
     """Write submission.csv and scorecard.json, each completely or not at all."""
     with GuessReader.of_run(folder, spec) as reader:
         guesses, final = reader.guesses(), reader.final_order()
-    submission = _submission(spec, guesses if final is None else final, is_final=final is not None)
+    submission = submission_from(spec, guesses if final is None else final, is_final=final is not None)
     write_submission(folder.submission, submission.ids, submission.suffixes)
     scorecard = scorecard_of(spec, submission) | {"any_guess_correct": any_guess_correct(spec, guesses, final)}
     write_atomically(folder.scorecard, json.dumps(scorecard, indent=2) + "\n")

@@ -23,7 +23,7 @@ from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder
 from harness.runs.launch import start_job
 from harness.runs.machine import hardware, versions
-from harness.runs.specs import AttackRecord, AttackSpec, AuditSpec
+from harness.runs.specs import GUESSES_PER_EXAMPLE, AttackRecord, AttackSpec, AuditSpec
 
 
 def plan_attack(
@@ -203,6 +203,7 @@ class RecordedOptions:
     """The names of the parameters that were not the attack's defaults."""
     seed: int
     limit: int | None
+    guesses_per_example: int | None
     budget: str | None
     target: str | None
     revision: str | None
@@ -223,6 +224,7 @@ class RecordedOptions:
             "--budget": self.budget,
             "--seed": str(self.seed),
             "--limit": None if self.limit is None else str(self.limit),
+            GUESSES_PER_EXAMPLE: None if self.guesses_per_example is None else str(self.guesses_per_example),
             "--device": self.device,
             "--dtype": self.dtype,
         }
@@ -247,6 +249,7 @@ def recorded_options(spec: AttackSpec) -> RecordedOptions:
         changed=spec.changed,
         seed=spec.seed,
         limit=spec.examples if spec.is_partial else None,
+        guesses_per_example=spec.chosen_guesses,
         budget=None if spec.budget == round_.budget else duration_text(spec.budget),
         target=target.id if target is not None and is_other_target else None,
         revision=target.revision if target is not None and target.revision != revision else None,

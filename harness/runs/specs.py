@@ -31,8 +31,11 @@ class Labels:
     """The parameters that are not the attack's defaults, with their values, and the seed if it is not 0."""
 
 
+GUESSES_PER_EXAMPLE = "--guesses-per-example"
+
+
 class AttackRecord(Record):
-    """The attack: what its class declares, where it was found, and its file in the run's code/ directory."""
+    """The attack: what its class declares or an option replaces, where it was found, and its file in the run's code."""
 
     name: str
     summary: str
@@ -54,7 +57,7 @@ class AttackSpec(JobSpec):
     kind: Literal["attack"] = "attack"
     attack: AttackRecord
     changed: tuple[str, ...]
-    """The parameters that were not the attack's defaults."""
+    """The parameters that were not the attack's defaults, and GUESSES_PER_EXAMPLE if that is not what it declares."""
     examples: int
     """The number of attacked examples, the first of the round; fewer than `round_examples` with --limit."""
     round_examples: int
@@ -101,8 +104,14 @@ class AttackSpec(JobSpec):
             error_cap=self.error_cap,
             changed=({"seed": self.seed} if self.seed else {})
             | ({"reference": reference} if reference not in (None, self.attack.reference_model) else {})
+            | ({"guesses_per_example": self.chosen_guesses} if self.chosen_guesses is not None else {})
             | {name: self.params[name] for name in self.changed if name in self.params},
         )
+
+    @property
+    def chosen_guesses(self) -> int | None:
+        """The number of suffixes per example if the attack declares another one, None otherwise."""
+        return self.attack.guesses_per_example if GUESSES_PER_EXAMPLE in self.changed else None
 
     @property
     def is_partial(self) -> bool:

@@ -1,6 +1,6 @@
 """HTML pages about runs and sweeps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -173,11 +173,27 @@ def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], compared: Comp
             f"Recall@{cap:,} vs. time.",
         ),
     ]
+    figures += [figure for number, run in enumerate(drawn) for figure in _moment_figures(run, number)]
     parts = [(run.spec.id, run.not_in_train_score) for run in drawn if run.not_in_train_score is not None]
     if parts:
         caption = "Recall vs. errors on the examples whose answers are not in the training rows."
         figures.append(_figure(recall_panel(parts, size=_PANEL, styles=styles), "not-in-training-set", caption))
     return figures
+
+
+def _moment_figures(run: RunFacts, number: int) -> Iterator[Figure]:
+    """Yield recall vs. errors of one run at several times, and after several trials if its guesses have them."""
+    moments = run.moments
+    if moments is not None:
+        caption = f"{run.spec.id}: recall vs. errors after 1, 10 and 100 % of its budget, or at its end."
+        if not moments.by_trials:
+            caption = f"{caption} {moments.note}".rstrip()
+        svg = recall_panel([moment.labelled for moment in moments.in_time], size=_PANEL)
+        yield _figure(svg, f"times-{number}", caption)
+        if moments.by_trials:
+            caption = f"{run.spec.id}: recall vs. errors of its first trials. {moments.note}".rstrip()
+            svg = recall_panel([moment.labelled for moment in moments.by_trials], size=_PANEL)
+            yield _figure(svg, f"trials-{number}", caption)
 
 
 def _figure(svg: str, name: str, caption: str) -> Figure:

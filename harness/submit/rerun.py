@@ -6,7 +6,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tokenize import TokenError
 from typing import NamedTuple
@@ -158,6 +158,7 @@ def prepare_rerun(code: Path, spec: CodeSpec, prefixes_file: Path) -> RerunPlan:
     attack = attack_named(spec.attack.name, code / "attack")
     if attack.sha256 != spec.attack.sha256:
         raise HarnessError(f"{attack.path}: differs from the source that the bundle's spec names.")
+    attack = replace(attack, guesses_per_example=spec.attack.guesses_per_example)
     rules = read_round_rules(code)
     prefixes = read_prefixes(prefixes_file, length=rules.prefix_length, vocabulary=rules.vocabulary)
     hashes = (file_sha256(code / SPEC), file_sha256(code / ROUND), tokens_sha256(prefixes, rules.vocabulary))

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.parts import AttackedParts, attacked_parts
-from harness.analysis.replay import evenly_spaced, recall_history
+from harness.analysis.replay import Moments, evenly_spaced, moments_of, recall_history
 from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
@@ -50,6 +50,8 @@ class RunFacts:
     any_guess_correct: float | None
     curve: tuple[tuple[float, float], ...]
     """Pairs of seconds spent and recall at the cap, or number of rows in a blind round, ascending."""
+    moments: Moments | None
+    """The scores at several times, and after several trials."""
     stages: tuple[StageWork, ...]
     repeated_batches: int
     """Number of batches that started more than once."""
@@ -95,7 +97,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         stages, repeated, events = tuple(reader.stages()), len(reader.repeated_batches()), reader.events()
         read_training = reader.last_event("worker_read_train") is not None
         target, reference = reader.last_event("worker_target"), reader.last_event("worker_reference")
-        judged = score = not_in_train_score = first = None
+        judged = score = not_in_train_score = first = moments = None
         if answers is None:
             curve = [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
         else:
@@ -104,8 +106,10 @@ def run_facts(folder: RunFolder) -> RunFacts:
             score, first = parts.whole.score(judged), exact_at_1(submission.ids, submission.suffixes, answers)
             not_in_train_score = None if parts.not_in_train is None else parts.not_in_train.score(judged)
             curve = [*recall_history(parts.whole, spec=spec, reader=reader, answers=answers)]
+            spent = min(summary.elapsed_s, summary.budget_s)
+            moments = moments_of(parts.whole, spec=spec, reader=reader, answers=answers, spent=spent, last=judged)
             if summary.status.is_over:
-                curve.append((min(summary.elapsed_s, summary.budget_s), score.recall_at_cap))
+                curve.append((spent, score.recall_at_cap))
     return RunFacts(
         folder=folder,
         spec=spec,
@@ -120,6 +124,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         exact_at_1=first,
         any_guess_correct=None if answers is None else any_guess_correct(spec, guesses, final),
         curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
+        moments=moments,
         stages=stages,
         repeated_batches=repeated,
         executions=sum(name == "execution" for _, _, name, _ in events),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from harness.analysis.parts import CurveBand, Part, attacked_parts, curve_band
+from harness.analysis.replay import Moments, moments_of
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
@@ -28,6 +29,8 @@ _MAX_POINTS = 2_000
 _RATE_SECONDS = 30.0
 _EXACT_TIME_SHARE = 0.02
 _BAND_TIME_SHARE = 0.05
+MOST_REPLAYED = 200_000
+"""The most guesses of a run that is scored at several times, because all of them are read again each time."""
 NEAR_MISS_TOKENS = 5
 """The most tokens that differ from the answer in a near miss."""
 
@@ -41,6 +44,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self.spec = folder.attack_spec()
         self._next_exact_read = 0.0
         self._next_band = 0.0
+        self._next_moments = 0.0
         self._part: Part | None = None
         self._polls = 0
         with as_harness_error(folder.path):
@@ -65,6 +69,9 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._band: tuple[Ints, Floats, Floats] | None = None
         """The last band: its errors, and how far it reaches below and above the curve of its time."""
         self._band_seq = -1
+        self._moments: Moments | None = None
+        self._moments_of: tuple[int, int | None, bool] | None = None
+        """The last guess, that of the final order, and whether the run was over, when `_moments` was computed."""
         self._pace: list[tuple[float, float]] = []
         self._loads: list[tuple[float, float]] = []
         self._last_load = 0
@@ -81,6 +88,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._read_work(reader)
         self._read_load(reader)
         self._read_submission(reader, is_over=summary.status.is_over)
+        self._update_moments(reader, summary)
 
     def _snapshot(self, **common: Any) -> RunSnapshot:
         guesses = common["summary"].guesses
@@ -90,6 +98,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
             figures=figures,
             band=self._band_around(figures),
             history=self._history(),
+            moments=self._moments,
             load=self._load_history(),
             lines={verdict: tuple(lines) for verdict, lines in self._lines.items()},
             suffixes_per_s=self._suffixes_per_s(),
@@ -157,15 +166,35 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         if self.answers is None or not is_due or not self._seq:
             return
         started = time.monotonic()
-        if self._part is None:
-            self._part = attacked_parts(self.spec).whole
-        band, self._band_seq = curve_band(self._score.walk(), self._part), self._seq
+        band, self._band_seq = curve_band(self._score.walk(), self._whole()), self._seq
         figures = self._score.figures()
         assert figures.errors is not None and figures.recall is not None
         recall = np.interp(band.errors, figures.errors, figures.recall)
         self._band = band.errors, np.maximum(0.0, recall - band.low), np.maximum(0.0, band.high - recall)
         ended = time.monotonic()
         self._next_band = ended + (ended - started) / _BAND_TIME_SHARE
+
+    def _whole(self) -> Part:
+        if self._part is None:
+            self._part = attacked_parts(self.spec).whole
+        return self._part
+
+    def _update_moments(self, reader: GuessReader, summary: RunSummary) -> None:
+        """Score the run at several times again, when all guesses are read, in at most `_EXACT_TIME_SHARE` of the time.
+
+        The first poll leaves it out.
+        """
+        state = self._seq, self._final_order_at, summary.status.is_over
+        is_due = self._polls > 0 and time.monotonic() >= self._next_moments and self._moments_of != state
+        is_read = 0 < self._seq <= MOST_REPLAYED and self._seq == reader.row_count("guess")
+        if self.answers is None or not is_due or not is_read:
+            return
+        started = time.monotonic()
+        part, last, spent = self._whole(), self._score.walk(), min(summary.elapsed_s, self.spec.budget)
+        self._moments = moments_of(part, spec=self.spec, reader=reader, answers=self.answers, spent=spent, last=last)
+        self._moments_of = state
+        ended = time.monotonic()
+        self._next_moments = ended + (ended - started) / _EXACT_TIME_SHARE
 
     def _band_around(self, figures: Figures) -> CurveBand | None:
         """Return the last band, moved to the present curve, which it always contains."""

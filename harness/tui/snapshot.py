@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from harness.analysis.parts import CurveBand
+from harness.analysis.replay import Moments
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.live_score import Figures
 from harness.runs.audit_reader import AuditFigure
@@ -102,6 +103,7 @@ class RunSnapshot(Snapshot):
 
     band: around each point of the curve of `figures`, as wide as it was a little earlier; None in a blind round and
     before it is computed.
+    moments: the scores at several times, a little earlier; None in a blind round and before they are computed.
     lines: the last guesses of each verdict, oldest first.
     suffixes_per_s: the recent sampling rate, None before the first two batches.
     """
@@ -109,6 +111,7 @@ class RunSnapshot(Snapshot):
     figures: Figures
     band: CurveBand | None
     history: RecallHistory
+    moments: Moments | None = None
     load: LoadHistory
     lines: Mapping[Verdict, tuple[GuessLine, ...]]
     suffixes_per_s: float | None

@@ -218,7 +218,7 @@ class AttackContext:
                     self.was_cut_short = True
                     return
                 with self._log.batch(key, float(len(ids) * trials_in_pass)):
-                    yield Batch(ids, prefixes[ids], trials_in_pass, seed)
+                    yield Batch(ids, prefixes[ids], trials_in_pass, seed, sum(passes[:number]))
 
     def _batch_size(self, trials: int, *, examples: int) -> int:
         """Return how many examples a batch has: what fills the target's device, the same in every execution."""

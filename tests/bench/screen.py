@@ -169,7 +169,11 @@ def _commit(run: Recorded, batch: tuple[int, int], random: np.random.Generator, 
     suffixes = run.answers[ids].copy()
     suffixes[random.random(rows) < 0.7, random.integers(0, _LENGTH)] ^= 1
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", {"example": ids, "suffix": suffixes, "score": random.random(rows)})
+        run.store.add_rows(
+            *batch,
+            "guess",
+            {"example": ids, "suffix": suffixes, "score": random.random(rows), "trial": np.zeros(rows, int)},
+        )
 
 
 def _watch(folder: str, guesses: int) -> None:

@@ -206,7 +206,7 @@ def test_export_writes_the_submission_or_every_guess(listed: tuple[Machine, list
     machine.run("export", summary["id"], "--all", "--out", str(every))
     rows = [json.loads(line) for line in every.read_text().splitlines()]
     assert len(rows) > summary["rows"]
-    assert set(rows[0]) == {"example", "score", "suffix"} and len(rows[0]["suffix"]) == 8
+    assert set(rows[0]) == {"example", "score", "suffix", "trial"} and len(rows[0]["suffix"]) == 8
     assert len({(row["example"], tuple(row["suffix"])) for row in rows}) == len(rows)
 
 

@@ -41,6 +41,9 @@ def test_demo_recall_is_in_range_and_grows_with_repetitions_and_trials(machine: 
     )
     assert one["recall_at_cap"] + 0.05 < summary["recall_at_cap"]
     assert 0.20 <= summary["recall_at_cap"] <= 0.50
+    machine.run("export", summary["id"], "--trials", str(machine.folder / "trials"))
+    files = {f"guess{trials}.csv": Path(run["submission"]) for trials, run in ((1, one), (TRIALS, summary))}
+    assert all((machine.folder / "trials" / name).read_bytes() == file.read_bytes() for name, file in files.items())
     exact = _exact(Path(summary["submission"]))
     repetitions = np.load(ROUND_ARRAYS / "repetitions.npy")[:EXAMPLES]
     low_band, middle_band, high_band = (

@@ -78,14 +78,16 @@ def differing_fields(spec: dict[str, Any], folder: RunFolder) -> set[str]:
 def draws(machine: Machine) -> RunFolder:
     """A finished run with changed parameters."""
     options = ("--set", "pause=0", "--set", "trials=2", "--seed", "5", "--limit", "20", "--budget", "1m30s")
-    return machine.executed("draws", *options)
+    return machine.executed("draws", *options, "--guesses-per-example", "1")
 
 
 def test_a_run_like_another_writes_the_same_submission(machine: Machine, draws: RunFolder) -> None:
     again = RunFolder.of(machine.json("run", "--like", draws.id)["id"])
     assert differing_fields(again.spec().model_dump(mode="json"), draws) == {"id", "created_at"}
     assert again.submission.read_bytes() == draws.submission.read_bytes()
-    assert run_summary(again).changed == {"pause": 0.0, "trials": 2, "seed": 5}
+    assert run_summary(again).changed == {"pause": 0.0, "trials": 2, "seed": 5, "guesses_per_example": 1}
+    # The attack declares two suffixes per example.
+    assert len(again.submission.read_text().splitlines()) == 1 + 20
 
 
 def test_the_command_line_replaces_options_of_the_run(machine: Machine, draws: RunFolder) -> None:
@@ -95,7 +97,7 @@ def test_the_command_line_replaces_options_of_the_run(machine: Machine, draws: R
     ]
     # The default is given, so it counts.
     assert (spec["params"]["trials"], spec["seed"], spec["budget"]) == (3, 0, 9.0)
-    assert (spec["params"]["pause"], spec["examples"], spec["changed"]) == (0.0, 20, ["pause"])
+    assert (spec["params"]["pause"], spec["examples"], spec["changed"]) == (0.0, 20, ["pause", "--guesses-per-example"])
     other = machine.json("run", "greedy", "--like", draws.id, "--round", "demo", "--dry-run")["spec"]
     assert (other["attack"]["name"], other["round"]["name"], other["params"], other["seed"]) == (
         "greedy",

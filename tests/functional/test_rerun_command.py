@@ -73,11 +73,13 @@ def test_a_subset_of_prefixes_can_be_attacked(bundler: Bundler, draws: Packed, t
 
 
 @pytest.mark.long
-def test_a_title_may_contain_any_character(bundler: Bundler, tmp_path: Path) -> None:
+def test_a_title_may_contain_any_character_and_a_run_its_own_number_of_guesses(
+    bundler: Bundler, tmp_path: Path
+) -> None:
     round_ = bundler.machine.folder / "titled.toml"
     title = "Größe 😀 \\u0022 \\u007f \\\\ \\t end"
     round_.write_text((bundler.machine.folder / "round.toml").read_text().replace("A small round", title))
-    summary = bundler.machine.attack("draws", *FAST, round_="titled.toml")
+    summary = bundler.machine.attack("draws", *FAST, "--guesses-per-example", "5", round_="titled.toml")
     bundler.machine.run("bundle", "create", summary["id"], "--out", str(tmp_path / "x.zip"))
     code = _code_of(tmp_path / "x.zip", tmp_path)
     _other_machine(tmp_path).run("bundle", "rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 from tokenizers import Tokenizer
 
+from harness.core.guesses import Guesses
 from harness.runs.folder import RunFolder
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.example import ExampleScreen
@@ -44,7 +45,7 @@ def test_hostile_guesses_and_log_lines_stay_text(
     run = live_run(tmp_path, "abcd-hostile")
     batch, tokens = run.batch("0"), np.arange(ALL * LENGTH, dtype=np.uint16).reshape(ALL, LENGTH)
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", {"example": np.arange(ALL), "suffix": tokens, "score": np.full(ALL, 1e300)})
+        run.store.add_rows(*batch, "guess", Guesses(np.arange(ALL), tokens, np.full(ALL, 1e300)).columns())
     run.folder.log.write_text("[/ [bold]x \x1b[31m\u202e log\n")
     shutil.copy(TOKENIZER, run.folder.tokenizer)
 
@@ -83,7 +84,7 @@ def _hostile_run(folder: Path, id_: str, solved: int) -> RunFolder:
     suffixes[solved:, -1] = tokens[0]
     batch = run.batch("0")
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", {"example": ids, "suffix": suffixes, "score": -ids.astype(float)})
+        run.store.add_rows(*batch, "guess", Guesses(ids, suffixes, -ids).columns())
         run.store.add_event("phase", phase="finished", reason=MARKUP)
     run.store.close()
     shutil.copy(TOKENIZER, run.folder.tokenizer)
@@ -99,7 +100,7 @@ def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]) -> N
         await pilot.press("3")
         rows = await until(pilot, lambda: rows_of(table_of(pilot, "guess-rows")))
         cells = list(rows.values())
-        assert cells[0][3:] == ["✓", MARKUP, MARKUP] and cells[-1][3:] == ["✗ 1", MARKUP, f"{MARKUP[:-1]}["]
+        assert cells[0][4:] == ["✓", MARKUP, MARKUP] and cells[-1][4:] == ["✗ 1", MARKUP, f"{MARKUP[:-1]}["]
         await pilot.press("slash", *MARKUP, "enter")
         await until(pilot, lambda: f"16 found for {MARKUP}, Escape" in title_of(pilot, "guesses"))
         await until(pilot, lambda: MARKUP in screen_text(pilot.app))

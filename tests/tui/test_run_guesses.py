@@ -53,7 +53,7 @@ def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
             await until(pilot, lambda words=words: title_of(pilot, "guesses") == f"Guesses · {words} only")
             await until(pilot, lambda count=count: guesses(pilot).row_count == count)
             mark = "✓" if words == "right" else "✗"
-            assert all(cells[3].startswith(mark) for cells in rows_of(guesses(pilot)).values())
+            assert all(cells[4].startswith(mark) for cells in rows_of(guesses(pilot)).values())
         await pilot.press("m")
         await until(pilot, lambda: guesses(pilot).row_count == 64)
 
@@ -91,7 +91,7 @@ def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
         for words, mark in (("right", "✓"), ("wrong", "✗")):
             await pilot.press("m")
             await until(pilot, lambda words=words: f"· {words} only ·" in title_of(pilot, "guesses"))
-            shown = {key: cells for key, cells in found.items() if cells[3].startswith(mark)}
+            shown = {key: cells for key, cells in found.items() if cells[4].startswith(mark)}
             assert list(rows_of(guesses(pilot))) == list(shown) and guesses(pilot).has_focus
 
     watch(finished, scenario)

@@ -98,7 +98,7 @@ def test_any_scores_of_a_blind_round_are_drawn(
 
     async def scenario(pilot: Pilot[None]) -> None:
         assert "round is blind" in text_of(pilot, "#details-text")
-        await pilot.press("]", "]")
+        await pilot.press(*"]]]]")
         await until(pilot, lambda: "Best score of each example" in screen_text(pilot.app))
 
     watch(run.folder, scenario, size=(160, 40))

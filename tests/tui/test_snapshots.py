@@ -278,7 +278,7 @@ def has_band(pilot: Pilot[None]) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("number", range(1, 7))
 def test_the_other_plots_of_a_run(tmp_path: Path, number: int, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     svg = screenshot(RunScreen(folder), has_band, size=(120, 35), keys=["]"] * number)

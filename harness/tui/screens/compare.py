@@ -32,13 +32,13 @@ from harness.tui.compare_state import (
     is_tested,
     setting_table,
 )
-from harness.tui.plot import ClockAxis, ErrorsAxis, Line, Plot, axis_up_to
+from harness.tui.plot import ClockAxis, Line, Plot, axis_up_to
 from harness.tui.screens.dialogs import SourceDiffScreen
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup, PanelScreen
-from harness.tui.widgets.plot_view import PlotView
+from harness.tui.widgets.plot_view import PlotView, moments_plot, plot_over_errors
 
 _LOG = logging.getLogger(__name__)
 _MIN_POLL_SECONDS = 2.0
@@ -85,12 +85,13 @@ class CompareScreen(PanelScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
-            "right_square_bracket,left_square_bracket",
-            "plot",
-            "Errors | time",
+            "right_square_bracket",
+            "plot(1)",
+            "Next plot",
             key_display="]",
-            tooltip="Show the curves over errors, or over time",
+            tooltip="Show the curves over errors, over time, or of one run at several times and after several trials",
         ),
+        Binding("left_square_bracket", "plot(-1)", "Last plot", False, tooltip="Show the plot before", key_display="["),
         Binding(
             "u",
             "part",
@@ -106,7 +107,8 @@ class CompareScreen(PanelScreen):
         self._compared: Compared | None = None
         self._answers: list[str] = []
         self._shows_not_in_train = False
-        self._shows_time = False
+        self._plot = 0
+        """0: over errors; 1: over time; then two of each run, at several times and after several trials."""
 
     def compose(self) -> ComposeResult:
         yield TopBar()
@@ -193,30 +195,36 @@ class CompareScreen(PanelScreen):
         self._draw(compared)
 
     def _draw(self, compared: Compared) -> None:
+        panel, view = self.query_one("#curves", Panel), self.query_one("#curves-plot", PlotView)
+        if self._plot > 1:
+            number, by_trials = divmod(self._plot - 2, 2)
+            run, when = compared.comparison.runs[number], "after several trials" if by_trials else "at several times"
+            panel.set_title(f"{compared.names[number]} {when} · [ ]")
+            view.show(moments_plot(run.moments, by_trials=bool(by_trials)))
+            return
         lines, over = [], "errors"
         for number, (run, trajectory) in enumerate(zip(compared.comparison.runs, compared.trajectories, strict=True)):
-            if self._shows_time:
+            if self._plot == 1:
                 x, y = np.array(trajectory.recall_over_time, np.float64).reshape(-1, 2).T
             else:
                 curve = trajectory.score.recall_curve(DRAWN_POINTS)
                 x, y = curve.errors.astype(float), curve.recall
             if len(x):
                 lines.append(Line(x, y, number, f"{run.id.partition('-')[0]} {run.attack}", is_marked=True))
-        most = max((float(line.x[-1]) for line in lines), default=1.0)
-        y_axis = axis_up_to("Recall", [line.y for line in lines], least=0.05)
-        if self._shows_time:
+        if self._plot == 1:
             # Leads are on all examples.
             lead = "" if compared.is_not_in_train else tables.last_lead(compared.comparison)
             over = ", ".join(filter(None, ("time", lead)))
+            most = max((float(line.x[-1]) for line in lines), default=1.0)
+            y_axis = axis_up_to("Recall", [line.y for line in lines], least=0.05)
             plot = Plot(ClockAxis("time", 0.0, max(1.0, most)), y_axis, lines)
         else:
-            cap = compared.part.cap
-            plot = Plot(ErrorsAxis("errors", 0.0, max(most, cap * 1.1)), y_axis, lines, mark=(cap, f"cap {cap}"))
-        self.query_one("#curves", Panel).set_title(f"Recall vs. {over} · [ ]")
-        self.query_one("#curves-plot", PlotView).show(plot)
+            plot = plot_over_errors(lines, compared.part.cap)
+        panel.set_title(f"Recall vs. {over} · [ ]")
+        view.show(plot)
 
-    def action_plot(self) -> None:
-        self._shows_time = not self._shows_time
+    def action_plot(self, step: int) -> None:
+        self._plot = (self._plot + step) % (2 + 2 * len(self._folders))
         group = self.query_one(PanelGroup)
         if not group.has_class("-all"):
             group.go_to("curves")

@@ -64,11 +64,14 @@ def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path |
         "budget": text_option("Budget in the round's unit, such as 24h or 90m.", empty_means=FROM_ROUND),
         "seed": _OPTIONS["seed"],
         "limit": _count("Attack only the first N examples.", 1, empty_means="all examples"),
+        "guesses-per-example": _count(
+            "Suffixes per example in the submission; 0 for any number.", 0, empty_means=str(attack.guesses_per_example)
+        ),
         "device": _OPTIONS["device"],
         "dtype": _OPTIONS["dtype"],
     }
     if not attack.uses_target:
-        options = {name: options[name] for name in ("budget", "seed", "limit")}
+        options = {name: options[name] for name in ("budget", "seed", "limit", "guesses-per-example")}
     round_ = Field("round", FieldKind.ROUND, None, "name or TOML file", description="Round to attack.", is_option=True)
     fields = (round_, *shown, *option_fields({"properties": options}))
     return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(shown))

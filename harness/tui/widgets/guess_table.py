@@ -16,6 +16,8 @@ from harness.analysis.candidates import VERDICTS
 from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
+from harness.core.rows import Kind
+from harness.core.text import NO_VALUE
 from harness.core.times import time_of_day
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.guess_search import MAX_RESULTS, highlighted, parse_example_id, search_guesses, suffix_spans
@@ -24,11 +26,12 @@ from harness.tui.snapshot import GuessLine, Verdict
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
-_NUMBERS = [column.name for column in GUESSES.columns if column.name not in ("example", "suffix")]
+_WIDTHS = {Kind.REAL: 9, Kind.INTEGER: 5}
+_NUMBERS = {column.name: _WIDTHS[column.kind] for column in GUESSES.columns if column.name not in ("example", "suffix")}
 _COLUMNS = (
     Column("example", width=7, is_right=True),
     Column("time", width=8),
-    *(Column(name, width=max(9, len(name)), is_right=True) for name in _NUMBERS),
+    *(Column(name, width=max(width, len(name)), is_right=True) for name, width in _NUMBERS.items()),
     Column("diff", width=4),
     Column("prefix", width=16, least=8, is_right=True),
     Column("suffix", fills=True, least=10),
@@ -41,9 +44,9 @@ class GuessTable(Panel):
     """Guesses, newest last. The cursor on the last row stays on the newest guess."""
 
     HELP = (
-        "The guesses as they arrive: example, time, score, ✓ right or ✗ wrong with the number of differing tokens, the "
-        "end of the prefix and the suffix. Wrong tokens are coloured and underlined, right ones dim. m shows only "
-        f"right or wrong guesses, or near misses (at most {NEAR_MISS_TOKENS} tokens differ)."
+        "The guesses as they arrive: example, time, score, trial, ✓ right or ✗ wrong with the number of differing "
+        "tokens, the end of the prefix and the suffix. Wrong tokens are coloured and underlined, right ones dim. m "
+        f"shows only right or wrong guesses, or near misses (at most {NEAR_MISS_TOKENS} tokens differ)."
     )
     DEFAULT_CSS = "GuessTable #search { height: 1; display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -217,4 +220,6 @@ class GuessTable(Panel):
 
 
 def _number_text(number: float) -> str:
+    if isinstance(number, int):
+        return f"{number:,}" if number else NO_VALUE
     return f"{number:.4f}" if 1e-4 <= abs(number) < 1e3 or not number else f"{number:.3g}"

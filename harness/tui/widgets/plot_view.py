@@ -13,8 +13,9 @@ from textual.geometry import Size
 from textual.style import Style
 from textual.widget import Widget
 
-from harness.analysis.replay import ReferenceCurve
+from harness.analysis.replay import Moments, ReferenceCurve
 from harness.core.arrays import Floats, Ints
+from harness.core.scoring import DRAWN_POINTS
 from harness.core.text import format_bound, pluralize, sanitize, shorten_middle
 from harness.tui.plot import (
     DIM,
@@ -28,6 +29,7 @@ from harness.tui.plot import (
     curve_colour,
     draw_plot,
 )
+from harness.tui.run_feed import MOST_REPLAYED
 from harness.tui.snapshot import RunSnapshot
 
 
@@ -80,6 +82,8 @@ class RunPlot(StrEnum):
 
     ERRORS = "Recall vs. errors"
     TIME = "Recall vs. time"
+    TIMES = "Recall vs. errors, at several times"
+    TRIALS = "Recall vs. errors, after several trials"
     SCORES = "Best score of each example"
     PACE = "Throughput"
     LOAD = "Utilization"
@@ -90,12 +94,23 @@ class RunPlot(StrEnum):
         return kinds[(kinds.index(self) + step) % len(kinds)]
 
 
+_BLIND = "The round is blind: recall is not known."
+
+
 def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
     """Return the plot, or why there is none."""
     if kind is RunPlot.ERRORS:
         return _errors_plot(snapshot, reference)
     if kind is RunPlot.TIME:
         return _time_plot(snapshot)
+    if kind in (RunPlot.TIMES, RunPlot.TRIALS):
+        if snapshot.figures.errors is None:
+            return _BLIND
+        if snapshot.moments is None and snapshot.summary.guesses > MOST_REPLAYED:
+            return f"More than {MOST_REPLAYED:,} guesses: see `harness report`."
+        if snapshot.moments is None:
+            return "Not computed yet." if snapshot.figures.guessed else _no_guesses(snapshot)
+        return moments_plot(snapshot.moments, by_trials=kind is RunPlot.TRIALS)
     if kind is RunPlot.SCORES:
         return _score_plot(snapshot)
     load = snapshot.load
@@ -107,7 +122,7 @@ def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | No
 def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
     figures, cap = snapshot.figures, snapshot.summary.error_cap
     if figures.errors is None or figures.recall is None:
-        return "The round is blind: recall is not known."
+        return _BLIND
     if not figures.guessed:
         return _no_guesses(snapshot)
     low, high = (None, None) if snapshot.band is None else (snapshot.band.low, snapshot.band.high)
@@ -115,9 +130,30 @@ def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plo
     if reference is not None:
         label = f"best baseline {reference.id.partition('-')[0]}"
         lines.insert(0, Line(reference.errors.astype(float), reference.recall, None, label))
+    return plot_over_errors(lines, cap)
+
+
+def plot_over_errors(lines: Sequence[Line], cap: int, *, title: str = "Recall") -> Plot:
+    """Return the plot of recall vs. errors with the error cap."""
     most = max(cap * 1.1, *(float(line.x[-1]) for line in lines if len(line.x)))
-    y = axis_up_to("Recall", [*(line.y for line in lines), *([] if high is None else [high])], least=0.05)
+    heights = [heights for line in lines for heights in (line.y, line.high) if heights is not None]
+    y = axis_up_to(title, heights, least=0.05)
     return Plot(ErrorsAxis("errors", 0.0, most), y, lines, mark=(float(cap), f"cap {cap:,}"))
+
+
+def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
+    """Return the plot of one run at several times or after several trials, or why there is none."""
+    shown = moments.by_trials if by_trials else moments.in_time
+    if not shown:
+        return moments.note
+    labels, scores = zip(*(moment.labelled for moment in shown), strict=True)
+    curves = [score.recall_curve(DRAWN_POINTS) for score in scores]
+    lines = [
+        Line(curve.errors.astype(float), curve.recall, number, label, is_marked=True)
+        for number, (label, curve) in enumerate(zip(labels, curves, strict=True))
+    ]
+    title = f"Recall. {moments.note}" if by_trials and moments.note else "Recall"
+    return plot_over_errors(lines, scores[0].cap, title=title)
 
 
 def _time_plot(snapshot: RunSnapshot) -> Plot | str:

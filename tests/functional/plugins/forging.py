@@ -90,7 +90,12 @@ class Forging(Attack[ForgingParams]):
         self._send(pipe, Frame("ledger", fields={"entry": "end", "spent": 0.0}))
 
     def _wrong_column(self, context: Context, pipe: int) -> None:
-        columns = {"example": np.zeros(1), "suffix": np.zeros((1, context.suffix_length)), "score": np.zeros(1)}
+        columns = {
+            "example": np.zeros(1),
+            "suffix": np.zeros((1, context.suffix_length)),
+            "score": np.zeros(1),
+            "trial": np.zeros(1),
+        }
         self._send(pipe, Frame("guess", 1, columns, {"key": ""}))
 
     def _unknown_batch(self, context: Context, pipe: int) -> None:
@@ -98,6 +103,7 @@ class Forging(Attack[ForgingParams]):
             "example": np.zeros(1, np.int64),
             "suffix": np.zeros((1, context.suffix_length), np.uint16),
             "score": np.zeros(1),
+            "trial": np.zeros(1, np.int64),
         }
         self._send(pipe, Frame("guess", 1, columns, {"key": "never begun"}))
 
@@ -106,6 +112,7 @@ class Forging(Attack[ForgingParams]):
             "example": np.zeros(1, np.int64),
             "suffix": np.zeros((1, context.suffix_length), np.uint16),
             "score": np.full(1, np.nan),
+            "trial": np.zeros(1, np.int64),
         }
         self._send(pipe, Frame("guess", 1, columns, {"key": ""}))
 
@@ -114,6 +121,7 @@ class Forging(Attack[ForgingParams]):
             "example": np.full(1, 1 << 63, np.uint64),
             "suffix": np.zeros((1, context.suffix_length), np.uint16),
             "score": np.zeros(1),
+            "trial": np.zeros(1, np.int64),
         }
         self._send(pipe, Frame("guess", 1, columns, {"key": ""}))
 

@@ -47,6 +47,14 @@ def test_greedy_ranks_by_the_mean_log_probability(neo, context):
         assert score == pytest.approx(logprobs.max(axis=1).mean(), abs=1e-5)
 
 
+@pytest.mark.parametrize("name", ["baseline", "sampling"])
+def test_the_first_trials_of_a_run_are_those_of_a_shorter_one(context, name):
+    (more,), (fewer,) = ([*attack_of(name, trials=trials, top_k=3).run(context)] for trials in (9, 2))
+    first = more.part(np.flatnonzero(more.trial <= 2))
+    assert more.trial.min() == 1 and more.trial.max() > 2
+    assert (first.ids == fewer.ids).all() and (first.suffixes == fewer.suffixes).all()
+
+
 @pytest.mark.parametrize(("loss_slice", "first"), [("official", -1), ("corrected", 0)])
 def test_the_baseline_ranks_by_the_loss_of_its_window(neo, context, loss_slice, first):
     context.guesses_per_example = 0

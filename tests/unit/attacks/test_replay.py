@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks.replay import ReplayParams, chosen_suffixes, submitted_rows
-from harness import HarnessError
+from attacks.replay import ReplayParams, recorded_suffixes, submitted_rows
+from harness import Guesses, HarnessError
 from harness.core.scoring import correct_rows, recall_at_errors
 from harness.core.submission import submission_order, write_submission
 from tests.data import SATML, TRIALS, require_data
@@ -49,15 +49,34 @@ def real_trials(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, np
     return folder, context_of(prefixes, 50), answers
 
 
-@pytest.mark.parametrize(("trials", "recall"), [(1, 0.195), (10, 0.305), (100, 0.304)])
-def test_recorded_trials_of_gpt_neo_have_their_known_recall(
-    real_trials: tuple[Path, Any, np.ndarray], trials: int, recall: float
-) -> None:
+def test_recorded_trials_of_gpt_neo_have_their_known_recall(real_trials: tuple[Path, Any, np.ndarray]) -> None:
     folder, context, answers = real_trials
-    chosen = chosen_suffixes(ReplayParams(source=folder, trials=trials), context)
-    submitted = chosen.part(submission_order(chosen.ids, chosen.suffixes, chosen.score))
-    is_correct = correct_rows(submitted.ids, submitted.suffixes, answers)
-    assert recall_at_errors(is_correct, submitted.ids, cap=100, examples=1000) == recall
+    recorded = recorded_suffixes(ReplayParams(source=folder, trials=100), context)
+    for trials, recall in ((1, 0.195), (10, 0.305), (100, 0.304)):
+        submitted = submitted_of(recorded.part(np.flatnonzero(recorded.trial <= trials)))
+        is_correct = correct_rows(submitted.ids, submitted.suffixes, answers)
+        assert recall_at_errors(is_correct, submitted.ids, cap=100, examples=1000) == recall
+
+
+@pytest.mark.parametrize("has_equal_losses", [False, True])
+def test_the_first_trials_submit_what_the_baseline_writes(tmp_path: Path, has_equal_losses: bool) -> None:
+    generator = np.random.default_rng(3)
+    losses = generator.integers(0, 4, (12, 20)) if has_equal_losses else generator.permutation(240).reshape(12, 20)
+    generations = generator.integers(0, 3, (12, 20, 4))
+    generations[:, :, :2] = 0
+    record(tmp_path, [str(number) for number in range(12)], losses.astype(float), generations)
+    recorded = recorded_suffixes(ReplayParams(source=tmp_path), context_of(np.zeros((20, 2), np.int64), 2))
+    for trials in (1, 10, 12):
+        submitted = submitted_of(recorded.part(np.flatnonzero(recorded.trial <= trials)))
+        # simple_baseline.py: the suffix of the first lowest loss of each example, the lowest losses first.
+        best = losses[:trials].argmin(axis=0)
+        order = np.argsort(losses[:trials].min(axis=0), kind="stable")
+        assert submitted.ids.tolist() == order.tolist()
+        assert (submitted.suffixes == generations[best, np.arange(20), -2:][order]).all()
+
+
+def submitted_of(guesses: Guesses) -> Guesses:
+    return guesses.part(submission_order(guesses.ids, guesses.suffixes, guesses.score))
 
 
 @pytest.mark.parametrize(("order", "trials", "chosen"), [("number", 2, 2), ("text", 2, 10), ("number", 3, 10)])
@@ -70,8 +89,8 @@ def test_the_first_trials_are_those_with_the_lowest_numbers(
     generations[:, :, :2] = 0
     losses = np.broadcast_to(np.array([3.0, 1.0, 2.0])[:, None], (3, 4))
     record(tmp_path, [str(number) for number in numbers], losses, generations)
-    found = chosen_suffixes(ReplayParams(source=tmp_path, trials=trials, order=order), context_of(prefixes, 3))
-    assert (found.suffixes == chosen).all()
+    found = recorded_suffixes(ReplayParams(source=tmp_path, trials=trials, order=order), context_of(prefixes, 3))
+    assert (submitted_of(found).suffixes == chosen).all()
 
 
 @settings(max_examples=30, deadline=None)
@@ -92,7 +111,7 @@ def test_a_permutation_of_trials_gives_the_same_submission_unless_losses_are_equ
     for trials in (list(range(12)), order):
         with TemporaryDirectory() as folder:
             record(Path(folder), [str(number) for number in range(12)], losses[trials], generations[trials])
-            chosen = chosen_suffixes(ReplayParams(source=Path(folder)), context)
+            chosen = recorded_suffixes(ReplayParams(source=Path(folder)), context)
         rows = submission_order(chosen.ids, chosen.suffixes, chosen.score)
         submissions.append((chosen.ids[rows].tolist(), chosen.suffixes[rows].tolist()))
     # The first of equal trials is a rule of the official script.
@@ -102,7 +121,7 @@ def test_a_permutation_of_trials_gives_the_same_submission_unless_losses_are_equ
 def test_a_trial_without_a_number_is_refused(tmp_path: Path) -> None:
     record(tmp_path, ["first"], np.zeros((1, 4)), np.zeros((1, 4, 5), np.int64))
     with pytest.raises(HarnessError, match=r"first\.npy\. Use order=text to sort names as text\.$"):
-        chosen_suffixes(ReplayParams(source=tmp_path), context_of(np.zeros((4, 2), np.int64), 3))
+        recorded_suffixes(ReplayParams(source=tmp_path), context_of(np.zeros((4, 2), np.int64), 3))
 
 
 def test_a_csv_may_have_as_many_rows_as_a_large_round_allows(tmp_path: Path) -> None:

@@ -71,6 +71,32 @@ def test_each_point_of_the_curve_is_the_recall_at_that_cap(rows, errors):
 
 
 @given(ROWS)
+@settings(max_examples=25, deadline=None)  # each score draws 2,000 replicates
+def test_recall_and_precision_at_every_error_are_those_of_a_walk_that_ends_there(rows):
+    score = score_rows(*columns(rows), cap=3, examples=EXAMPLES)
+    curve = score.recall_curve()
+    assert curve.errors.tolist() == list(range(1, 2 + sum(not is_right for _, is_right in rows)))
+    for errors, recall, precision in zip(*curve, strict=True):
+        solved, wrong, _ = scored_by_hand(rows, errors)
+        assert (recall, precision) == (solved / EXAMPLES, solved / (solved + wrong) if rows else 0)
+    assert curve.as_json()["precision"] == curve.precision.tolist()
+
+
+@given(ROWS)
+@settings(max_examples=25, deadline=None)  # each score draws 2,000 replicates
+def test_precision_vs_recall_has_the_point_of_every_row(rows):
+    recall, precision = score_rows(*columns(rows), cap=3, examples=EXAMPLES).precision_recall_curve()
+    solved, wrong, walked = set(), 0, []
+    for example, is_right in rows:
+        if is_right and example in solved:
+            continue
+        solved |= {example} if is_right else set()
+        wrong += not is_right
+        walked.append((len(solved) / EXAMPLES, len(solved) / (len(solved) + wrong)))
+    assert list(zip(recall.tolist(), precision.tolist(), strict=True)) == walked
+
+
+@given(ROWS)
 def test_the_curve_never_falls_and_ends_at_all_solved_examples(rows):
     is_correct, ids = columns(rows)
     curve = solved_curve(is_correct, ids)

@@ -28,7 +28,7 @@ POLICIES = [
 
 def _assert_same(found: Samples, wanted: Samples) -> None:
     assert (found.row == wanted.row).all() and (found.suffixes == wanted.suffixes).all()
-    assert (found.count == wanted.count).all()
+    assert (found.count == wanted.count).all() and (found.first == wanted.first).all()
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)
     assert np.allclose(found.policy_logprob, wanted.policy_logprob, atol=1e-4)
     assert np.allclose(found.last_prefix_logprob, wanted.last_prefix_logprob, atol=1e-5)
@@ -137,10 +137,10 @@ def _chi_square_p(observed: np.ndarray, expected: np.ndarray) -> float:
 def test_the_tree_contains_exactly_the_independent_draws(target, prefixes, policy):
     found = target.sample(prefixes[:4], policy, trials=9, seed=6, length=7)
     for row in range(4):
-        wanted, count = np.unique(
-            plain_draws(target, prefixes[row], policy, trials=9, seed=6, length=7), axis=0, return_counts=True
-        )
+        draws = plain_draws(target, prefixes[row], policy, trials=9, seed=6, length=7)
+        wanted, first, count = np.unique(draws, axis=0, return_index=True, return_counts=True)
         assert (found.suffixes[found.row == row] == wanted).all() and (found.count[found.row == row] == count).all()
+        assert (found.first[found.row == row] == first).all()
 
 
 def test_equal_draws_share_a_forward_pass(neo, prefixes):

@@ -8,42 +8,49 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.scoring import score_rows
-from harness.figures.curves import PlottedRun, comparison_figure, recall_figure, write_comparison, write_recall_curve
+from harness.figures.curves import PlottedRun, comparison_figure, score_figure, write_comparison, write_score_figure
 
 SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
 EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)
 
 
 def test_the_curve_shows_recall_at_every_error():
-    line = recall_figure(SCORE, title="t").axes[0].get_lines()[0]
+    line = score_figure(SCORE, title="t").axes[0].get_lines()[0]
     drawn = dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
     assert drawn[SCORE.cap] == SCORE.recall_at_cap
     assert drawn[1] == SCORE.at_errors(1).recall
     assert max(drawn) == 31
 
 
+def test_precision_is_drawn_vs_recall_with_the_point_at_the_cap():
+    axes = score_figure(SCORE, title="t").axes[1]
+    curve, at_cap = axes.get_lines()
+    assert curve.get_xdata()[-1] == 60 / 100 and curve.get_ydata()[-1] == 60 / 90
+    assert at_cap.get_xydata().tolist() == [[SCORE.recall_at_cap, SCORE.precision_at_cap]]
+
+
 def test_an_svg_is_reproducible_and_well_formed(tmp_path: Path):
     for name in ("one.svg", "two.svg"):
-        write_recall_curve(SCORE, tmp_path / name, title="guesses.csv")
+        write_score_figure(SCORE, tmp_path / name, title="guesses.csv")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert ElementTree.parse(tmp_path / "one.svg").getroot().tag.endswith("svg")
 
 
 @pytest.mark.parametrize("score", [SCORE, EMPTY])
 def test_a_png_has_the_png_signature(score, tmp_path: Path):
-    write_recall_curve(score, tmp_path / "curve.PNG", title="costs $5 and $6_{x")
+    write_score_figure(score, tmp_path / "curve.PNG", title="costs $5 and $6_{x")
     assert (tmp_path / "curve.PNG").read_bytes().startswith(b"\x89PNG")
 
 
 def test_any_other_format_is_refused(tmp_path: Path):
     with pytest.raises(HarnessError, match=r"\.svg or \.png"):
-        write_recall_curve(SCORE, tmp_path / "curve.pdf", title="t")
+        write_score_figure(SCORE, tmp_path / "curve.pdf", title="t")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_directory_is_refused(tmp_path: Path):
     with pytest.raises(HarnessError, match="cannot be written"):
-        write_recall_curve(SCORE, tmp_path / "absent" / "curve.svg", title="t")
+        write_score_figure(SCORE, tmp_path / "absent" / "curve.svg", title="t")
 
 
 OTHER = score_rows(np.arange(90) % 4 > 0, np.arange(90)[::-1], cap=20, examples=100)
@@ -93,6 +100,18 @@ def test_many_runs_share_one_legend_outside_of_the_panels(runs, in_panels):
 def test_not_in_train_examples_have_their_own_panels():
     assert len(comparison_figure(drawn(SCORE, OTHER), [], title="t").axes) == 2
     assert len(comparison_figure(drawn(SCORE, OTHER), drawn(OTHER, OTHER), title="t").axes) == 4
+
+
+def test_one_run_at_several_times_and_after_several_trials_has_a_row_of_panels():
+    moments = [("after 1 s: 0.1", EMPTY), ("after 2 s: 0.2", SCORE)]
+    runs = [run._replace(in_time=moments, note="no trials here") for run in drawn(SCORE, OTHER)]
+    runs[1] = runs[1]._replace(by_trials=moments, note="")
+    times, note, _, trials = comparison_figure(runs, [], title="t").axes[2:]
+    assert [text.get_text() for text in times.get_legend().get_texts()] == [label for label, _ in moments]
+    assert note.texts[0].get_text() == "no trials here" and trials.get_legend() is not None
+    many = comparison_figure([runs[0]] * 7, [], title="t")
+    assert len(many.axes) == 2 + 2 * 6
+    assert many._suptitle is not None and many._suptitle.get_text() == "t; at several times: the first 6 runs"
 
 
 def test_runs_without_guesses_are_plotted(tmp_path: Path):

@@ -36,7 +36,7 @@ def end(recorded: Recorded, phase: str, reason: str) -> None:
 
 def test_guesses_have_their_last_score_and_void_ones_are_left_out(run: Recorded) -> None:
     guesses = harness.open_run("abcd").guesses()
-    assert list(guesses.columns) == ["example", "score", "seconds", "correct", "suffix", "text"]
+    assert list(guesses.columns) == ["example", "score", "trial", "seconds", "correct", "suffix", "text"]
     assert guesses["example"].tolist() == list(range(6))
     assert guesses["score"].tolist() == [-float(example) for example in range(6)]
     assert guesses["correct"].tolist() == [True] * 4 + [False] * 2

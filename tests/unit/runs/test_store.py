@@ -1,5 +1,6 @@
 """run.db: committed rows are durable, and only the last attempt of a batch is valid."""
 
+import contextlib
 import random
 import sqlite3
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
-from harness.core.guesses import GUESSES
+from harness.core.guesses import GUESSES, Guesses
 from harness.runs.audit_reader import AuditReader
 from harness.runs.guess_reader import GuessReader
 from harness.runs.machine import DiskFull
@@ -42,7 +43,7 @@ def add_guesses(store: RunStore, key: str, ids: list[int], score: float, *, done
         batch, attempt = store.begin_batch(key, 1.0)
         suffixes = np.tile(np.array(ids, np.uint16)[:, None], (1, 3))
         scores = np.full(len(ids), score)
-        store.add_rows(batch, attempt, "guess", {"example": np.array(ids), "suffix": suffixes, "score": scores})
+        store.add_rows(batch, attempt, "guess", Guesses(ids, suffixes, scores).columns())
         if done:
             store.end_batch(batch, attempt)
 
@@ -188,8 +189,7 @@ def test_infinite_scores_and_large_tokens_are_stored_exactly(path: Path) -> None
     with store.transaction():
         batch, attempt = store.begin_batch("", 0.0)
         suffixes = np.array([[70_000, 0, 1]], np.uint32)
-        columns = {"example": np.array([0]), "suffix": suffixes, "score": np.array([-np.inf])}
-        store.add_rows(batch, attempt, "guess", columns)
+        store.add_rows(batch, attempt, "guess", Guesses([0], suffixes, [-np.inf]).columns())
     with guess_reader(path, vocabulary=100_000) as reader:
         guesses = reader.guesses()
     assert guesses.suffixes.tolist() == [[70_000, 0, 1]] and guesses.score.tolist() == [-np.inf]
@@ -265,3 +265,16 @@ def test_a_missing_column_is_named(path: Path, table: str, column: str, read: Ca
         db.execute(f'ALTER TABLE {table} DROP COLUMN "{column}"')
     with pytest.raises(HarnessError, match=rf"run\.db: cannot be read \(no such column: .*{column}"):
         read(path)
+
+
+def test_a_store_without_trials_is_read_and_continued(path: Path) -> None:
+    store = open_store(path)
+    add_guesses(store, "a", [1], 0.5, done=True)
+    store.close()
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("ALTER TABLE guess DROP COLUMN trial")
+    with guess_reader(path) as reader:
+        assert reader.guesses().trial.tolist() == reader.arrivals().guesses.trial.tolist() == [0]
+    add_guesses(open_store(path), "b", [2], 0.5, done=True)
+    with guess_reader(path) as reader:
+        assert reader.guesses().ids.tolist() == [1, 2]

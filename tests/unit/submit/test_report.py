@@ -37,7 +37,7 @@ def test_a_page_is_self_contained_and_reproducible(home: Path) -> None:
     run = ended_run(home)
     text = report_page([run], redact=False)
     parsed = assert_harmless(text)
-    assert parsed.tags["svg"] == 2
+    assert parsed.tags["svg"] == 3
     assert "Recall@100 0.375" in parsed.text and "0.375 (95 % interval [" in parsed.text and run.id in parsed.text
     assert report_page([run], redact=False) == text
 

@@ -42,7 +42,7 @@ def guess(run: Recorded, rows: list[tuple[int, bool, float]], key: str = "a") ->
     suffixes = run.answers[ids].astype(np.uint16)
     suffixes[[not is_correct for _, is_correct, _ in rows], 0] ^= 1
     scores = np.array([score for _, _, score in rows], np.float64)
-    return Frame("guess", len(ids), {"example": ids, "suffix": suffixes, "score": scores}, {"key": key})
+    return Frame("guess", len(ids), Guesses(ids, suffixes, scores).columns(), {"key": key})
 
 
 def submitted(run: Recorded) -> tuple[int, list[int]]:
@@ -140,6 +140,7 @@ def test_a_score_is_recorded_only_when_it_is_due(run: Recorded) -> None:
         ({"suffix": np.full((1, 4), 65_000, np.uint16)}, "token 65000"),
         ({"suffix": np.zeros((1, 5), np.uint16)}, "suffixes of 5 tokens"),
         ({"score": np.array([np.nan])}, "NaN"),
+        ({"trial": np.array([-1])}, "trial -1"),
         ({"example": np.array([0.5])}, "column example is float64"),
         ({"more": np.array([1])}, "not those of the table"),
     ],

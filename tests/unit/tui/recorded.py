@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.core.examples import load_answers
 from harness.core.files import try_lock
+from harness.core.guesses import Guesses
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
 from harness.runs.folder import RunFolder
@@ -62,14 +63,17 @@ class Recorded(RecordedJob):
 
     answers: np.ndarray
 
-    def guess(self, batch: tuple[int, int], rows: Sequence[tuple[int, bool, float]]) -> None:
+    def guess(
+        self, batch: tuple[int, int], rows: Sequence[tuple[int, bool, float]], trials: Sequence[int] | None = None
+    ) -> None:
         """Commit guesses. Each row is the example, whether the guess is correct, and the score."""
         ids = np.array([example for example, _, _ in rows])
         suffixes = self.answers[ids].copy()
         suffixes[[not is_correct for _, is_correct, _ in rows], 0] ^= 1
         with self.store.transaction():
             scores = np.array([score for _, _, score in rows], np.float64)
-            self.store.add_rows(*batch, "guess", {"example": ids, "suffix": suffixes, "score": scores})
+            guesses = Guesses(ids, suffixes, scores, trials)
+            self.store.add_rows(*batch, "guess", guesses.columns())
 
 
 def recorded_run(

@@ -271,7 +271,7 @@ def test_the_reference_model_of_the_attack_is_a_placeholder() -> None:
 
 def test_an_attack_without_a_target_has_no_target_fields() -> None:
     keys = {field.key for field in form_of({}, uses_target=False).fields}
-    assert keys == {"--round", "--budget", "--seed", "--limit"}
+    assert keys == {"--round", "--budget", "--seed", "--limit", "--guesses-per-example"}
 
 
 def test_the_command_line_omits_defaults() -> None:

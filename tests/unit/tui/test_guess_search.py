@@ -34,7 +34,9 @@ def test_an_example_that_is_not_in_the_round_is_not_found(run: Recorded) -> None
     batch = run.batch("a")
     with run.store.transaction():
         run.store.add_rows(
-            *batch, "guess", {"example": np.array([99]), "suffix": run.answers[:1], "score": np.array([0.0])}
+            *batch,
+            "guess",
+            {"example": np.array([99]), "suffix": run.answers[:1], "score": np.array([0.0]), "trial": np.array([0])},
         )
     assert search_results(run, "99") == []
 
@@ -92,7 +94,11 @@ def test_text_matches_in_either_case(run: Recorded) -> None:
     suffixes = np.array([encode(words).ids[:4] for words in ("Wording of it", "something else")], np.uint16)
     batch = run.batch("a")
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", {"example": np.array([0, 0]), "suffix": suffixes, "score": np.zeros(2)})
+        run.store.add_rows(
+            *batch,
+            "guess",
+            {"example": np.array([0, 0]), "suffix": suffixes, "score": np.zeros(2), "trial": np.zeros(2, int)},
+        )
     query = text.texts(suffixes)[0].swapcase()
     lines = search_guesses(query, RunFeed(run.folder), text, on_progress=lambda share: True)
     assert [line.seq for line in lines] == [1]

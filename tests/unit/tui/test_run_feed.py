@@ -72,7 +72,7 @@ def test_each_verdict_has_its_own_lines(run: Recorded) -> None:
     suffixes[2] ^= 1
     batch = run.batch("a")
     with run.store.transaction():
-        columns = {"example": np.arange(3), "suffix": suffixes, "score": np.zeros(3)}
+        columns = {"example": np.arange(3), "suffix": suffixes, "score": np.zeros(3), "trial": np.zeros(3, int)}
         run.store.add_rows(*batch, "guess", columns)
     lines = RunFeed(run.folder).poll().lines
     examples = {verdict: [line.example for line in lines[verdict]] for verdict in Verdict}
@@ -281,14 +281,24 @@ def empty_store(run: Recorded) -> None:
 def add_unknown_example(run: Recorded) -> None:
     batch = run.batch("stranger")
     with run.store.transaction():
-        columns = {"example": np.array([-1]), "suffix": run.answers[:1], "score": np.array([0.0])}
+        columns = {
+            "example": np.array([-1]),
+            "suffix": run.answers[:1],
+            "score": np.array([0.0]),
+            "trial": np.array([0]),
+        }
         run.store.add_rows(*batch, "guess", columns)
 
 
 def add_short_suffix(run: Recorded) -> None:
     batch = run.batch("short")
     with run.store.transaction():
-        columns = {"example": np.array([0]), "suffix": run.answers[:1, :3], "score": np.array([0.0])}
+        columns = {
+            "example": np.array([0]),
+            "suffix": run.answers[:1, :3],
+            "score": np.array([0.0]),
+            "trial": np.array([0]),
+        }
         run.store.add_rows(*batch, "guess", columns)
 
 
