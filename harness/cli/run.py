@@ -37,6 +37,7 @@ from harness.cli.watching import interrupts_after_start, start_and_follow
 from harness.core.extras import install_sentence, missing_module
 from harness.core.rounds import preset_text
 from harness.core.spec import cluster_device
+from harness.core.text import shorten
 from harness.plugins.discovery import find_attacks
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.planning import recorded_options, start_attack
@@ -100,10 +101,23 @@ def run(
     if plan.unused_preset and like is None:
         values = sanitize(preset_text(plan.unused_preset))
         say(f"The round's preset for {request.attack} takes less time: {values}. --preset uses it.")
+    if plan.spec.round.forbidden_models:
+        _say_forbidden_model(plan.spec)
     if dry_run:
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return
     start_and_follow(plan.spec.id, lambda: start_attack(plan.spec, plan.attack), detach=detach, json=json)
+
+
+def _say_forbidden_model(spec: AttackSpec) -> None:
+    """Print that the run uses a model that its round forbids, before it spends the budget."""
+    # Imported here: it loads Jinja.
+    from harness.submit.code_folder import other_models
+
+    if (forbidden := spec.round.forbidden_model(other_models(spec))) is not None:
+        say(
+            f"{sanitize(spec.round.name)} forbids the model {sanitize(shorten(forbidden))}: the run cannot be packaged."
+        )
 
 
 def _cluster_devices(shards: int | None, ray: str | None, devices: str | None) -> str:

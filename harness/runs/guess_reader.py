@@ -14,7 +14,7 @@ from harness.core.rows import Kind
 from harness.runs.folder import RunFolder
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
 from harness.runs.specs import AttackSpec
-from harness.runs.store import column_from, has_trials, select_list
+from harness.runs.store import column_from, select_list
 
 _ROWS_PER_READ = 50_000
 
@@ -50,10 +50,6 @@ class GuessReader(RunReader):
         super().__init__(path)
         self._suffix_length = suffix_length
         self._dtype = token_dtype(vocabulary).newbyteorder("<")
-        self._columns = select_list(GUESSES)
-        with as_harness_error(path):
-            if not has_trials(self._db):
-                self._columns = self._columns.replace("[trial]", "0")
 
     @classmethod
     def of_run(cls, folder: RunFolder, spec: AttackSpec) -> Self:
@@ -67,7 +63,7 @@ class GuessReader(RunReader):
     def committed(self) -> CommittedGuesses:
         """Return the valid guesses; those of a batch that is not done become void when the run is resumed."""
         statement = (
-            f"SELECT {self._columns}, batch IN (SELECT done.batch FROM done) "  # noqa: S608
+            f"SELECT {select_list(GUESSES)}, batch IN (SELECT done.batch FROM done) "  # noqa: S608
             f"FROM guess {LAST_ATTEMPTS} ORDER BY seq"
         )
         parts, done = [], [np.empty(0, np.bool_)]
@@ -90,7 +86,7 @@ class GuessReader(RunReader):
         """Return at most `limit` guesses (-1: all) after sequence number `after`, of one `example` if given."""
         order = "DESC" if newest_first else "ASC"
         condition, values = ("", [after]) if example is None else (" AND example = ?", [after, example])
-        statement = f"SELECT seq, at, batch, attempt, {self._columns} FROM guess WHERE seq > ?{condition}"  # noqa: S608
+        statement = f"SELECT seq, at, batch, attempt, {select_list(GUESSES)} FROM guess WHERE seq > ?{condition}"  # noqa: S608
         rows = self.query(f"{statement} ORDER BY seq {order} LIMIT ?", *values, limit)
         with as_harness_error(self.path):
             seq, at, batch, attempt, *cells = zip(*rows, strict=True) if rows else ((),) * (4 + len(GUESSES.columns))

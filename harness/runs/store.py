@@ -47,11 +47,6 @@ def select_list(table: Table) -> str:
     return ", ".join(f"[{column.name}]" for column in table.columns)
 
 
-def has_trials(db: sqlite3.Connection) -> bool:
-    """Return True unless an earlier version made the table of guesses, whose rows have no trial."""
-    return any(name == "trial" for _, name, *_ in db.execute("PRAGMA table_info(guess)"))
-
-
 def cells_in(kind: Kind, column: Any) -> list[Any]:
     """Return the cells of one column."""
     if kind is Kind.TEXT:
@@ -131,8 +126,6 @@ class RunStore:
             self._db.execute("PRAGMA journal_mode=MEMORY")
             self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
-        if "guess" in tables and not has_trials(self._db):
-            self._db.execute("ALTER TABLE guess ADD COLUMN trial INTEGER NOT NULL DEFAULT 0")
         self._attempts: dict[int, int] = dict(
             self._db.execute("SELECT batch, MAX(attempt) FROM attempt GROUP BY batch").fetchall()
         )

@@ -148,5 +148,7 @@ def test_a_reference_that_cannot_be_used_is_refused(machine: Machine) -> None:
     (machine.folder / "ruled.toml").write_text('base = "demo"\nforbidden_models = ["demo-*"]\n')
     refused = machine.run("bundle", "code", "greedy", "--round", "ruled.toml", "--reference", "demo-tiny", code=1)
     assert refused.stderr == "harness: demo forbids the model demo-tiny. Use another one, or none.\n"
+    planned = machine.run("run", "greedy", "--round", "ruled.toml", "--reference", "demo-tiny", "--dry-run")
+    assert planned.stderr == "demo forbids the model demo-tiny: the run cannot be packaged.\n"
     options = ("run", "lookup", "--round", "demo", "--reference", "demo-tiny")
     assert "lookup does not use a target. Remove --reference." in machine.run(*options, code=2).stderr

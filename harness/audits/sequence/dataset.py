@@ -31,11 +31,10 @@ class WordForm(StrEnum):
     """The form in which the thresholds compare words."""
 
     STRIPPED = "stripped"
-    """Without punctuation at both ends, as in the trigrams that the source lists. A word of punctuation alone is none.
-    """
+    """Punctuation at both ends of a word is removed, as in the source's trigrams."""
     VERBATIM = "verbatim"
     FOLDED = "folded"
-    """Without punctuation at both ends, and in lower case."""
+    """As STRIPPED, and in lower case."""
 
 
 class SequenceParams(EndpointParams):

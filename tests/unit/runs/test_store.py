@@ -1,6 +1,5 @@
 """run.db: committed rows are durable, and only the last attempt of a batch is valid."""
 
-import contextlib
 import random
 import sqlite3
 import threading
@@ -265,16 +264,3 @@ def test_a_missing_column_is_named(path: Path, table: str, column: str, read: Ca
         db.execute(f'ALTER TABLE {table} DROP COLUMN "{column}"')
     with pytest.raises(HarnessError, match=rf"run\.db: cannot be read \(no such column: .*{column}"):
         read(path)
-
-
-def test_a_store_without_trials_is_read_and_continued(path: Path) -> None:
-    store = open_store(path)
-    add_guesses(store, "a", [1], 0.5, done=True)
-    store.close()
-    with contextlib.closing(sqlite3.connect(path)) as db, db:
-        db.execute("ALTER TABLE guess DROP COLUMN trial")
-    with guess_reader(path) as reader:
-        assert reader.guesses().trial.tolist() == reader.arrivals().guesses.trial.tolist() == [0]
-    add_guesses(open_store(path), "b", [2], 0.5, done=True)
-    with guess_reader(path) as reader:
-        assert reader.guesses().ids.tolist() == [1, 2]
