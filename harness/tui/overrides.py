@@ -163,5 +163,6 @@ class OrderedKeysApp(ChangedCellsApp):
     async def _next_key(self, handled: Key) -> None:
         if self._keys and self._keys[0] is handled:
             self._keys.popleft()
-            if self._keys:
+            # An application that ends removes its screens first.
+            if self._keys and self.screen_stack:
                 await self._handle_key(self._keys[0])

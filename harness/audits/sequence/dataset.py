@@ -34,7 +34,7 @@ class WordForm(StrEnum):
     """Punctuation at both ends of a word is removed, as in the source's trigrams."""
     VERBATIM = "verbatim"
     FOLDED = "folded"
-    """As STRIPPED, and in lower case."""
+    """Punctuation at both ends of a word is removed, and letters are in lower case."""
 
 
 class SequenceParams(EndpointParams):

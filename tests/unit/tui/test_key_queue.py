@@ -73,6 +73,19 @@ def values(pilot: Pilot[None]) -> list[str]:
     return [field.value for field in pilot.app.screen.query(Input)]
 
 
+def test_keys_that_wait_when_the_application_ends_are_dropped() -> None:
+    async def run() -> None:
+        app = FormApp()
+        async with app.run_test() as pilot:
+            burst(pilot, *"0123456789")
+            while len(app._keys) < 2:
+                await asyncio.sleep(0)
+        assert len(app._keys) > 1 and not app.screen_stack
+        await app._next_key(app._keys[0])
+
+    asyncio.run(run())
+
+
 def test_keys_after_tab_land_in_the_next_field() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         burst(pilot, *"10", "tab", *"600")

@@ -1,6 +1,7 @@
 """The sequence audit of an endpoint: the worked example, resume, and faults."""
 
 import json
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -265,8 +266,14 @@ def test_a_huge_answer_without_spaces_is_cut(tmp_path: Path) -> None:
 
 
 def test_a_rejected_key_ends_the_audit_after_answers_in_flight_are_committed(tmp_path: Path) -> None:
+    others = threading.Semaphore(0)
+
     def reply(body: dict[str, Any], number: int) -> Reply:
-        return Reply(401) if number == 0 else replace(continued(body, number), delay=0.3)
+        if number:
+            others.release()
+            return replace(continued(body, number), delay=0.3)
+        assert others.acquire(timeout=60) and others.acquire(timeout=60)
+        return Reply(401)
 
     with completions_server(reply) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12), concurrency=3)
