@@ -118,7 +118,8 @@ def _types(described: Mapping[str, Any], definitions: Mapping[str, Any], depth: 
 def _bounds(described: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> Iterator[str]:
     for keyword, clause in _BOUNDS.items():
         if keyword in described:
-            yield clause.format(typed_value(described[keyword]))
+            bound = clause.format(typed_value(described[keyword]))
+            yield bound.removesuffix("s") if bound.endswith((" 1 items", " 1 characters")) else bound
     if depth:
         for member in members_of(described, definitions):
             yield from _bounds(member, definitions, depth - 1)

@@ -44,6 +44,24 @@ def test_the_cursor_on_the_newest_guess_follows_and_elsewhere_it_stays(running: 
     watch(running.folder, scenario)
 
 
+def test_the_trial_has_a_column_once_a_guess_reports_one(running: Recorded) -> None:
+    add_guesses(running, 4)
+
+    def titles(pilot: Pilot[None]) -> list[str]:
+        return [str(column.title) for column in guesses(pilot)._columns]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press("3")
+        await until(pilot, lambda: guesses(pilot).row_count == 4)
+        assert titles(pilot) == ["example", "time", "score", "diff", "prefix", "suffix"]
+        running.guess(running.batch("guess/7/0"), [(0, False, 0.5)], [7])
+        await until(pilot, lambda: guesses(pilot).row_count == 5)
+        assert titles(pilot)[2:5] == ["score", "trial", "diff"]
+        assert [cells[3].strip() for cells in rows_of(guesses(pilot)).values()] == ["–"] * 4 + ["7"]
+
+    watch(running.folder, scenario)
+
+
 def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("3")
@@ -53,7 +71,7 @@ def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
             await until(pilot, lambda words=words: title_of(pilot, "guesses") == f"Guesses · {words} only")
             await until(pilot, lambda count=count: guesses(pilot).row_count == count)
             mark = "✓" if words == "right" else "✗"
-            assert all(cells[4].startswith(mark) for cells in rows_of(guesses(pilot)).values())
+            assert all(cells[3].startswith(mark) for cells in rows_of(guesses(pilot)).values())
         await pilot.press("m")
         await until(pilot, lambda: guesses(pilot).row_count == 64)
 
@@ -91,7 +109,7 @@ def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
         for words, mark in (("right", "✓"), ("wrong", "✗")):
             await pilot.press("m")
             await until(pilot, lambda words=words: f"· {words} only ·" in title_of(pilot, "guesses"))
-            shown = {key: cells for key, cells in found.items() if cells[4].startswith(mark)}
+            shown = {key: cells for key, cells in found.items() if cells[3].startswith(mark)}
             assert list(rows_of(guesses(pilot))) == list(shown) and guesses(pilot).has_focus
 
     watch(finished, scenario)

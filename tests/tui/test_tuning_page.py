@@ -1,8 +1,19 @@
 """The page of the tunings: the list, and the settings of one."""
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from textual.pilot import Pilot
 
+from harness.runs.folder import RunFolder
+from harness.runs.specs import AttackSpec
+from harness.sweeps.tuning import Setting, Tried, Tuning
+from harness.tui.pages import tuning
+from harness.tui.pages.tuning import TuningView
+from harness.tui.plot import Plot
+from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine
 from tests.tui.piloting import SIZES, on_page, play_app, rows_of, screen_text, table_of, title_of, until
 
@@ -18,6 +29,42 @@ def test_a_home_without_tunings_says_how_to_start_one(size: tuple[int, int]) -> 
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
     play_app(scenario, size=size)
+
+
+def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line of the best setting ends at the best recall that the table shows."""
+    folds = ("fold0of2", "fold1of2")
+
+    def setting(*recalls: float) -> Setting:
+        specs = [cast(AttackSpec, SimpleNamespace(round=SimpleNamespace(name=f"demo:{fold}"))) for fold in folds]
+        runs = [Tried(RunFolder(Path()), spec, recall) for spec, recall in zip(specs, recalls, strict=False)]
+        return Setting({"top_k": 5}, tuple(runs))
+
+    created = Tuning(
+        id="abcd-tuning",
+        created_at=0.0,
+        attack="baseline",
+        round="demo",
+        folds=folds,
+        settings=(),
+        vary=(),
+        options={},
+        seed=0,
+    )
+    settings = ((1, setting(0.5, 0.25), False), (3, setting(0.25, 0.25), False), (2, setting(0.75), True))
+    view = TuningView(created, 5, ("top_k",), settings, {})
+    monkeypatch.setattr(tuning, "read_tunings", lambda: [view])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 4)
+        await until(pilot, lambda: table_of(pilot, "settings").row_count == 3)
+        plot = pilot.app.screen.query_one("#best-plot", PlotView)._shown
+        assert isinstance(plot, Plot)
+        each, best = plot.lines
+        assert each.y.tolist() == [0.375, 0.75, 0.25]
+        assert best.y.tolist() == [0.375, 0.375, 0.375] and view.best == 0.375
+
+    play_app(scenario, size=(120, 35))
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from harness.sweeps.tuning import (
     TUNINGS,
     Setting,
     Tuning,
+    best_of,
     importances,
     is_pruned,
     runs_of,
@@ -191,13 +192,18 @@ class TuningPage(Page):
         bars = [(name, f"{'━' * round(share * _BAR_CELLS)} {share:.0%}") for name, share in view.importances.items()]
         self.query_one("#importance-text", Static).update(labelled(bars))
         self.query_one("#importance", Panel).show_empty("" if bars else "needs four complete settings")
-        tried = sorted((number, setting.recall) for number, setting, _ in view.settings if setting.recall is not None)
+        past = [setting for _, setting, _ in sorted(view.settings, key=lambda item: item[0])]
+        tried = [
+            (number, setting.recall, best.recall)
+            for number, setting in enumerate(past, 1)
+            if setting.recall is not None and (best := best_of(past[:number])) is not None
+        ]
         plot = self.query_one("#best-plot", PlotView)
         if not tried:
             plot.show("No setting is complete yet.")
             return
-        numbers, recalls = np.array(tried, np.float64).T
-        best = np.maximum.accumulate(recalls)
-        lines = [Line(numbers, recalls, None, "each setting", is_step=False), Line(numbers, best, 0, "best so far")]
+        # As in the table, a setting with more folds is better than one with fewer, so that the best recall can fall.
+        numbers, recalls, bests = np.array(tried, np.float64).T
+        lines = [Line(numbers, recalls, None, "each setting", is_step=False), Line(numbers, bests, 0, "best so far")]
         x = Axis("setting", 1.0, max(2.0, float(numbers[-1])), least_step=1.0)
         plot.show(Plot(x, axis_up_to("Recall", [recalls], least=0.05), lines))

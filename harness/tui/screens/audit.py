@@ -36,7 +36,7 @@ from harness.tui.widgets.plot_view import HeatMapView, PlotView
 from harness.tui.widgets.run_figures import bars
 
 _COLUMNS = (
-    Column("figure", least=16, fills=True),
+    Column("figure", least=28),
     Column("value", is_right=True),
     Column("95 % interval"),
     Column("n", is_right=True),
@@ -53,6 +53,7 @@ class AuditBody(PanelGroup):
     AuditBody {
         &.-all > Horizontal { height: 1fr; }
         &.-all #progress.-empty { width: 30; }
+        &.-all #figures.-wide { width: 1.5fr; }
         &.-all #bar-chart.-empty { width: 1fr; }
         &.-all #map { height: auto; max-height: 40%; }
         &.-all #map HeatMapView { height: auto; min-height: 2; }
@@ -132,6 +133,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         panel.set_title(f"Progress{warnings}")
         is_done = snapshot.summary.status is Status.FINISHED and not warnings
         panel.show_empty(f"{pluralize(snapshot.summary.guesses, 'row')} written" if is_done else "")
+        self.query_one("#figures").set_class(is_done, "-wide")
         self.query_one("#bars").display = not snapshot.summary.status.is_over
         self._read_findings_if_due(snapshot)
         self._draw()

@@ -28,14 +28,6 @@ from harness.tui.widgets.panels import Panel
 
 _WIDTHS = {Kind.REAL: 9, Kind.INTEGER: 5}
 _NUMBERS = {column.name: _WIDTHS[column.kind] for column in GUESSES.columns if column.name not in ("example", "suffix")}
-_COLUMNS = (
-    Column("example", width=7, is_right=True),
-    Column("time", width=8),
-    *(Column(name, width=max(width, len(name)), is_right=True) for name, width in _NUMBERS.items()),
-    Column("diff", width=4),
-    Column("prefix", width=16, least=8, is_right=True),
-    Column("suffix", fills=True, least=10),
-)
 _PREFIX_CHARACTERS = 16
 _MEANINGS = {True: "good", False: "bad", None: "dim"}
 
@@ -192,18 +184,21 @@ class GuessTable(Panel):
         none = f"no {self._verdict} guesses" if self._newest.get(Verdict.ALL) else "none yet"
         self.show_empty("" if lines or self._results is not None else none)
         before, rows = "", list[Row]()
+        # An attack without trials reports 0 for each guess.
+        reported = {name for line in lines for name, number in line.numbers.items() if number}
+        names = tuple(name for name, width in _NUMBERS.items() if name in reported or width == _WIDTHS[Kind.REAL])
         known, self._rows = self._rows, {}
         for line in lines:
             time = time_of_day(line.at)
             shown = "" if time == before else time
-            key = f"{line.seq} {shown}"
-            self._rows[key] = known.get(key) or Row(str(line.seq), partial(self._cells, line, shown))
+            key = f"{line.seq} {shown} {len(names)}"
+            self._rows[key] = known.get(key) or Row(str(line.seq), partial(self._cells, line, shown, names))
             rows.append(self._rows[key])
             before = time
         self._lines = {str(line.seq): line for line in lines}
-        self.table.show(_COLUMNS, rows)
+        self.table.show(_columns(names), rows)
 
-    def _cells(self, line: GuessLine, time: str) -> list[Cell]:
+    def _cells(self, line: GuessLine, time: str, names: Sequence[str]) -> list[Cell]:
         assert self._feed is not None
         prefixes, answers = self._feed.prefixes, self._feed.answers
         prefix = self._text.text(prefixes[line.example].tolist())[-_PREFIX_CHARACTERS:]
@@ -212,11 +207,23 @@ class GuessTable(Panel):
         return [
             [(f"{line.example}", "bold")],
             [(time, "dim")],
-            *(_number_text(line.numbers[name]) for name in _NUMBERS),
+            *(_number_text(line.numbers[name]) for name in names),
             [(f"{VERDICTS[line.is_right]}{differing}", _MEANINGS[line.is_right])],
             highlighted([(prefix, "dim")], self._query),
             suffix_spans(self._text, line.suffix, answer, query=self._query),
         ]
+
+
+def _columns(names: Sequence[str]) -> list[Column]:
+    """Return the columns of the table with those of these numbers."""
+    return [
+        Column("example", width=7, is_right=True),
+        Column("time", width=8),
+        *(Column(name, width=max(_NUMBERS[name], len(name)), is_right=True) for name in names),
+        Column("diff", width=4),
+        Column("prefix", width=16, least=8, is_right=True),
+        Column("suffix", fills=True, least=10),
+    ]
 
 
 def _number_text(number: float) -> str:

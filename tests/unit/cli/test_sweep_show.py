@@ -41,6 +41,7 @@ def test_the_report_is_one_page(harness: CommandLine, sweep: Sweep, home: Path) 
     out = home / "sweep.html"
     assert harness("report", "latest", "--out", str(out)).code == 0
     page = out.read_text()
+    assert "any guess correct: fraction of examples" in page and "Upper bound" not in page
     assert page.count("<svg") >= 3 and "1 run of 6 not finished" in page and "src=" not in page
     assert "a report is an .html file" in harness("report", "latest", "--out", "sweep.pdf").err
 

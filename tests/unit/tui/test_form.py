@@ -90,6 +90,7 @@ def test_a_field_shows_its_bounds_default_and_description() -> None:
     assert FIELDS["trials"].placeholder == "whole number, at least 1, at most 9"
     assert FIELDS["trials"].facts == "at least 1, at most 9; default 2"
     assert FIELDS["some"].facts == "at least 2, or none; default 3"
+    assert "at least 1 item, at most 2 items" in FIELDS["layers"].facts
     assert FIELDS["trials"].description == "Draws."
 
 
