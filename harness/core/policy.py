@@ -38,7 +38,7 @@ class Policy(BaseModel):
 
         A decaying temperature is `temperature` at the first token, 1 from the last one of `decay_tokens` on, and linear
         between. Carlini et al. 2021, "Extracting training data from large language models", decay it from 10 to 1 over
-        20 tokens.
+        the first 20 tokens, and do not say that it is linear.
         """
         if self.decay_tokens == 0:
             return self

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from harness.core.text import sanitize
+from harness.core.text import sanitize, shorten_middle
 from harness.runs.status import Status
 
 GAP = 2
@@ -26,6 +26,7 @@ class Column(NamedTuple):
     width: in characters; 0 for the widest cell.
     least: the width to which it may shrink in a narrow table, 0 for one that keeps its width.
     fills: it takes the room that is left.
+    cuts_middle: a text that is too long is cut in its middle, because texts differ at their end.
     sort_key: of the order that a click on the title chooses.
     """
 
@@ -35,6 +36,7 @@ class Column(NamedTuple):
     fills: bool = False
     is_right: bool = False
     sort_key: str = ""
+    cuts_middle: bool = False
 
 
 class Row:
@@ -171,13 +173,21 @@ def title_of(column: Column, width: int) -> str:
     return column.title(width) if callable(column.title) else column.title
 
 
-def fitted(cell: Sequence[Span] | Drawn, width: int, *, is_right: bool = False) -> list[Span]:
-    """Return the spans cut with an ellipsis or padded to `width` characters."""
+def fitted(
+    cell: Sequence[Span] | Drawn, width: int, *, is_right: bool = False, cuts_middle: bool = False
+) -> list[Span]:
+    """Return the spans cut with an ellipsis or padded to `width` characters.
+
+    cuts_middle: as that of a `Column`. It applies to a single span without characters of another width.
+    """
     spans = cell(width) if callable(cell) else cell
     length = _width(spans)
     if length <= width:
         padding = " " * (width - length), ""
         return [padding, *spans] if is_right else [*spans, padding]
+    if cuts_middle and len(spans) == 1 and length == len(spans[0][0]):
+        text, meaning = spans[0]
+        return [(shorten_middle(text, width).ljust(width), meaning)]
     kept: list[Span] = []
     room = width - 1
     for text, meaning in spans:

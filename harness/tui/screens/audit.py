@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from harness.core.errors import HarnessError
-from harness.core.text import pluralize, shorten
+from harness.core.text import pluralize, sanitize, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -30,13 +30,13 @@ from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import KeyFooter
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.log_drawer import LogDrawer
-from harness.tui.widgets.panel_text import figure_cells, progress_lines
+from harness.tui.widgets.panel_text import figure_cells, progress_lines, shared_beginning
 from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot_view import HeatMapView, PlotView
 from harness.tui.widgets.run_figures import bars
 
+_NAME = Column("figure", least=8, fills=True, cuts_middle=True)
 _COLUMNS = (
-    Column("figure", least=28),
     Column("value", is_right=True),
     Column("95 % interval"),
     Column("n", is_right=True),
@@ -124,8 +124,10 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         """Update figures, plot, progress and rows."""
         self._histories = snapshot.histories
         self.query_one("#bars", Static).update(bars(snapshot))
-        rows = [Row(figure.name, figure_cells(figure)) for figure in snapshot.figures]
-        self.query_one("#figure-table", ListTable).show(_COLUMNS, rows)
+        beginning = shared_beginning([figure.name for figure in snapshot.figures])
+        name = _NAME._replace(title=sanitize(beginning.removesuffix(", ")) or "figure")
+        rows = [Row(figure.name, figure_cells(figure, beginning)) for figure in snapshot.figures]
+        self.query_one("#figure-table", ListTable).show((name, *_COLUMNS), rows)
         self.query_one("#figures", Panel).show_empty("" if rows else "none yet")
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
         warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
@@ -187,7 +189,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         if name is None or history is None:
             view.show("No figure yet.")
             return
-        panel.set_title(f"{shorten(name, _MAX_TITLE)} vs. time")
+        panel.set_title(f"{shorten_middle(name, _MAX_TITLE)} vs. time")
         has_bounds = bool(np.isfinite(history.low).any() and np.isfinite(history.high).any())
         low, high = (history.low, history.high) if has_bounds else (None, None)
         values = np.concatenate([history.value, *([history.low, history.high] if has_bounds else [])])

@@ -310,7 +310,8 @@ class ListTable(ScrollView, can_focus=True):
             return fitted(row.cells[0], max(1, self.size.width - 1))
         spans: list[tuple[str, str]] = []
         for number, width in zip(self._layout.numbers, self._layout.widths, strict=True):
-            spans += fitted(row.cells[number], width, is_right=self._columns[number].is_right)
+            column = self._columns[number]
+            spans += fitted(row.cells[number], width, is_right=column.is_right, cuts_middle=column.cuts_middle)
             spans.append((" " * GAP, ""))
         return spans
 

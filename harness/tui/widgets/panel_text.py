@@ -1,8 +1,9 @@
 """The text of the panels of a run and of an audit: pure functions of a snapshot."""
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
-from harness.core.text import NO_VALUE, format_number, format_score, pluralize, sanitize, shorten
+from harness.core.text import NO_VALUE, format_number, format_score, pluralize, sanitize, shorten, shorten_middle
 from harness.runs.audit_reader import AuditFigure
 from harness.runs.facts import recall_label, score_facts
 from harness.runs.reader import StageWork
@@ -53,11 +54,19 @@ def resource_facts(snapshot: RunSnapshot, suffix_length: int) -> list[Fact]:
     return facts + _machine_facts(snapshot.telemetry)
 
 
-def figure_cells(figure: AuditFigure) -> list[Cell]:
-    """Return the cells of one figure of an audit: name, value, interval, number of items."""
+def shared_beginning(names: Sequence[str]) -> str:
+    """Return the parts of a name with which all names begin, such as `passed, `; empty for a single name."""
+    if len(names) < 2:
+        return ""
+    parts = zip(*(name.split(", ")[:-1] for name in names), strict=False)
+    return "".join(f"{same[0]}, " for same in takewhile(lambda same: len(set(same)) == 1, parts))
+
+
+def figure_cells(figure: AuditFigure, beginning: str = "") -> list[Cell]:
+    """Return the cells of one figure of an audit: its name after `beginning`, value, interval, number of items."""
     has_interval = figure.low is not None and figure.high is not None
     return [
-        shorten(figure.name, _MAX_NAME),
+        shorten_middle(figure.name.removeprefix(beginning), _MAX_NAME),
         format_number(figure.value),
         f"[{format_number(figure.low)}, {format_number(figure.high)}]" if has_interval else "",
         f"{figure.of:,}" if figure.of else "",

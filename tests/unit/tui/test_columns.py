@@ -60,6 +60,12 @@ def test_a_cell_is_exactly_as_wide_as_its_column(cell: str | list[Span], width: 
         assert text.endswith("…")
 
 
+@given(cell=CELL, width=st.integers(1, 60))
+def test_a_cell_that_is_cut_in_its_middle_is_exactly_as_wide_as_its_column(cell: str | list[Span], width: int) -> None:
+    (spans,) = Row("key", [cell]).cells
+    assert width_of(fitted(spans, width, cuts_middle=True)) == width
+
+
 @given(table=tables(), available=st.integers(8, 120), x=st.integers(-3, 130))
 def test_a_position_is_that_of_the_column_drawn_there(
     table: tuple[list[Column], list[Row]], available: int, x: int

@@ -9,6 +9,7 @@ import pytest
 from harness.runs.audit_reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.status import Status
+from harness.tui.columns import fitted
 from harness.tui.feed import AuditFeed
 from harness.tui.run_feed import RunFeed
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
@@ -17,6 +18,7 @@ from harness.tui.widgets.panel_text import (
     metric_facts,
     progress_lines,
     resource_facts,
+    shared_beginning,
     warning_lines,
 )
 from tests.functional.machine import homes
@@ -81,6 +83,21 @@ def test_a_figure_is_a_row_with_its_interval() -> None:
     ]
     assert figure_cells(AuditFigure("odd", None, None, None, 0)) == ["odd", "–", "", ""]
     assert len(str(figure_cells(AuditFigure("x" * 500, 1.0, None, None, 0))[0])) < 50
+
+
+def test_figures_of_a_narrow_table_have_different_names() -> None:
+    thresholds = ("trigrams", "first 5 words", "first 10 words", "overlap")
+    names = [f"passed, {threshold}, {side}" for threshold in thresholds for side in ("corpus", "control")]
+    beginning = shared_beginning(names)
+    cells = [figure_cells(AuditFigure(name, 0.5, None, None, 1), beginning)[0] for name in names]
+    shown = ["".join(text for text, _ in fitted([(str(cell), "")], 14, cuts_middle=True)) for cell in cells]
+    assert beginning == "passed, " and len(set(shown)) == len(names)
+    assert shown[:3] == ["trigram…corpus", "trigram…ontrol", "first 5…corpus"]
+
+
+@pytest.mark.parametrize("names", [[], ["passed, overlap"], ["trigram", "trigrams"], ["passed, overlap", "mean"]])
+def test_names_without_a_common_part_are_whole(names: list[str]) -> None:
+    assert not shared_beginning(names)
 
 
 def test_each_stage_shows_its_progress(audit: AuditSnapshot) -> None:
