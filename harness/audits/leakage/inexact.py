@@ -53,9 +53,9 @@ def inexact_probabilities(
     """Return how likely `policy` draws `suffixes` [rows, length] with exactly 0 … `errors` substituted tokens.
 
     The result is exact if top-k leaves few possibilities. Otherwise the `branches` likeliest partial suffixes of each
-    suffix are followed, unless their probability is below `least`, and `bound` limits what the others can add. best:
-    the maximum number of matches returned for each suffix and number of substitutions. Raises HarnessError as
-    `Target.sample` does.
+    suffix are followed, unless their probability is below `least`, and `bound` limits what the others can add. Matches
+    below `least` are not returned either, because likelier ones may be missing. best: the maximum number of matches
+    returned for each suffix and number of substitutions. Raises HarnessError as `Target.sample` does.
     """
     beam = Beam(branches, least, has_bound=True)
     if count_partial_suffixes(policy, suffixes.shape[1], errors) <= _FOLLOW_ALL:
@@ -67,17 +67,17 @@ def inexact_probabilities(
         policy,
         Substitutions(errors, np.zeros(1, np.int64)),
         beam,
-        lambda ending: _matches_of(ending, suffixes.shape[1], best),
+        lambda ending: _matches_of(ending, suffixes.shape[1], best, beam.least),
         expected=_EXPECTED,
         purpose="the substitutions of one suffix",
     )
     return InexactMatches(*parts)
 
 
-def _matches_of(ending: Ending, length: int, best: int) -> InexactMatches:
+def _matches_of(ending: Ending, length: int, best: int, least: float) -> InexactMatches:
     """Return the probabilities of suffixes of `length` tokens, and the likeliest inexact ones.
 
-    best: their maximum number for each row and number of substitutions.
+    best: their maximum number for each row and number of substitutions. least: the minimum probability of each.
     """
     last, own_logprob = ending.last, ending.own_logprob
     wrong, errors = last.distances.of_equal_length, last.distances.limit
@@ -89,7 +89,8 @@ def _matches_of(ending: Ending, length: int, best: int) -> InexactMatches:
         (last.owner[may_change], wrong[may_change] + 1),
         np.exp(last.logprob[may_change]) * -np.expm1(np.minimum(own_logprob[may_change], 0)),
     )
-    inexact = ending.complete.part(np.flatnonzero(ending.complete.distances.of_equal_length > 0))
+    is_inexact = ending.complete.distances.of_equal_length > 0
+    inexact = ending.complete.part(np.flatnonzero(is_inexact & (np.exp(ending.complete.logprob) >= least)))
     order, _ = inexact.ranked(len(probability))
     row_and_errors = inexact.owner * (errors + 1) + inexact.distances.of_equal_length
     likeliest = inexact.part(order[place_among_equals(row_and_errors[order]) < best]).joined(last)

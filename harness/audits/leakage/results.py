@@ -100,7 +100,7 @@ WRONG = Measure(
     "wrong_positions",
     "matches",
     f"those of the {MOST_MATCHES} likeliest matches with n substituted tokens that differ at exactly the positions in "
-    "`side`",
+    "`side`; fewer if the search found fewer matches of at least `--least`",
     unit=Unit.NUMBER,
     at="n = {}",
     at_name="n, the substituted tokens",

@@ -87,6 +87,17 @@ def test_the_bound_covers_what_is_not_followed(six, pairs, monkeypatch, policy, 
         assert (wanted[:3] <= found.probability[row] + found.bound[row] + 1e-5).all()
 
 
+def test_all_matches_above_the_least_probability_are_returned_and_no_others(six, pairs):
+    prefixes, suffixes = pairs
+    policy, least = Policy(temperature=0.3), 0.01
+    found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, least=least, best=1000)
+    for row in range(5):
+        _, each = _by_brute_force(six, prefixes[row], suffixes[row], policy)
+        wrong = {tokens: (np.array(tokens) != suffixes[row]).sum() for tokens in each}
+        likely = {tokens for tokens in each if wrong[tokens] in (1, 2) and each[tokens] >= least}
+        assert {tuple(tokens) for tokens in found.matches[found.row == row].tolist()} == likely
+
+
 def test_few_partial_suffixes_are_all_followed(six, pairs):
     limited = inexact_probabilities(six, *pairs, Policy(top_k=3), branches=1, least=0.5)
     assert (limited.bound == 0).all()
