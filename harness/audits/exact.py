@@ -19,7 +19,15 @@ from harness.core.policy import Policy
 from harness.engine.branches import Logits
 from harness.engine.likelihood import measure_suffixes
 from harness.engine.memory import non_finite_error
-from harness.engine.shaping import Support, apply_repetition_penalty, keep_top_p, keep_typical_p, logsumexp, most_likely
+from harness.engine.shaping import (
+    Support,
+    apply_repetition_penalty,
+    keep_top_p,
+    keep_typical_p,
+    logsumexp,
+    most_likely,
+    tempered_logsumexp,
+)
 from harness.engine.target import Target
 
 _HEADS = (16, 128, 1024)
@@ -117,10 +125,10 @@ class _Distribution:
         """Return log sum exp of the tempered scores, [n, 1]."""
         if temperature not in self._totals:
             if temperature == 1:
-                total = logsumexp(self.scores) if self._logits is None else self._logits.total
+                total = (logsumexp(self.scores) if self._logits is None else self._logits.total).double()
             else:
-                total = logsumexp(self.scores / temperature)
-            self._totals[temperature] = total.double().unsqueeze(1)
+                total = tempered_logsumexp(self.scores, temperature)
+            self._totals[temperature] = total.unsqueeze(1)
         return self._totals[temperature]
 
     def entropy(self, temperature: float) -> Tensor:
@@ -138,9 +146,8 @@ class _Distribution:
 
     def logprobs(self, targets: Tensor, temperature: float) -> Tensor:
         """Return the tempered log-probability of targets [n], [n]."""
-        # Divide in the same type as `total` does.
-        scores = self.scores.gather(1, targets.unsqueeze(1)) / temperature
-        return (scores.double() - self.total(temperature)).squeeze(1)
+        scores = self.scores.gather(1, targets.unsqueeze(1)).double() / temperature
+        return (scores - self.total(temperature)).squeeze(1)
 
     def rows(self, rows: Tensor) -> "_Distribution":
         """Return the distribution of some of the n rows."""

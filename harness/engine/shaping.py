@@ -208,6 +208,20 @@ def logsumexp(scores: Tensor) -> Tensor:
     return torch.cat([torch.logsumexp(part, dim=1) for part in row_blocks(scores)])
 
 
+def tempered_logsumexp(scores: Tensor, temperature: float) -> Tensor:
+    """Return log sum exp of scores [rows, columns] / temperature, [rows] float64.
+
+    A low temperature gives the likeliest token nearly all probability. Its log-probability is the small sum over the
+    others, which would be lost if a float32 sum included it.
+    """
+    totals = []
+    for part in row_blocks(scores):
+        highest, column = part.max(dim=1, keepdim=True)
+        others = part.sub(highest).div_(temperature).exp_().scatter_(1, column, 0)
+        totals.append(highest.squeeze(1).double() / temperature + others.sum(dim=1).double().log1p())
+    return torch.cat(totals)
+
+
 def _is_safe(scores: Tensor) -> bool:
     """Return True if the sum of exponentials of each row is neither infinite nor 0 in float32.
 

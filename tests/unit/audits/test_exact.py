@@ -41,6 +41,19 @@ def _by_shaped(scores, targets, policy, before):
     return support.logprobs.double().masked_fill(~is_target, -torch.inf).amax(1)
 
 
+@pytest.mark.parametrize("lead", [1.0, 2.0, 3.0, 5.0, 20.0])
+def test_probabilities_just_below_one_differ_at_a_low_temperature(device, lead):
+    """A prompt that makes a token a little surer is not a tie with one that does not."""
+    scores = torch.randn(4, 500, generator=torch.Generator().manual_seed(2)).clamp(max=2.0) + 30
+    scores[:, 7] = 32 + lead
+    (found,) = target_logprobs(
+        logits_of(scores.to(device)), torch.full((4,), 7, device=device), [Policy(temperature=0.1)]
+    )
+    others = np.delete(scores.double().numpy(), 7, axis=1) - scores[:, 7:8].double().numpy()
+    wanted = -np.log1p(np.exp(others / 0.1).sum(axis=1))
+    assert np.allclose(found.cpu().numpy(), wanted, rtol=1e-4, atol=1e-13)
+
+
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @pytest.mark.parametrize("spread", [0.3, 2.0, 6.0])
 def test_exact_probabilities_equal_those_of_apply_policy(device, policy, spread):
