@@ -217,8 +217,8 @@ def tempered_logsumexp(scores: Tensor, temperature: float) -> Tensor:
     totals = []
     for part in row_blocks(scores):
         highest, column = part.max(dim=1, keepdim=True)
-        others = part.sub(highest).div_(temperature).exp_().scatter_(1, column, 0)
-        totals.append(highest.squeeze(1).double() / temperature + others.sum(dim=1).double().log1p())
+        masses = part.sub(highest).div_(temperature).exp_().scatter_(1, column, 0)
+        totals.append(highest.squeeze(1).double() / temperature + masses.sum(dim=1).double().log1p())
     return torch.cat(totals)
 
 

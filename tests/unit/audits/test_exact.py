@@ -49,8 +49,8 @@ def test_probabilities_just_below_one_differ_at_a_low_temperature(device, lead):
     (found,) = target_logprobs(
         logits_of(scores.to(device)), torch.full((4,), 7, device=device), [Policy(temperature=0.1)]
     )
-    others = np.delete(scores.double().numpy(), 7, axis=1) - scores[:, 7:8].double().numpy()
-    wanted = -np.log1p(np.exp(others / 0.1).sum(axis=1))
+    logits = np.delete(scores.double().numpy(), 7, axis=1) - scores[:, 7:8].double().numpy()
+    wanted = -np.log1p(np.exp(logits / 0.1).sum(axis=1))
     assert np.allclose(found.cpu().numpy(), wanted, rtol=1e-4, atol=1e-13)
 
 
