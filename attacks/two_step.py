@@ -1,20 +1,23 @@
-"""Candidates from a search, ordered by a trained classifier's probability that they are correct.
+"""Candidates from a search, from draws or from both, ordered by a trained ranker's probability that they are correct.
 
-Step one searches the likeliest suffixes of every prefix, for attacked and training examples alike. Step two trains a
-classifier on the training candidates, for which the answers are known, and orders all candidates by its calibrated
-probability. A second guess for an example is placed by its own probability, because a wrong row costs one error for any
-example. Without training examples the likelihood under the target decides.
+Step one finds candidates for every prefix, for attacked and training examples alike. Step two trains a ranker on the
+training candidates, for which the answers are known, and orders all candidates by its probability. A second guess for
+an example is placed by its own probability, because a wrong row costs one error for any example. Without training
+examples the likelihood under the target decides.
+
+Draws cost as many forward passes for a training example as for an attacked one. With `few_trials`, only `examples`
+training examples get all trials; a first ranker learns from the others, and its odds are a feature of the second.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Literal
 
 import numpy as np
 
 from harness import (
     Attack,
-    Bools,
+    CandidateRanker,
     Context,
     Field,
     Floats,
@@ -22,28 +25,33 @@ from harness import (
     HarnessError,
     Ints,
     Params,
+    Policy,
+    Target,
     Tokens,
     Training,
-    compressed_bytes,
+    candidate_features,
+    drawn_candidates,
     folds_by_cluster,
-    place_among_equals,
+    searched_candidates,
+    text_of,
+    united_candidates,
+    with_prior,
+    without_rivals,
 )
 
-if TYPE_CHECKING:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    from harness import Target
-
-
 TIE = 1e-9
-SEGMENTS = 5  # The mean log-probability of a suffix is a feature for the whole and for each segment.
-SURPRISES = (0.7, 2.0)  # In nats: tokens with a probability below 1/2 and below 1/8.
 
 
 class TwoStepParams(Params):
-    width: int = Field(8, ge=1, le=256, description="Beam width, the number of candidates per prefix.")
+    candidates: Literal["search", "draws", "both"] = Field("search", description="Where candidates come from.")
+    width: int = Field(8, ge=1, le=256, description="Beam width, the number of candidates per prefix of the search.")
+    trials: int = Field(100, ge=1, description="Suffixes drawn per prefix.")
+    top_k: int = Field(10, ge=1, description="Likeliest tokens among which a token is drawn.")
+    kept: int = Field(4, ge=1, description="Draws kept per prefix: the most frequent ones, and as many likeliest ones.")
     examples: int = Field(0, ge=0, description="Training examples used, drawn at random; 0 for all.")
-    folds: int = Field(5, ge=2, le=50, description="Folds for the calibration, split by cluster.")
+    few_trials: int = Field(
+        0, ge=0, description="Suffixes drawn for each of the other training examples; 0 leaves them out."
+    )
 
 
 class TwoStep(Attack[TwoStepParams]):
@@ -55,59 +63,55 @@ class TwoStep(Attack[TwoStepParams]):
     requires = ("scikit-learn",)
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        train = self.training(context)
+        train, few = self.training(context)
         context.announce("guess")
         if train is not None:
             context.announce("train", over=train)
+        if few is not None:
+            context.announce("few", over=few)
         for batch in context.batches():
-            candidates = find_candidates(context.target, batch.ids, batch.prefixes, self.params.width)
-            context.keep(f"attacked {batch.ids[0]}", candidates.as_array())
-            # Until the classifier is trained, the likelihood orders the candidates.
+            candidates = find_candidates(context.target, batch.ids, batch.prefixes, self.params, batch.seed)
+            context.keep(f"guess {batch.ids[0]}", candidates.as_array())
+            # Until the ranker is trained, the likelihood orders the candidates.
             yield Guesses(candidates.ids, candidates.suffixes, candidates.likelihood)
-        for batch in context.batches(stage="train", over=train, in_order=False) if train is not None else ():
-            candidates = find_candidates(context.target, batch.ids, batch.prefixes, self.params.width)
-            context.keep(f"trained {batch.ids[0]}", candidates.as_array())
-        classifier = None if train is None else self.classifier(context, train)
-        if classifier is None:
+        for stage, rows, trials in (("train", train, self.params.trials), ("few", few, self.params.few_trials)):
+            for batch in context.batches(stage=stage, over=rows, in_order=False) if rows is not None else ():
+                params = self.params.model_copy(update={"trials": trials})
+                candidates = find_candidates(context.target, batch.ids, batch.prefixes, params, batch.seed)
+                context.keep(f"{stage} {batch.ids[0]}", candidates.as_array())
+        prior = None if few is None else trained_ranker(context, "few", few, None)
+        ranker = None if train is None else trained_ranker(context, "train", train, prior)
+        if ranker is None:
             return
-        for candidates in kept_candidates(context, "attacked", len(context.ids)):
+        for candidates in kept_candidates(context, "guess", len(context.ids)):
+            probability = ranker.probabilities(features_with(candidates, prior))
             # Trees give many candidates equal odds. The likelihood orders those.
-            probability = classifier.probabilities(candidates.features)
             yield Guesses(candidates.ids, candidates.suffixes, probability + TIE * candidates.likelihood)
 
-    def training(self, context: Context) -> Training | None:
-        """Return the training examples, None if the round has none."""
+    def training(self, context: Context) -> tuple[Training | None, Training | None]:
+        """Return the training examples that get all trials and those that get few, None if there are none.
+
+        If some get few, no cluster has examples of both kinds: the first ranker must not know the second one's answers.
+        """
         try:
-            return context.train.drawn(self.params.examples, context.seed)
+            whole = context.train
         except HarnessError:
             print("two_step: the round has no training examples, so the likelihood orders the candidates.")
-            return None
-
-    def classifier(self, context: Context, train: Training) -> "Classifier | None":
-        """Return a classifier trained on the training candidates, or None if it cannot be trained.
-
-        This is so if there are no training candidates, or if those outside some fold are all right or all wrong.
-        """
-        parts = list(kept_candidates(context, "trained", len(train)))
-        if not parts:
-            # The run was asked to finish before the second step.
-            return None
-        ids = np.concatenate([part.ids for part in parts])
-        is_right = (np.concatenate([part.suffixes for part in parts]) == train.suffixes[ids]).all(axis=1)
-        fold = folds_by_cluster(train.clusters, self.params.folds)[ids]
-        if any(len(np.unique(is_right[fold != number])) < 2 for number in np.unique(fold)):
-            print("two_step: too few training candidates are right, or wrong. The likelihood orders the candidates.")
-            return None
-        return Classifier(np.concatenate([part.features for part in parts]), is_right, fold)
+            return None, None
+        count = self.params.examples
+        if not (self.params.few_trials and 0 < count < len(whole)) or self.params.candidates == "search":
+            return whole.drawn(count, context.seed), None
+        fold = folds_by_cluster(whole.clusters, max(2, len(whole) // count))
+        return whole.part(np.flatnonzero(fold == 0)), whole.part(np.flatnonzero(fold != 0))
 
 
 @dataclass(frozen=True)
-class Candidates:
+class FeaturedCandidates:
     """Candidates of some examples.
 
     ids: [rows].
     suffixes: [rows, length].
-    likelihood: [rows].
+    likelihood: [rows], log-probabilities in nats.
     features: [rows, features].
     """
 
@@ -122,114 +126,57 @@ class Candidates:
         return np.column_stack([width, self.ids, self.likelihood, self.suffixes, self.features]).astype(np.float64)
 
     @classmethod
-    def of_array(cls, table: Floats) -> "Candidates":
+    def of_array(cls, table: Floats) -> "FeaturedCandidates":
         """Return the candidates of an array from `as_array`."""
         end = 3 + int(table[0, 0])
         return cls(table[:, 1].astype(np.int64), table[:, 3:end].astype(np.int64), table[:, 2], table[:, end:])
 
 
-def find_candidates(target: "Target", ids: Ints, prefixes: Tokens, width: int) -> Candidates:
-    """Return the likeliest suffixes of the examples `ids` [n] with `prefixes` [n, prefix length], with features."""
-    likely = target.search(prefixes, width)
-    prefix_logprobs = target.score(prefixes[:, :1], prefixes[:, 1:]).token_logprobs
-    features = candidate_features(prefixes, prefix_logprobs, likely.row, likely.suffixes, likely.token_logprobs)
-    return Candidates(ids[likely.row], likely.suffixes, likely.token_logprobs.sum(axis=1), features)
+def find_candidates(
+    target: Target, ids: Ints, prefixes: Tokens, params: TwoStepParams, seed: int
+) -> FeaturedCandidates:
+    """Return the candidates of the examples `ids` [n] with `prefixes` [n, prefix length], with their features."""
+    sources = []
+    if params.candidates != "search":
+        drawn = target.sample(prefixes, Policy(top_k=params.top_k), params.trials, seed)
+        logprob, conditionals = drawn.token_logprobs.sum(axis=1), np.exp(drawn.token_logprobs)
+        sources.append(
+            drawn_candidates(drawn.row, drawn.suffixes, drawn.count, logprob, conditionals, kept=params.kept)
+        )
+    if params.candidates != "draws":
+        likely = target.search(prefixes, params.width)
+        sources.append(searched_candidates(likely.row, likely.suffixes, likely.token_logprobs))
+    candidates = sources[0] if len(sources) == 1 else united_candidates(*sources)
+    prefix_loss = -target.score(prefixes[:, :1], prefixes[:, 1:]).token_logprobs.mean(axis=1)
+    features = candidate_features(prefixes, candidates, text_of(target.tokenizer_file), prefix_loss)
+    return FeaturedCandidates(ids[candidates.row], candidates.suffixes, candidates.logprob, features)
 
 
-def kept_candidates(context: Context, name: str, examples: int) -> Iterator[Candidates]:
-    """Yield the candidates of all batches kept under `name`, in the order of their examples."""
+def kept_candidates(context: Context, stage: str, examples: int) -> Iterator[FeaturedCandidates]:
+    """Yield the candidates of all batches of a stage, in the order of their examples."""
     for first in range(examples):
-        if (table := context.kept(f"{name} {first}")) is not None and len(table):
-            yield Candidates.of_array(table)
+        if (table := context.kept(f"{stage} {first}")) is not None and len(table):
+            yield FeaturedCandidates.of_array(table)
 
 
-def candidate_features(
-    prefixes: Tokens, prefix_logprobs: Floats, row: Ints, suffixes: Tokens, logprobs: Floats
-) -> Floats:
-    """Return the features of each candidate, [rows, features].
-
-    prefixes: [n, prefix length].
-    prefix_logprobs: [n, prefix length - 1], the log-probabilities of their tokens, which are high if the target
-    memorized the example.
-    row: [rows], the prefix of each candidate.
-    suffixes and logprobs: [rows, length], ordered by prefix and likelihood.
-    """
-    total = logprobs.sum(axis=1)
-    hardest = np.sort(logprobs, axis=1)[:, :3]
-    place = place_among_equals(row)
-    columns: list[Any] = [
-        total,
-        logprobs.std(axis=1),
-        logprobs[:, 0],
-        *hardest.T,
-        *((logprobs < -surprise).sum(axis=1) for surprise in SURPRISES),
-        *(part.mean(axis=1) for part in np.array_split(logprobs, SEGMENTS, axis=1)),
-        place,
-        *compare_with_others(row, total, place),
-        # The likelihood of the prefix: whole, in halves, median, spread and minimum.
-        *(part.mean(axis=1)[row] for part in (prefix_logprobs, *np.array_split(prefix_logprobs, 2, axis=1))),
-        np.median(prefix_logprobs, axis=1)[row],
-        prefix_logprobs.std(axis=1)[row],
-        prefix_logprobs.min(axis=1)[row],
-        # The complexity of the text: repetitive text is likely without being memorized.
-        compressed_bytes(suffixes),
-        compressed_bytes(np.concatenate([prefixes[row], suffixes], axis=1)),
-        [len(set(tokens)) for tokens in suffixes.tolist()],
-        np.array([len(set(tokens)) for tokens in prefixes.tolist()])[row],
-        [len(set(new) - set(old)) for new, old in zip(suffixes.tolist(), prefixes[row].tolist(), strict=True)],
-    ]
-    return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+def trained_ranker(
+    context: Context, stage: str, train: Training, prior: CandidateRanker | None
+) -> CandidateRanker | None:
+    """Return a ranker trained on the candidates of a stage, or None if all are right or all are wrong."""
+    parts = list(kept_candidates(context, stage, len(train)))
+    if not parts:
+        # The run was asked to finish before the second step.
+        return None
+    ids = np.concatenate([part.ids for part in parts])
+    is_right = (np.concatenate([part.suffixes for part in parts]) == train.suffixes[ids]).all(axis=1)
+    if len(np.unique(is_right)) < 2:
+        print("two_step: too few training candidates are right, or wrong. The likelihood orders the candidates.")
+        return None
+    if stage == "few":
+        return CandidateRanker(without_rivals(np.concatenate([part.features for part in parts])), is_right)
+    return CandidateRanker(np.concatenate([features_with(part, prior) for part in parts]), is_right)
 
 
-def compare_with_others(row: Ints, total: Floats, place: Ints) -> list[Floats]:
-    """Compare each candidate with the others of its prefix, three arrays [rows] in nats.
-
-    They are its share of their total probability, that total, and its lead over the second or distance to the first.
-    """
-    table = np.full((int(row.max(initial=-1)) + 1, int(place.max(initial=0)) + 1), -np.inf)
-    table[row, place] = total
-    together = np.logaddexp.reduce(table, axis=1)
-    second = table[:, 1] if table.shape[1] > 1 else table[:, 0]
-    rival = np.where(place == 0, np.where(np.isfinite(second), second, table[:, 0])[row], table[row, 0])
-    return [total - together[row], together[row], total - rival]
-
-
-class Classifier:
-    """Boosted trees, whose log-odds are calibrated by a logistic regression (Platt 1999)."""
-
-    def __init__(self, features: Floats, is_right: Bools, fold: Ints) -> None:
-        """Train on features [rows, features], truth [rows] and the fold of each row, [rows].
-
-        The calibration uses log-odds of trees that were trained without the row's fold.
-        """
-        from sklearn.linear_model import LogisticRegression
-
-        odds = np.empty(len(fold))
-        for number in np.unique(fold):
-            held_out = fold == number
-            odds[held_out] = train_trees(features[~held_out], is_right[~held_out]).decision_function(features[held_out])
-        self._calibration = LogisticRegression().fit(odds[:, None], is_right)
-        self._trees = train_trees(features, is_right)
-
-    def probabilities(self, features: Floats) -> Floats:
-        """Return the probability that each candidate is right, [rows]."""
-        odds = self._trees.decision_function(features)
-        probabilities: Floats = self._calibration.predict_proba(odds[:, None])[:, 1]
-        return probabilities
-
-
-def train_trees(features: Floats, is_right: Bools) -> "HistGradientBoostingClassifier":
-    """Return trees trained on features [rows, features] and truth [rows]. The result is deterministic."""
-    from sklearn.ensemble import HistGradientBoostingClassifier  # slow, and not needed to show the parameters
-
-    trees = HistGradientBoostingClassifier(
-        max_iter=150,
-        learning_rate=0.05,
-        max_leaf_nodes=8,
-        min_samples_leaf=60,
-        l2_regularization=5.0,
-        # Early stopping would hold out rows that share prefixes and clusters with the rest.
-        early_stopping=False,
-        random_state=0,
-    )
-    return trees.fit(features, is_right)
+def features_with(candidates: FeaturedCandidates, prior: CandidateRanker | None) -> Floats:
+    """Return the features of candidates, with those of the first ranker if there is one."""
+    return candidates.features if prior is None else with_prior(candidates.features, candidates.ids, prior)

@@ -15,8 +15,10 @@ _MISSING = {
     SATML: "the public files of the SaTML 2023 challenge are not on this machine. Run `harness data fetch satml`, and "
     "set HARNESS_TEST_DATA to the directory of data that `harness doctor` prints.",
     SURROGATE: "the surrogate of GPT-Neo 1.3B, an unpublished model of 11 M parameters, is not on this machine.",
-    RECORDED: "recorded outputs of GPT-Neo 1.3B, which are not published, are not on this machine.",
-    TRIALS: "1,000 recorded trials of GPT-Neo 1.3B, suffixes.npy.xz and losses.npy.xz, are not on this machine.",
+    RECORDED: "recorded outputs of GPT-Neo 1.3B, from baseline/ of Tungi97/lm-extraction-benchmark, are not on this "
+    "machine.",
+    TRIALS: "1,000 recorded trials of GPT-Neo 1.3B, suffixes.npy.xz and losses.npy.xz, are not on this machine. "
+    "--source DIR of tests.bench.real_target reads tmp/baseline_3000 of weichen-yu/lm-ex instead.",
 }
 
 

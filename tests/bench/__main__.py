@@ -15,7 +15,7 @@ from tests.bench import (
     overhead,
     peers,
     rankers,
-    recorded,
+    real_target,
     rounds_make,
     schedule,
     scorer,
@@ -50,7 +50,7 @@ def main() -> None:
         ("leakage of 1,000 sequences", leakage.measure),
         ("windows of a book, relative to a plain loop", book.measure),
         ("rankers, Recall@100 on likeliest suffixes of the surrogate", rankers.measure),
-        ("recorded outputs of GPT-Neo 1.3B", recorded.measure),
+        ("recorded trials of GPT-Neo 1.3B", real_target.measure_all),
         ("a round from a corpus", lambda: rounds_make.measure(full=is_full)),
         ("overhead", lambda: overhead.measure_overhead(full=is_full)),
     ):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attacks.two_step import TIE, Candidates, Classifier, find_candidates
+from attacks.two_step import TIE, FeaturedCandidates, TwoStepParams, find_candidates
+from harness.candidate_ranker import CandidateRanker
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.examples import folds_by_cluster
 from harness.core.policy import Policy
@@ -56,25 +57,25 @@ def measure(folder: Path, *, rows: int | None = None) -> list[Fold]:
     batches = [
         (np.arange(first, min(first + BATCH, len(prefixes))), prefixes[first : first + BATCH]) for first in starts
     ]
-    found = _joined([find_candidates(target, ids, batch, WIDTH) for ids, batch in batches])
+    found = _joined([find_candidates(target, ids, batch, TwoStepParams(width=WIDTH), 0) for ids, batch in batches])
     return scores_by_fold(whole, found, _joined([_draws(target, ids, batch) for ids, batch in batches]))
 
 
-def scores_by_fold(whole: Tokens, found: Candidates, drawn: Candidates) -> list[Fold]:
+def scores_by_fold(whole: Tokens, found: FeaturedCandidates, drawn: FeaturedCandidates) -> list[Fold]:
     """Return the scores of each fold of the rows `whole` [rows, 200], from candidates and draws for all of them.
 
     The likelihood of a draw is its official score.
     """
     answers = whole[:, 150:]
     clusters = cluster_ids([whole])
-    fold, calibration_fold = (folds_by_cluster(clusters, count) for count in (FOLDS, 5))
+    fold = folds_by_cluster(clusters, FOLDS)
     is_right = correct_rows(found.ids, found.suffixes, answers)
     scores = []
     for number in range(FOLDS):
         attacked = np.flatnonzero(fold == number)
         mine = fold[found.ids] == number
-        classifier = Classifier(found.features[~mine], is_right[~mine], calibration_fold[found.ids[~mine]])
-        confidence = classifier.probabilities(found.features[mine]) + TIE * found.likelihood[mine]
+        ranker = CandidateRanker(found.features[~mine], is_right[~mine])
+        confidence = ranker.probabilities(found.features[mine]) + TIE * found.likelihood[mine]
         is_drawn = fold[drawn.ids] == number
         base = _scores(drawn.ids[is_drawn], drawn.suffixes[is_drawn], drawn.likelihood[is_drawn], attacked, answers)
         ours = _scores(found.ids[mine], found.suffixes[mine], confidence, attacked, answers, one_each=False)
@@ -100,15 +101,17 @@ def _scores(
     return recall, exact_at_1(ids, suffixes, answers), upper_bound
 
 
-def _draws(target: Target, ids: Ints, prefixes: Tokens) -> Candidates:
+def _draws(target: Target, ids: Ints, prefixes: Tokens) -> FeaturedCandidates:
     """Return the guesses of the baseline for the examples `ids`, with the official score as their likelihood."""
     drawn = target.sample(prefixes, Policy(top_k=10), trials=TRIALS, seed=int(ids[0]))
     score = official_loss(drawn.token_logprobs, drawn.last_prefix_logprob[drawn.row])
-    return Candidates(ids[drawn.row], drawn.suffixes, score, np.zeros((len(score), 0)))
+    return FeaturedCandidates(ids[drawn.row], drawn.suffixes, score, np.zeros((len(score), 0)))
 
 
-def _joined(parts: list[Candidates]) -> Candidates:
-    return Candidates(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Candidates)))
+def _joined(parts: list[FeaturedCandidates]) -> FeaturedCandidates:
+    return FeaturedCandidates(
+        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(FeaturedCandidates))
+    )
 
 
 def table(found: dict[str, list[Fold]]) -> str:

@@ -21,13 +21,13 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.run_facts import run_facts
 from tests.bench.inputs import OFFSETS, OFFSETS_ROUND, SURROGATE, SURROGATE_ROUND
+from tests.bench.page import replace_part
 from tests.data import DATA
 from tests.functional.machine import ROOT
 
 ROUNDS = {"demo": "demo", "surrogate-dev": str(SURROGATE_ROUND), "surrogate-offsets": str(OFFSETS_ROUND)}
 HOME = ROOT / ".results"
 BUDGET = "120s"
-BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 SETTINGS: dict[str, dict[str, list[str]]] = {
     # Settings by round that fit into 120 seconds on two cores. All others are the defaults of the attack.
@@ -166,12 +166,7 @@ def main() -> None:
     found = list(results(rounds))
     print(table(found))
     if chosen.write:
-        page = ROOT / "docs" / "explanation" / "results.md"
-        before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-        _, end, after = rest.partition(END)
-        if not begin or not end:
-            sys.exit(f"{page}: no lines {BEGIN} and {END}. Add them where the table belongs.")
-        page.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}", encoding="utf-8")
+        replace_part("results", table(found))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import re
 
+from tests.bench.real_target import PICTURE
 from tests.functional.machine import ROOT
 from tests.pictures import PICTURES
 from tests.pictures.pages import PAGES
@@ -15,7 +16,7 @@ BYTES = 5_000_000
 def test_the_gallery_shows_every_picture_and_no_other() -> None:
     linked = set(re.findall(r"\]\(pictures/([\w.-]+)\)", GALLERY.read_text(encoding="utf-8")))
     screens = {file_name(name, size, theme) for name in SCREENS for size, theme in variants(name)}
-    drawn = screens | {f"{name}.png" for name in PAGES} | {f"{RECORDING}.svg"}
+    drawn = screens | {f"{name}.png" for name in PAGES} | {f"{RECORDING}.svg", PICTURE.name}
     assert linked == drawn == {file.name for file in PICTURES.iterdir()}
 
 

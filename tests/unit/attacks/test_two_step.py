@@ -9,8 +9,9 @@ import torch
 
 from harness.core.errors import HarnessError
 from harness.core.examples import Training
+from harness.core.policy import Policy
 from harness.engine.target import Target
-from tests.unit.attacks.running import SmallContext, function_of, run
+from tests.unit.attacks.running import SmallContext, attack_of, run
 
 LENGTH = 6
 
@@ -24,45 +25,6 @@ def training(targets_on: Callable[[torch.device], dict[str, Target]]) -> Trainin
     suffixes = neo.search(prefixes, 3, length=LENGTH).suffixes.reshape(160, 3, LENGTH)
     answers = np.where(np.arange(160)[:, None] % 2, suffixes[np.arange(160), rng.integers(0, 3, 160)], 60)
     return Training(prefixes, answers.astype(np.uint16), None, np.arange(160))
-
-
-def test_candidates_are_compared_within_their_prefix() -> None:
-    compare_with_others = function_of("two_step", "compare_with_others")
-    row, place = np.array([0, 0, 0, 1]), np.array([0, 1, 2, 0])
-    total = np.log([0.5, 0.2, 0.1, 0.3])
-    share, together, lead = compare_with_others(row, total, place)
-    assert np.allclose(np.exp(share), [0.625, 0.25, 0.125, 1.0])
-    assert np.allclose(np.exp(together), [0.8, 0.8, 0.8, 0.3])
-    assert np.allclose(np.exp(lead), [2.5, 0.4, 0.2, 1.0])
-
-
-def test_features_are_finite_and_independent_of_other_prefixes(neo: Target, prefixes: np.ndarray) -> None:
-    candidate_features = function_of("two_step", "candidate_features")
-    found = neo.search(prefixes[:4], 3, length=LENGTH)
-    own = neo.score(prefixes[:4, :1], prefixes[:4, 1:]).token_logprobs
-    features = candidate_features(prefixes[:4], own, found.row, found.suffixes, found.token_logprobs)
-    assert np.isfinite(features).all() and features.shape[0] == 12
-    assert np.allclose(features[:, 0], found.token_logprobs.sum(axis=1))
-    selected = found.row == 2
-    alone = candidate_features(
-        prefixes[2:3], own[2:3], np.zeros(3, int), found.suffixes[selected], found.token_logprobs[selected]
-    )
-    assert np.allclose(features[selected], alone)
-
-
-def test_the_classifier_is_accurate_and_calibrated() -> None:
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(1200, 5))
-    probability = 1 / (1 + np.exp(-2 * features[:, 1]))
-    is_correct = rng.random(1200) < probability
-    classifier = function_of("two_step", "Classifier")(features[:800], is_correct[:800], np.arange(800) % 4)
-    found = classifier.probabilities(features[800:])
-    assert ((found > 0) & (found < 1)).all()
-    assert np.corrcoef(found, probability[800:])[0, 1] > 0.9
-    # Calibrated: about 60 % of the candidates with probability 0.6 are correct.
-    for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.0)):
-        inside = (found >= low) & (found < high)
-        assert abs(found[inside].mean() - is_correct[800:][inside].mean()) < 0.1
 
 
 def test_candidates_are_ordered_by_probability(neo: Target, prefixes: np.ndarray, training: Training) -> None:
@@ -116,9 +78,26 @@ def test_without_a_right_training_candidate_the_likelihood_decides(
     assert "too few training candidates" in capsys.readouterr().out
 
 
-def test_the_trees_do_not_stop_early() -> None:
-    """Train on more rows than scikit-learn's threshold for early stopping."""
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(11_000, 2))
-    trees = function_of("two_step", "train_trees")(features, rng.random(11_000) < 0.1)
-    assert trees.n_iter_ == trees.max_iter == 150
+@pytest.mark.parametrize("candidates", ["draws", "both"])
+def test_draws_are_candidates(neo: Target, prefixes: np.ndarray, training: Training, candidates: str) -> None:
+    context = SmallContext(neo, prefixes, LENGTH, training)
+    guesses = run("two_step", context, candidates=candidates, trials=20, kept=2, width=3)
+    drawn = neo.sample(prefixes, Policy(top_k=10), 20, 0)
+    searched = neo.search(prefixes, 3)
+    of_draws = {(row, tuple(suffix)) for row, suffix in zip(drawn.row, drawn.suffixes.tolist(), strict=True)}
+    of_search = {(row, tuple(suffix)) for row, suffix in zip(searched.row, searched.suffixes.tolist(), strict=True)}
+    found = {(row, tuple(suffix)) for row, suffix in zip(guesses.ids, guesses.suffixes.tolist(), strict=True)}
+    assert len(found) == len(guesses)
+    assert found <= of_draws | of_search and found & of_draws
+    assert (of_search <= found) == (candidates == "both")
+
+
+def test_a_first_ranker_learns_from_other_clusters(neo: Target, prefixes: np.ndarray, training: Training) -> None:
+    clusters = np.arange(160) // 4
+    context = SmallContext(neo, prefixes, LENGTH, dataclasses.replace(training, clusters=clusters))
+    attack = attack_of("two_step", candidates="both", width=3, trials=20, examples=80, few_trials=5)
+    train, others = attack.training(context)
+    assert len(train) + len(others) == 160 and not set(train.clusters) & set(others.clusters)
+    guesses = run("two_step", context, candidates="both", width=3, trials=20, examples=80, few_trials=5)
+    assert set(context.begun) == {"guess", "train", "few"} and context.announced.keys() == set(context.begun)
+    assert ((guesses.score > 0) & (guesses.score < 1 + 1e-6)).all()

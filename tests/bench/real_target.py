@@ -1,0 +1,324 @@
+"""Measure orders of recorded trials of GPT-Neo 1.3B: `python -m tests.bench.real_target`.
+
+The trials are outputs of the official baseline for the last 1,000 training rows of the challenge. They are ordered by
+the official loss, by the number of draws, and by `harness.candidate_ranker`. The ranker is cross-validated in ten folds
+that share no cluster, and has the log-odds of a prior ranker as a feature. The prior ranker is trained on recorded
+guesses for the other 14,000 training rows, without the rows whose cluster has one of the 1,000. As a check on rows that
+no feature was chosen on, the ranker without this feature is cross-validated on all of the 14,000 rows.
+"""
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from tokenizers import Tokenizer
+
+from harness.candidate_ranker import (
+    CandidateRanker,
+    Candidates,
+    candidate_features,
+    drawn_candidates,
+    with_prior,
+    without_rivals,
+)
+from harness.candidate_text import TextOf
+from harness.core.arrays import Bools, Floats, Ints, Tokens
+from harness.core.errors import HarnessError
+from harness.core.examples import folds_by_cluster
+from harness.core.files import write_export
+from harness.core.findings import LineChart, Series
+from harness.core.intervals import JudgedRows
+from harness.core.multiple_comparisons import Difference, paired_difference
+from harness.core.scoring import Score, correct_rows, recall_at_errors, scaled_cap, score_rows
+from harness.figures.charts import draw_charts
+from tests.bench.page import replace_part
+from tests.bench.recorded_trials import (
+    EARLIER_ROWS,
+    TrainingRows,
+    Trials,
+    earlier_candidates,
+    published_trials,
+    recorded_trials,
+    training_rows,
+)
+from tests.data import RECORDED, SATML, SURROGATE, TRIALS, what_is_missing
+from tests.functional.machine import ROOT
+
+EXAMPLES, CAP, FOLDS, SEEDS, KEPT = 1_000, 100, 10, 3, 4
+TRIAL_COUNTS, DRAWN_COUNTS = (1, 5, 10, 100, 1_000), (1, 10, 100, 1_000)
+TOKENIZER = SURROGATE / "tokenizer.json"
+PICTURE = ROOT / "docs" / "pictures" / "real-target.svg"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The results after some trials.
+
+    by_loss, by_count, by_ranker: the scores of the three orders; `by_ranker` is that of the first seed.
+    recall: Recall@100 of the ranker, the mean over all seeds.
+    gain: recall of `by_ranker` minus that of `by_count`.
+    """
+
+    trials: int
+    any_guess_correct: float
+    exact_at_1: float
+    by_loss: Score
+    by_count: Score
+    by_ranker: Score
+    recall: float
+    gain: Difference
+
+
+class Earlier(NamedTuple):
+    """The results on the 14,000 rows: mean Recall@100 over blocks of 1,000, and the pooled gain over the loss."""
+
+    by_loss: float
+    by_ranker: float
+    gain: Difference
+
+
+def measure(source: Path | None, tokenizer: Path, seeds: int) -> tuple[list[Measured], Earlier]:
+    """Return the results after each of TRIAL_COUNTS, and those on the 14,000 rows.
+
+    source: a directory in the published layout, or None for the trials in TRIALS.
+    Raises HarnessError if a file is missing.
+    """
+    folders = (SATML, RECORDED, *(() if source else (TRIALS,)))
+    if missing := what_is_missing(*folders):
+        raise HarnessError(missing)
+    if not tokenizer.is_file():
+        raise HarnessError(f"{tokenizer}: no such file. Name the tokenizer.json of GPT-2 with --tokenizer.")
+    loaded = Tokenizer.from_file(str(tokenizer))
+
+    def text_of(tokens: Tokens) -> list[str]:
+        texts: list[str] = loaded.decode_batch(tokens.tolist(), skip_special_tokens=False)
+        return texts
+
+    training = training_rows()
+    earlier, attacked = training.part(slice(EARLIER_ROWS)), training.part(slice(-EXAMPLES, None))
+    trials = recorded_trials() if source is None else published_trials(source, attacked.prefixes)
+    candidates = earlier_candidates()
+    features = candidate_features(earlier.prefixes, candidates, text_of)
+    is_right = correct_rows(candidates.row, candidates.suffixes, earlier.suffixes)
+    is_apart = ~np.isin(earlier.clusters, attacked.clusters)[candidates.row]
+    prior = CandidateRanker(without_rivals(features[is_apart]), is_right[is_apart])
+    measured = [
+        measured_after(trials.first(count), attacked, text_of, prior, seeds)
+        for count in TRIAL_COUNTS
+        if count <= trials.losses.shape[1]
+    ]
+    return measured, measured_earlier(features, candidates, is_right, earlier.clusters, seeds)
+
+
+def measure_all() -> dict[str, Any]:
+    """Return the results with the default options as `figures` does."""
+    return figures(*measure(None, TOKENIZER, SEEDS))
+
+
+def measured_after(
+    trials: Trials, attacked: TrainingRows, text_of: TextOf | None, prior: CandidateRanker, seeds: int
+) -> Measured:
+    """Return the results of `trials` of the examples `attacked`."""
+    row, suffixes, count, loss, logprob = distinct_draws(trials)
+    is_drawn_right = correct_rows(row, suffixes, attacked.suffixes)
+    lowest = trials.losses.argmin(axis=1)  # the first of equal losses
+    examples = np.arange(len(lowest))
+    is_lowest_right = correct_rows(examples, trials.suffixes[examples, lowest], attacked.suffixes)
+    loss_order = np.argsort(trials.losses[examples, lowest], kind="stable")
+    count_order = one_per_example(row, np.lexsort((loss, -count)))
+    candidates = drawn_candidates(row, suffixes, count, logprob, kept=KEPT)
+    is_right = correct_rows(candidates.row, candidates.suffixes, attacked.suffixes)
+    features = with_prior(candidate_features(attacked.prefixes, candidates, text_of), candidates.row, prior)
+    orders = ranker_orders(features, is_right, candidates.row, attacked.clusters, seeds)
+    rankings = [JudgedRows(is_right[order], candidates.row[order]) for order in orders]
+    by_count = JudgedRows(is_drawn_right[count_order], row[count_order])
+    cap = scaled_cap(CAP, len(lowest), EXAMPLES)
+    by_loss, count_score, ranker_score = (
+        score_rows(*judged, cap=cap, examples=len(lowest), clusters=attacked.clusters)
+        for judged in (JudgedRows(is_lowest_right[loss_order], loss_order), by_count, rankings[0])
+    )
+    return Measured(
+        trials.losses.shape[1],
+        len(np.unique(row[is_drawn_right])) / len(lowest),
+        float(is_lowest_right.mean()),
+        by_loss,
+        count_score,
+        ranker_score,
+        float(np.mean([recall_at_errors(*ranking, cap=cap, examples=len(lowest)) for ranking in rankings])),
+        paired_difference(rankings[0], by_count, cap=cap, examples=len(lowest), clusters=attacked.clusters),
+    )
+
+
+def measured_earlier(features: Floats, candidates: Candidates, is_right: Bools, clusters: Ints, seeds: int) -> Earlier:
+    """Return the results of the ranker without a prior on all rows, in blocks of EXAMPLES, by lowest loss and by it."""
+    row, loss = candidates.row, -candidates.logprob
+    orders = ranker_orders(features, is_right, row, clusters, seeds)
+    loss_order = one_per_example(row, np.argsort(loss, kind="stable"))
+
+    def mean_recall(order: Ints) -> float:
+        blocks = [order[row[order] // EXAMPLES == block] for block in range(len(clusters) // EXAMPLES)]
+        recalls = [recall_at_errors(is_right[part], row[part], cap=CAP, examples=EXAMPLES) for part in blocks]
+        return float(np.mean(recalls))
+
+    first, second = (JudgedRows(is_right[order], row[order]) for order in (orders[0], loss_order))
+    cap = scaled_cap(CAP, len(clusters), EXAMPLES)
+    gain = paired_difference(first, second, cap=cap, examples=len(clusters), clusters=clusters)
+    return Earlier(mean_recall(loss_order), float(np.mean([mean_recall(order) for order in orders])), gain)
+
+
+def distinct_draws(trials: Trials) -> tuple[Ints, Tokens, Ints, Floats, Floats]:
+    """Return the distinct draws, by example: row, suffixes [rows, 50], count, lowest loss and log-probability.
+
+    The window of the official loss starts at the last prefix token and omits the last suffix token, so the loss cannot
+    tell suffixes that differ only there. The draws give its conditional probability: the share of the trials with the
+    same tokens before it that drew this token, smoothed. Its logarithm is added to 50 times the negative mean loss.
+    """
+    examples, number, length = trials.suffixes.shape
+    # Big-endian bytes sort like the tokens, and example by example.
+    owned = np.empty((examples * number, 1 + length), ">u2")
+    owned[:, 0] = np.repeat(np.arange(examples), number)
+    owned[:, 1:] = trials.suffixes.reshape(-1, length)
+    _, first, inverse, count = np.unique(_bytes(owned), return_index=True, return_inverse=True, return_counts=True)
+    loss = np.full(len(first), np.inf)
+    np.minimum.at(loss, inverse.reshape(-1), trials.losses.reshape(-1))
+    draws = owned[first]
+    beginning = np.unique(_bytes(draws[:, :-1]), return_inverse=True)[1].reshape(-1)
+    together = np.bincount(beginning, weights=count)[beginning]
+    logprob = -length * loss + np.log((count + 0.1) / (together + 1))
+    return draws[:, 0].astype(np.int64), draws[:, 1:].astype(np.int64), count, loss, logprob
+
+
+def _bytes(rows: Tokens) -> Any:
+    """Return each row of tokens as one value."""
+    rows = np.ascontiguousarray(rows)
+    return rows.view(f"V{rows.shape[1] * rows.itemsize}").reshape(-1)
+
+
+def one_per_example(row: Ints, order: Ints) -> Ints:
+    """Return `order` [candidates], best first, with the first candidate of each example alone, [examples]."""
+    return order[np.sort(np.unique(row[order], return_index=True)[1])]
+
+
+def ranker_orders(features: Floats, is_right: Bools, row: Ints, clusters: Ints, seeds: int) -> list[Ints]:
+    """Return for each seed the likeliest candidate of each example, best first, [examples].
+
+    A candidate is judged by a ranker that was trained on the other folds.
+    """
+    orders = []
+    for seed in range(seeds):
+        print(f"{len(row):,} candidates, cut {seed + 1} of {seeds} …", file=sys.stderr, flush=True)
+        fold = shuffled_folds(clusters, FOLDS, seed)[row]
+        probability = np.empty(len(row))
+        for number in range(FOLDS):
+            is_held_out = fold == number
+            with threadpool_limits(1):  # Threads cost more than they save, and sums depend on their number.
+                ranker = CandidateRanker(features[~is_held_out], is_right[~is_held_out])
+                probability[is_held_out] = ranker.probabilities(features[is_held_out])
+        orders.append(one_per_example(row, np.argsort(-probability, kind="stable")))
+    return orders
+
+
+def shuffled_folds(clusters: Ints, folds: int, seed: int) -> Ints:
+    """Return the fold of each row, [rows]. Clusters of the same size are assigned in a random order."""
+    names, numbers = np.unique(clusters, return_inverse=True)
+    return folds_by_cluster(np.random.default_rng(seed).permutation(len(names))[numbers.reshape(-1)], folds)
+
+
+def table(measured: list[Measured], earlier: Earlier) -> str:
+    """Return the results as two Markdown tables."""
+    lines = [
+        "| trials | any guess correct | exact@1 by loss | Recall@100 by loss | by number of draws "
+        "| by the trained ranker | ranker − number of draws |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for result in measured:
+        low, high, _ = result.by_ranker.interval
+        cells = (
+            f"{result.trials:,}",
+            f"{result.any_guess_correct:.3f}",
+            f"{result.exact_at_1:.3f}",
+            f"{result.by_loss.recall_at_cap:.3f}",
+            f"{result.by_count.recall_at_cap:.3f}",
+            f"{result.recall:.3f} [{low:.3f}, {high:.3f}]",
+            _signed(result.gain),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "| rows | Recall@100 by loss | by the trained ranker, without a prior | ranker − loss, pooled |",
+            "|---|---|---|---|",
+            f"| the other {EARLIER_ROWS:,}, five trials | {earlier.by_loss:.3f} | {earlier.by_ranker:.3f} "
+            f"| {_signed(earlier.gain)} |",
+        ]
+    )
+
+
+def _signed(gain: Difference) -> str:
+    return f"{gain.difference:+.3f} [{gain.interval.low:+.3f}, {gain.interval.high:+.3f}]"
+
+
+def figures(measured: list[Measured], earlier: Earlier) -> dict[str, Any]:
+    """Return the results as a JSON object, {part: {name: number}}."""
+    by_trials = {
+        f"{result.trials} trials": {
+            "any_guess_correct": result.any_guess_correct,
+            "exact_at_1_by_loss": result.exact_at_1,
+            "by_loss": result.by_loss.recall_at_cap,
+            "by_count": result.by_count.recall_at_cap,
+            "by_ranker": result.recall,
+            "by_ranker_interval": result.by_ranker.interval[:2],
+            "gain": result.gain.difference,
+            "gain_interval": result.gain.interval[:2],
+        }
+        for result in measured
+    }
+    means = {"by_loss": earlier.by_loss, "by_ranker": earlier.by_ranker}
+    pooled = {"pooled_gain": earlier.gain.difference, "pooled_gain_interval": earlier.gain.interval[:2]}
+    return {**by_trials, "other rows": means | pooled}
+
+
+def picture(measured: list[Measured]) -> str:
+    """Return recall vs. errors after each of DRAWN_COUNTS by loss, dashed, and by the ranker, as SVG."""
+    series = []
+    for result in measured:
+        if result.trials in DRAWN_COUNTS:
+            for order, score in (("ranker", result.by_ranker), ("loss", result.by_loss)):
+                errors, recall, _ = score.recall_curve(480)
+                name = f"{result.trials:,} {'trial' if result.trials == 1 else 'trials'}, {order}"
+                series.append(Series(name, errors, recall, is_dashed=order == "loss"))
+    series.sort(key=lambda line: line.is_dashed)
+    label = f"recall of {EXAMPLES:,} examples"
+    chart = LineChart("real-target", "Recall vs. errors", "errors (wrong rows)", label, series, is_x_logarithmic=True)
+    return draw_charts([chart])[0].svg
+
+
+def main() -> None:
+    """Print the table, or write it and the picture to the documentation."""
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--source", type=Path, metavar="DIR", help="directory with generations/N.npy and losses/N.npy")
+    parser.add_argument("--tokenizer", type=Path, default=TOKENIZER, help="tokenizer.json of GPT-2")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"number of cuts into folds (default: {SEEDS})")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--write", action="store_true", help="write table and picture to the documentation")
+    chosen = parser.parse_args()
+    if chosen.seeds < 1:
+        parser.error("--seeds: expected a number of at least 1.")
+    try:
+        measured, earlier = measure(chosen.source, chosen.tokenizer, chosen.seeds)
+        print(json.dumps(figures(measured, earlier)) if chosen.json else table(measured, earlier))
+        if chosen.write:
+            replace_part("real target", table(measured, earlier))
+            write_export(PICTURE, picture(measured))
+    except HarnessError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
