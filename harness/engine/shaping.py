@@ -60,6 +60,9 @@ def apply_policy(logits: Tensor, policy: Policy, seen: Tensor | None = None) -> 
         support = Support(ids, torch.log_softmax(values.double() / policy.temperature, dim=1))
     elif policy.top_p < 1:
         support = _nucleus(scores, policy.temperature, policy.top_p)
+    elif policy.typical_p < 1:
+        total = tempered_logsumexp(scores, policy.temperature).unsqueeze(1)
+        support = Support(None, scores.double() / policy.temperature - total)
     else:
         support = Support(
             None, torch.log_softmax(scores if policy.temperature == 1 else scores / policy.temperature, dim=1)
@@ -85,10 +88,9 @@ def top_tokens(logits: Tensor, policy: Policy, count: int, seen: Tensor | None, 
         return Support(support.ids[:, :count], support.logprobs[:, :count])
     scores = apply_repetition_penalty(logits, policy.repetition_penalty, seen) if seen is not None else logits
     if policy.temperature != 1 or seen is not None:
-        scores = scores / policy.temperature
-        total = logsumexp(scores)
+        total = tempered_logsumexp(scores, policy.temperature)
     values, ids = most_likely(scores, min(count, scores.shape[1]))
-    return Support(ids, values.double() - total.double().unsqueeze(1))
+    return Support(ids, values.double() / policy.temperature - total.double().unsqueeze(1))
 
 
 def sample_tokens(support: Support, row: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,12 +131,11 @@ def apply_repetition_penalty(logits: Tensor, penalty: float, seen: Tensor) -> Te
 
 def _nucleus(scores: Tensor, temperature: float, top_p: float) -> Support:
     """Return enough of the most likely tokens to hold `top_p` in each row; log-probabilities are not renormalised."""
-    tempered = scores if temperature == 1 else scores / temperature
-    total = logsumexp(tempered).unsqueeze(1).double()  # [rows, 1]
+    total = tempered_logsumexp(scores, temperature).unsqueeze(1)  # [rows, 1]
     count = min(_FIRST_NUCLEUS, scores.shape[1])
     while True:
-        values, ids = most_likely(tempered, count)
-        logprobs = values.double() - total
+        values, ids = most_likely(scores, count)
+        logprobs = values.double() / temperature - total
         if count == scores.shape[1] or bool((logprobs.exp().sum(1) >= top_p).all()):
             return Support(ids, logprobs)
         count = min(8 * count, scores.shape[1])

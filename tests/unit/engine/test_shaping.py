@@ -12,7 +12,7 @@ from transformers.generation.logits_process import (
 )
 
 from harness.core.policy import Policy
-from harness.engine.shaping import Support, apply_policy, sample_tokens
+from harness.engine.shaping import Support, apply_policy, sample_tokens, top_tokens
 
 VOCABULARY = 700  # more than top-p examines first
 
@@ -104,6 +104,20 @@ def test_the_repetition_penalty_applies_once_per_token(device):
     logits, penalised = torch.tensor([[[2.0, -2.0, 1.0]], [[1.0, -4.0, 1.0]]], device=device)
     support = apply_policy(logits, Policy(repetition_penalty=2), torch.tensor([[0, 0, 0, 1]], device=device))
     assert torch.allclose(support.logprobs, torch.log_softmax(penalised, dim=1))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [{}, {"repetition_penalty": 1.5}, {"top_k": 40}, {"top_p": 1 - 1e-12}, {"typical_p": 1 - 1e-12}],
+    ids=str,
+)
+def test_a_probability_just_below_1_is_not_rounded_at_a_low_temperature(device, policy):
+    logits = torch.arange(50, 0, -1, dtype=torch.float32).reshape(1, -1).mul(1.9).to(device)
+    seen = torch.tensor([[49]], device=device) if "repetition_penalty" in policy else None
+    support = top_tokens(logits, Policy(temperature=0.1, **policy), 5, seen, torch.logsumexp(logits, dim=1))
+    # Each token has e^-19 times the probability of the one before it.
+    assert support.ids[0, 0] == 0
+    assert float(support.logprobs[0, 0]) == pytest.approx(-math.exp(-19), rel=1e-5)
 
 
 def test_a_draw_is_inverse_cdf_sampling(device):
