@@ -111,7 +111,7 @@ stranger: $(VENV)/.installed-dev ## install the wheel as a user without root rig
 wheel-check: $(VENV)/.installed-dev ## install the wheel into new environments and use it; PYTHONS="python3.11 python3.13"
 	@$(BIN)/python -m tests.distribution $(PYTHONS:%=--python %)
 
-results: $(VENV)/.installed-dev ## run every attack on the demo and on two surrogates, and write the table of results
+results: $(VENV)/.installed-dev ## run every attack on the demo and on the surrogate, and write the table of results
 	@$(BIN)/python -m tests.bench.results --write
 
 pictures: $(VENV)/.installed-dev ## draw every screen and page of the gallery, and record a first run

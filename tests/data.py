@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import HarnessError
+
 DATA = Path(os.environ.get("HARNESS_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 """The directory of the data: HARNESS_TEST_DATA. By default it is beside the clone."""
 SATML = DATA / "satml"
@@ -16,7 +18,7 @@ _MISSING = {
     "set HARNESS_TEST_DATA to the directory of data that `harness doctor` prints.",
     SURROGATE: "the surrogate of GPT-Neo 1.3B, an unpublished model of 11 M parameters, is not on this machine.",
     RECORDED: "recorded outputs of GPT-Neo 1.3B, from baseline/ of Tungi97/lm-extraction-benchmark, are not on this "
-    "machine.",
+    "machine. --no-prior of tests.bench.real_target does without them.",
     TRIALS: "1,000 recorded trials of GPT-Neo 1.3B, suffixes.npy.xz and losses.npy.xz, are not on this machine. "
     "--source DIR of tests.bench.real_target reads tmp/baseline_3000 of weichen-yu/lm-ex instead.",
 }
@@ -25,6 +27,22 @@ _MISSING = {
 def what_is_missing(*folders: Path) -> str | None:
     """Return a sentence that names the first of the folders that is not on this machine, None if all are."""
     return next((_MISSING[folder] for folder in folders if not folder.is_dir()), None)
+
+
+def gpt2_tokenizer() -> Path:
+    """Return the tokenizer.json of GPT-2: the file in the directory of the data, or one from the Hugging Face hub.
+
+    Raises HarnessError if there is neither.
+    """
+    if (file := DATA / "surrogate-11m" / "tokenizer.json").is_file():
+        return file
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download("openai-community/gpt2", "tokenizer.json"))
+    except (OSError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+        raise HarnessError(f"the tokenizer of GPT-2 could not be downloaded: {error}") from None
 
 
 def require_data(*folders: Path) -> None:

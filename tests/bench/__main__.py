@@ -1,4 +1,4 @@
-"""`make bench`: measure the figures of docs/explanation/results.md on this machine, next to its required value."""
+"""`make bench`: measure the figures of docs/explanation/results.md on this machine."""
 
 import json
 import sys

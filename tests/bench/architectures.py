@@ -22,7 +22,7 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.policy import Policy
 from harness.engine.target import Target
 from harness.runs.machine import usable_cores
-from tests.bench.inputs import surrogate_or_demo
+from tests.bench.inputs import exit_on_error, surrogate_or_demo
 from tests.demo_target.training import sampled_loss
 
 LAYERS, WIDTH, HEADS, PREFIXES = 4, 192, 6, 32
@@ -163,4 +163,5 @@ def table(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(measure()))
+    with exit_on_error():
+        print(table(measure()))

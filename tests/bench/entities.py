@@ -28,7 +28,6 @@ def measure() -> dict[str, Any]:
         "prompts": PROMPTS,
         "pairs": NAMES**2,
         "m_mem_s": statistics.median(by_ranks),
-        "m_mem_required_s": 1.0,
         "majority_vote_s": statistics.median(by_votes),
     }
 

@@ -1,12 +1,10 @@
 """Compare `two_step` with ten trials of the baseline on folds that share no cluster: `python -m tests.bench.folds`.
 
-Each surrogate has half memorized the training rows 12,000 to 14,999. They are cut into three folds by cluster. For each
+The surrogate has half memorized the training rows 12,000 to 14,999. They are cut into three folds by cluster. For each
 fold, the classifier of `two_step` is trained on the other two folds, which share no cluster with it.
 """
 
-import sys
 from dataclasses import astuple, dataclass, fields
-from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +19,7 @@ from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.rankers import official_loss
 from harness.runs.machine import usable_cores
-from tests.bench.inputs import OFFSETS, SURROGATE
+from tests.bench.inputs import SURROGATE, exit_on_error, require_surrogate
 from tests.surrogate import FIRST_MEMORIZED, training_rows
 
 FOLDS, BATCH, TRIALS, WIDTH, CAP, EXAMPLES = 3, 64, 10, 8, 100, 1_000
@@ -45,14 +43,15 @@ class Fold:
         return self.two_step / self.baseline if self.baseline else float("nan")
 
 
-def measure(folder: Path, *, rows: int | None = None) -> list[Fold]:
-    """Return the scores of each fold with the target in `folder`.
+def measure(*, rows: int | None = None) -> list[Fold]:
+    """Return the scores of each fold.
 
-    rows: how many training rows are used, None for all.
+    rows: how many training rows are used, None for all. Raises HarnessError if there is no surrogate.
     """
+    require_surrogate()
     whole = training_rows()[FIRST_MEMORIZED:][:rows]
     prefixes = whole[:, 100:150]
-    target = load_target(folder, device="cpu", threads=usable_cores())
+    target = load_target(SURROGATE, device="cpu", threads=usable_cores())
     starts = range(0, len(prefixes), BATCH)
     batches = [
         (np.arange(first, min(first + BATCH, len(prefixes))), prefixes[first : first + BATCH]) for first in starts
@@ -114,37 +113,23 @@ def _joined(parts: list[FeaturedCandidates]) -> FeaturedCandidates:
     )
 
 
-def table(found: dict[str, list[Fold]]) -> str:
+def table(folds: list[Fold]) -> str:
     """Return the scores of the baseline and of `two_step` as a Markdown table, with the mean over the folds."""
-    lines = [
-        "| target | fold | examples | Recall@100 | ratio | exact@1 | any guess correct |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, folds in found.items():
-        table_ = np.array([astuple(fold) for fold in folds])
-        mean = Fold(int(table_[:, 0].sum()), *table_[:, 1:].mean(axis=0).tolist())
-        for number, fold in [*enumerate(folds, 1), ("mean", mean)]:
-            cells = (
-                f"{fold.examples:,}",
-                f"{fold.baseline:.3f}, {fold.two_step:.3f}",
-                f"{fold.ratio:.2f}",
-                f"{fold.baseline_exact:.3f}, {fold.two_step_exact:.3f}",
-                f"{fold.baseline_any:.3f}, {fold.two_step_any:.3f}",
-            )
-            lines.append(f"| {name} | {number} | {' | '.join(cells)} |")
+    lines = ["| fold | examples | Recall@100 | ratio | exact@1 | any guess correct |", "|---|---|---|---|---|---|"]
+    table_ = np.array([astuple(fold) for fold in folds])
+    mean = Fold(int(table_[:, 0].sum()), *table_[:, 1:].mean(axis=0).tolist())
+    for number, fold in [*enumerate(folds, 1), ("mean", mean)]:
+        cells = (
+            f"{fold.examples:,}",
+            f"{fold.baseline:.3f}, {fold.two_step:.3f}",
+            f"{fold.ratio:.2f}",
+            f"{fold.baseline_exact:.3f}, {fold.two_step_exact:.3f}",
+            f"{fold.baseline_any:.3f}, {fold.two_step_any:.3f}",
+        )
+        lines.append(f"| {number} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Print the table for each surrogate that is there."""
-    found = {}
-    for name, folder in (("surrogate-dev", SURROGATE), ("surrogate-offsets", OFFSETS)):
-        if folder.is_dir():
-            found[name] = measure(folder)
-        else:
-            print(f"{name}: no target in {folder}.", file=sys.stderr)
-    print(table(found))
-
-
 if __name__ == "__main__":
-    main()
+    with exit_on_error():
+        print(table(measure()))

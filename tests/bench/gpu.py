@@ -70,14 +70,14 @@ _ROWS = (
     "reference implementation, suffixes/s",
     "1 trial / official",
     "10 trials / official",
-    "100 trials / official (required: 100)",
+    "100 trials / official",
     "search of width 8 / official",
 )
 _ONCE = (
     "CUDA tests",
     "scoring, suffixes/s",
-    "batches of a run / one call, time (required: 1.15)",
-    "rows with a tie at the cut of top-k 10 (required: < 0.01)",
+    "batches of a run / one call, time",
+    "rows with a tie at the cut of top-k 10",
     "two executions give the same suffixes and scores",
     "kernels a step",
     "time in matrix products",
@@ -140,8 +140,8 @@ def _details(path: Path, prefixes: Tokens) -> Iterator[tuple[str, Any]]:
     suffixes = prefixes[:, ::-1].copy()
     target.score(prefixes[:2], suffixes[:2])
     yield "scoring, suffixes/s", len(prefixes) / _seconds(lambda: target.score(prefixes, suffixes))
-    yield "batches of a run / one call, time (required: 1.15)", _of_a_run(target, prefixes)
-    yield "rows with a tie at the cut of top-k 10 (required: < 0.01)", _ties(target, prefixes)
+    yield "batches of a run / one call, time", _of_a_run(target, prefixes)
+    yield "rows with a tie at the cut of top-k 10", _ties(target, prefixes)
     first, second = (target.sample(prefixes, _POLICY, trials=10, seed=3) for _ in range(2))
     is_same = all(
         np.array_equal(getattr(first, name), getattr(second, name)) for name in ("suffixes", "token_logprobs")

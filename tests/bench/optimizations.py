@@ -134,4 +134,7 @@ def table(found: dict[str, float]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(measure()))
+    from tests.bench.inputs import exit_on_error
+
+    with exit_on_error():
+        print(table(measure()))

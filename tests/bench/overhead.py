@@ -35,7 +35,6 @@ def measure_start_up(repeats: int = 5) -> dict[str, Any]:
     return {
         "command_to_first_guess_s": round(statistics.median(first_guess), 3),
         "worker_start_s": round(statistics.median(worker), 3),
-        "worker_start_required_s": 0.3,
     }
 
 
@@ -48,7 +47,7 @@ def measure_ingest(repeats: int = 3, guesses: int = 300_000) -> dict[str, Any]:
             folder = _run(Path(place), PLUGINS / "million.py", round_, f"guesses={guesses}", "rows=1000")
             start = _event_times(folder)["worker_started"]
             rates.append(guesses / (_guess_times(folder)[1] - start))
-    return {"guesses_per_second": round(statistics.median(rates)), "required": 30_000}
+    return {"guesses_per_second": round(statistics.median(rates))}
 
 
 def measure_overhead(*, full: bool = False, repeats: int = 3) -> dict[str, Any]:
@@ -71,7 +70,6 @@ def measure_overhead(*, full: bool = False, repeats: int = 3) -> dict[str, Any]:
         "harness_s": round(statistics.median(harness), 2),
         "overhead": round(statistics.median(ratios) - 1, 4),
         "overheads": [round(ratio - 1, 4) for ratio in ratios],
-        "required": 0.03,
         "batches": batches,
         "guesses": examples,
     }

@@ -28,7 +28,7 @@ from harness.core.policy import Policy
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from tests.bench.ctranslate2_peer import COMPUTE_TYPES, Sampler, as_gpt2, ctranslate2_samplers, largest_difference
-from tests.bench.inputs import surrogate_or_demo
+from tests.bench.inputs import exit_on_error, surrogate_or_demo
 from tests.bench.official import BATCH, official_losses, official_suffixes
 
 THREADS = 2
@@ -41,15 +41,15 @@ _PAUSE_SECONDS = 0.3
 """The pause between measurements. The threads of one OpenMP runtime spin for a while after its last call."""
 _NAMES = {1: "1 trial", 10: "10 trials"}
 _RATIOS = {
-    "1 trial, float32 / CTranslate2 float32 (required: 1.5)": ("1 trial, float32", "1 trial, CTranslate2 float32"),
-    "1 trial, fastest / CTranslate2 int8 (required: 1)": ("1 trial", "1 trial, CTranslate2 int8"),
-    "10 trials, float32 / CTranslate2 float32 (required: 2.5)": (
+    "1 trial, float32 / CTranslate2 float32": ("1 trial, float32", "1 trial, CTranslate2 float32"),
+    "1 trial, fastest / CTranslate2 int8": ("1 trial", "1 trial, CTranslate2 int8"),
+    "10 trials, float32 / CTranslate2 float32": (
         "10 trials, float32",
         "10 trials, CTranslate2 float32",
     ),
     "10 trials, fastest / CTranslate2 int8": ("10 trials", "10 trials, CTranslate2 int8"),
-    f"search {WIDTH} / official (required: 16)": (f"search {WIDTH}", "official"),
-    "score / official second pass (required: 5)": ("score", "official second pass"),
+    f"search {WIDTH} / official": (f"search {WIDTH}", "official"),
+    "score / official second pass": ("score", "official second pass"),
 }
 """{figure: (method, compared method)}. A name without a precision stands for the fastest one."""
 
@@ -170,5 +170,6 @@ def _fastest(rates: dict[str, list[float]], name: str) -> list[float] | None:
 
 
 if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:64} {value:.4g}" if isinstance(value, float) else f"{name:64} {value}")
+    with exit_on_error():
+        for name, value in measure().items():
+            print(f"{name:64} {value:.4g}" if isinstance(value, float) else f"{name:64} {value}")

@@ -8,16 +8,15 @@ from typing import get_args
 
 import numpy as np
 
-from harness.core.errors import HarnessError
 from harness.core.scoring import recall_at_errors
 from harness.engine.loading import load_target
 from harness.rankers import RankerName, ranked
 from harness.runs.machine import usable_cores
-from tests.data import SATML, SURROGATE, what_is_missing
+from tests.bench.inputs import SURROGATE, exit_on_error, require_surrogate
+from tests.data import SATML
 from tests.surrogate import FIRST_MEMORIZED
 
 BLOCK, BLOCKS, WIDTH, CAP = 1_000, 3, 4, 100
-REQUIRED = 0.505
 
 
 def measure(*, rows: int = BLOCK) -> dict[str, float]:
@@ -25,8 +24,7 @@ def measure(*, rows: int = BLOCK) -> dict[str, float]:
 
     rows: how many of each block are used. Raises HarnessError if there is no surrogate.
     """
-    if missing := what_is_missing(SURROGATE, SATML):
-        raise HarnessError(missing)
+    require_surrogate()
     target = load_target(SURROGATE, device="cpu", threads=usable_cores())
     prefixes, answers = (np.load(SATML / f"train_{part}.npy") for part in ("prefix", "suffix"))
     names = [name for name in get_args(RankerName) if name != "reference_ratio"]
@@ -52,4 +50,5 @@ def table(found: dict[str, float]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(measure()))
+    with exit_on_error():
+        print(table(measure()))

@@ -36,6 +36,7 @@ from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import Difference, paired_difference
 from harness.core.scoring import Score, correct_rows, recall_at_errors, scaled_cap, score_rows
 from harness.figures.charts import draw_charts
+from tests.bench.inputs import exit_on_error
 from tests.bench.page import replace_part
 from tests.bench.recorded_trials import (
     EARLIER_ROWS,
@@ -46,12 +47,11 @@ from tests.bench.recorded_trials import (
     recorded_trials,
     training_rows,
 )
-from tests.data import RECORDED, SATML, SURROGATE, TRIALS, what_is_missing
+from tests.data import RECORDED, SATML, TRIALS, gpt2_tokenizer, what_is_missing
 from tests.functional.machine import ROOT
 
 EXAMPLES, CAP, FOLDS, SEEDS, KEPT = 1_000, 100, 10, 3, 4
 TRIAL_COUNTS, DRAWN_COUNTS = (1, 5, 10, 100, 1_000), (1, 10, 100, 1_000)
-TOKENIZER = SURROGATE / "tokenizer.json"
 PICTURE = ROOT / "docs" / "pictures" / "real-target.svg"
 
 
@@ -82,18 +82,16 @@ class Earlier(NamedTuple):
     gain: Difference
 
 
-def measure(source: Path | None, tokenizer: Path, seeds: int) -> tuple[list[Measured], Earlier]:
-    """Return the results after each of TRIAL_COUNTS, and those on the 14,000 rows.
+def measure(source: Path | None, seeds: int, *, has_prior: bool = True) -> tuple[list[Measured], Earlier | None]:
+    """Return the results after each of TRIAL_COUNTS, and those on the 14,000 rows if the ranker has a prior.
 
     source: a directory in the published layout, or None for the trials in TRIALS.
     Raises HarnessError if a file is missing.
     """
-    folders = (SATML, RECORDED, *(() if source else (TRIALS,)))
+    folders = (SATML, *((RECORDED,) if has_prior else ()), *(() if source else (TRIALS,)))
     if missing := what_is_missing(*folders):
         raise HarnessError(missing)
-    if not tokenizer.is_file():
-        raise HarnessError(f"{tokenizer}: no such file. Name the tokenizer.json of GPT-2 with --tokenizer.")
-    loaded = Tokenizer.from_file(str(tokenizer))
+    loaded = Tokenizer.from_file(str(gpt2_tokenizer()))
 
     def text_of(tokens: Tokens) -> list[str]:
         texts: list[str] = loaded.decode_batch(tokens.tolist(), skip_special_tokens=False)
@@ -102,26 +100,29 @@ def measure(source: Path | None, tokenizer: Path, seeds: int) -> tuple[list[Meas
     training = training_rows()
     earlier, attacked = training.part(slice(EARLIER_ROWS)), training.part(slice(-EXAMPLES, None))
     trials = recorded_trials() if source is None else published_trials(source, attacked.prefixes)
-    candidates = earlier_candidates()
-    features = candidate_features(earlier.prefixes, candidates, text_of)
-    is_right = correct_rows(candidates.row, candidates.suffixes, earlier.suffixes)
-    is_apart = ~np.isin(earlier.clusters, attacked.clusters)[candidates.row]
-    prior = CandidateRanker(without_rivals(features[is_apart]), is_right[is_apart])
+    prior = on_other_rows = None
+    if has_prior:
+        candidates = earlier_candidates()
+        features = candidate_features(earlier.prefixes, candidates, text_of)
+        is_right = correct_rows(candidates.row, candidates.suffixes, earlier.suffixes)
+        is_apart = ~np.isin(earlier.clusters, attacked.clusters)[candidates.row]
+        prior = CandidateRanker(without_rivals(features[is_apart]), is_right[is_apart])
+        on_other_rows = measured_earlier(features, candidates, is_right, earlier.clusters, seeds)
     measured = [
         measured_after(trials.first(count), attacked, text_of, prior, seeds)
         for count in TRIAL_COUNTS
         if count <= trials.losses.shape[1]
     ]
-    return measured, measured_earlier(features, candidates, is_right, earlier.clusters, seeds)
+    return measured, on_other_rows
 
 
 def measure_all() -> dict[str, Any]:
     """Return the results with the default options as `figures` does."""
-    return figures(*measure(None, TOKENIZER, SEEDS))
+    return figures(*measure(None, SEEDS))
 
 
 def measured_after(
-    trials: Trials, attacked: TrainingRows, text_of: TextOf | None, prior: CandidateRanker, seeds: int
+    trials: Trials, attacked: TrainingRows, text_of: TextOf | None, prior: CandidateRanker | None, seeds: int
 ) -> Measured:
     """Return the results of `trials` of the examples `attacked`."""
     row, suffixes, count, loss, logprob = distinct_draws(trials)
@@ -133,7 +134,9 @@ def measured_after(
     count_order = one_per_example(row, np.lexsort((loss, -count)))
     candidates = drawn_candidates(row, suffixes, count, logprob, kept=KEPT)
     is_right = correct_rows(candidates.row, candidates.suffixes, attacked.suffixes)
-    features = with_prior(candidate_features(attacked.prefixes, candidates, text_of), candidates.row, prior)
+    features = candidate_features(attacked.prefixes, candidates, text_of)
+    if prior is not None:
+        features = with_prior(features, candidates.row, prior)
     orders = ranker_orders(features, is_right, candidates.row, attacked.clusters, seeds)
     rankings = [JudgedRows(is_right[order], candidates.row[order]) for order in orders]
     by_count = JudgedRows(is_drawn_right[count_order], row[count_order])
@@ -229,8 +232,8 @@ def shuffled_folds(clusters: Ints, folds: int, seed: int) -> Ints:
     return folds_by_cluster(np.random.default_rng(seed).permutation(len(names))[numbers.reshape(-1)], folds)
 
 
-def table(measured: list[Measured], earlier: Earlier) -> str:
-    """Return the results as two Markdown tables."""
+def table(measured: list[Measured], earlier: Earlier | None) -> str:
+    """Return the results as Markdown: one table, and a second one if there are results on the other rows."""
     lines = [
         "| trials | any guess correct | exact@1 by loss | Recall@100 by loss | by number of draws "
         "| by the trained ranker | ranker − number of draws |",
@@ -248,23 +251,22 @@ def table(measured: list[Measured], earlier: Earlier) -> str:
             _signed(result.gain),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(
-        [
-            *lines,
+    if earlier is not None:
+        lines += [
             "",
             "| rows | Recall@100 by loss | by the trained ranker, without a prior | ranker − loss, pooled |",
             "|---|---|---|---|",
             f"| the other {EARLIER_ROWS:,}, five trials | {earlier.by_loss:.3f} | {earlier.by_ranker:.3f} "
             f"| {_signed(earlier.gain)} |",
         ]
-    )
+    return "\n".join(lines)
 
 
 def _signed(gain: Difference) -> str:
     return f"{gain.difference:+.3f} [{gain.interval.low:+.3f}, {gain.interval.high:+.3f}]"
 
 
-def figures(measured: list[Measured], earlier: Earlier) -> dict[str, Any]:
+def figures(measured: list[Measured], earlier: Earlier | None) -> dict[str, Any]:
     """Return the results as a JSON object, {part: {name: number}}."""
     by_trials = {
         f"{result.trials} trials": {
@@ -279,6 +281,8 @@ def figures(measured: list[Measured], earlier: Earlier) -> dict[str, Any]:
         }
         for result in measured
     }
+    if earlier is None:
+        return by_trials
     means = {"by_loss": earlier.by_loss, "by_ranker": earlier.by_ranker}
     pooled = {"pooled_gain": earlier.gain.difference, "pooled_gain_interval": earlier.gain.interval[:2]}
     return {**by_trials, "other rows": means | pooled}
@@ -303,21 +307,19 @@ def main() -> None:
     """Print the table, or write it and the picture to the documentation."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--source", type=Path, metavar="DIR", help="directory with generations/N.npy and losses/N.npy")
-    parser.add_argument("--tokenizer", type=Path, default=TOKENIZER, help="tokenizer.json of GPT-2")
+    parser.add_argument("--no-prior", action="store_true", help="do without recorded guesses for the other 14,000 rows")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"number of cuts into folds (default: {SEEDS})")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--write", action="store_true", help="write table and picture to the documentation")
     chosen = parser.parse_args()
     if chosen.seeds < 1:
         parser.error("--seeds: expected a number of at least 1.")
-    try:
-        measured, earlier = measure(chosen.source, chosen.tokenizer, chosen.seeds)
+    with exit_on_error():
+        measured, earlier = measure(chosen.source, chosen.seeds, has_prior=not chosen.no_prior)
         print(json.dumps(figures(measured, earlier)) if chosen.json else table(measured, earlier))
         if chosen.write:
             replace_part("real target", table(measured, earlier))
             write_export(PICTURE, picture(measured))
-    except HarnessError as error:
-        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""`make results`: run the attacks on the demo and on two surrogates, 120 seconds each, and print their table.
+"""`make results`: run the attacks on the demo and on the surrogate, 120 seconds each, and print their table.
 
 The runs are kept in .results/, so an interrupted `make results` continues where it was. An attack is run again only if
-its source, its settings or the target have changed. `--write` writes the table to docs/explanation/results.md. The
-second surrogate is trained by `python -m tests.surrogate offsets`.
+its source, its settings or the target have changed. `--write` writes the table to docs/explanation/results.md.
+`python -m tests.surrogate` trains the surrogate.
 """
 
 import argparse
@@ -20,12 +20,11 @@ from harness.runs.attack_record import every_guess
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.run_facts import run_facts
-from tests.bench.inputs import OFFSETS, OFFSETS_ROUND, SURROGATE, SURROGATE_ROUND
+from tests.bench.inputs import SURROGATE_ROUND, exit_on_error, require_surrogate
 from tests.bench.page import replace_part
-from tests.data import DATA
 from tests.functional.machine import ROOT
 
-ROUNDS = {"demo": "demo", "surrogate-dev": str(SURROGATE_ROUND), "surrogate-offsets": str(OFFSETS_ROUND)}
+ROUNDS = {"demo": "demo", "surrogate": str(SURROGATE_ROUND)}
 HOME = ROOT / ".results"
 BUDGET = "120s"
 
@@ -137,8 +136,7 @@ def _arguments(attack: AttackFile, where: str, settings: list[str]) -> list[str]
 
 def _harness(*arguments: str) -> str:
     """Run a command and return its standard output. Exits with the error of the command if there is no output."""
-    # The files of the challenge lie beside the surrogate, unless the user has them elsewhere.
-    environment = {"HARNESS_DATA": str(DATA), **os.environ, "HARNESS_HOME": str(HOME)}
+    environment = {**os.environ, "HARNESS_HOME": str(HOME)}
     command = [sys.executable, "-m", "harness", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if not done.stdout.strip():
@@ -157,12 +155,11 @@ def main() -> None:
     parser.add_argument("--only", choices=list(ROUNDS), help="run the attacks on one round only")
     chosen = parser.parse_args()
     rounds = {name: where for name, where in ROUNDS.items() if chosen.only in (None, name)}
-    for name, target in (("surrogate-dev", SURROGATE), ("surrogate-offsets", OFFSETS)):
-        if name in rounds and not target.is_dir():
-            print(f"{name}: no target in {target}.", file=sys.stderr)
-            del rounds[name]
     if chosen.write and len(rounds) < len(ROUNDS):
-        sys.exit("--write needs the results of all rounds. Print the table without it, or add the missing targets.")
+        sys.exit("--write needs the results of all rounds. Leave out --only.")
+    if "surrogate" in rounds:
+        with exit_on_error():
+            require_surrogate()
     found = list(results(rounds))
     print(table(found))
     if chosen.write:

@@ -16,8 +16,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from harness.demo import CORPUS, SIZES
-from tests.bench.inputs import SURROGATE, is_surrogate, run_harness
+from harness.demo import CORPUS
+from tests.bench.inputs import exit_on_error, is_surrogate, run_harness, surrogate_or_demo
 from tests.surrogate import training_rows
 
 MEGABYTES, FULL_MEGABYTES = 50, 1_000
@@ -26,10 +26,10 @@ MEGABYTES, FULL_MEGABYTES = 50, 1_000
 def measure(*, full: bool = False, megabytes: int | None = None) -> dict[str, Any]:
     """Return how long a round takes, per gigabyte of text, and the memory of the command."""
     size = (megabytes or (FULL_MEGABYTES if full else MEGABYTES)) * 1_000_000
-    target = SURROGATE if is_surrogate() else SIZES[0].weights
+    _, target = surrogate_or_demo()
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        written = write_corpus(folder / "corpus.jsonl", size)
+        written = write_corpus(folder / "corpus.jsonl", size, _passages(target))
         start = time.perf_counter()
         options = ("--out", str(folder / "round"), "--target", str(target), "--json")
         card = json.loads(run_harness(folder, "new", "round", str(folder / "corpus.jsonl"), *options, timeout=3_600))
@@ -38,15 +38,15 @@ def measure(*, full: bool = False, megabytes: int | None = None) -> dict[str, An
         "megabytes of text": written / 1e6,
         "million tokens": card["corpus_tokens"] / 1e6,
         "seconds": seconds,
-        "minutes per gigabyte (15)": seconds / 60 / (written / 1e9),
+        "minutes per gigabyte": seconds / 60 / (written / 1e9),
         "peak memory of a command, MiB": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
         "examples": sum(split["examples"] for split in card["splits"].values()),
     }
 
 
-def write_corpus(path: Path, size: int) -> int:
+def write_corpus(path: Path, size: int, passages: list[str]) -> int:
     """Write documents as JSON Lines until they have `size` characters, and return the number of characters."""
-    passages, random, written = _passages(), Random(0), 0
+    random, written = Random(0), 0
     with path.open("w", encoding="utf-8") as file:
         while written < size:
             text = " ".join(_some(passages, random))
@@ -63,18 +63,19 @@ def _some(passages: list[str], random: Random) -> Iterator[str]:
         yield " ".join(words)
 
 
-def _passages() -> list[str]:
+def _passages(target: Path) -> list[str]:
     if not is_surrogate():
         texts: list[str] = json.loads(CORPUS.read_bytes())
         return texts
-    tokenizer = Tokenizer.from_file(str(SURROGATE / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
     return tokenizer.decode_batch(training_rows().tolist())
 
 
 def main() -> None:
     """Print the figures."""
-    for name, value in measure(full="--full" in sys.argv).items():
-        print(f"{name:32} {value:,.1f}")
+    with exit_on_error():
+        for name, value in measure(full="--full" in sys.argv).items():
+            print(f"{name:32} {value:,.1f}")
 
 
 if __name__ == "__main__":

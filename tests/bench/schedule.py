@@ -32,7 +32,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.machine import usable_cores
 from harness.runs.reader import RunReader
 from harness.worker.attack_job import batch_size, first_and_rest
-from tests.bench.inputs import run_harness, surrogate_or_demo
+from tests.bench.inputs import exit_on_error, run_harness, surrogate_or_demo
 from tests.bench.official import BATCH, official_suffixes
 
 _POLICY = Policy(top_k=10)
@@ -61,10 +61,10 @@ def measure(*, prefixes: int = 32, trials: int = 100, turns: int = 3) -> dict[st
         f"suffixes a second, harness run baseline, {trials} trials": prefixes * trials / seconds_of_run,
         "the same / the reference implementation": prefixes * trials / seconds_of_run * official / len(some[:BATCH]),
         "time of harness run baseline / of one tree": seconds_of_run / whole,
-        f"evaluations of a run of {trials} trials / of one tree (required: 1.03)": statistics.median(evaluations),
-        "time of the same (required: 1.1)": statistics.median(seconds),
-        "live / reserved rows (required: 0.75)": statistics.median(shares),
-        f"prefixes at once, GPT-Neo 1.3B, {_TRIALS_ON_CARD} trials, 16 GB (required: 32)": _prefixes_on_a_card(),
+        f"evaluations of a run of {trials} trials / of one tree": statistics.median(evaluations),
+        "time of the same": statistics.median(seconds),
+        "live / reserved rows": statistics.median(shares),
+        f"prefixes at once, GPT-Neo 1.3B, {_TRIALS_ON_CARD} trials, 16 GB": _prefixes_on_a_card(),
     }
 
 
@@ -116,5 +116,6 @@ def _prefixes_on_a_card() -> int:
 
 
 if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:80} {np.round(value, 4)}")
+    with exit_on_error():
+        for name, value in measure().items():
+            print(f"{name:80} {np.round(value, 4)}")

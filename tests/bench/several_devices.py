@@ -20,7 +20,7 @@ from harness.engine.resolving import resolve_target
 from harness.engine.target import Target
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from tests.bench.inputs import run_harness
+from tests.bench.inputs import exit_on_error, run_harness
 from tests.functional.machine import PLUGINS, write_round
 
 _ONE_THREAD = ("--device", "cpu", "--threads", "1")
@@ -80,5 +80,6 @@ def _seconds(place: Path, *arguments: str) -> float:
 
 
 if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:66} {value}")
+    with exit_on_error():
+        for name, value in measure().items():
+            print(f"{name:66} {value}")

@@ -108,13 +108,15 @@ def test_the_published_layout_is_read_and_must_fit_the_prefixes(tmp_path):
         real_target.published_trials(tmp_path, attacked.prefixes[1:])
 
 
-def test_missing_data_is_one_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr(real_target, "what_is_missing", lambda *folders: "the data is missing.")
-    with pytest.raises(HarnessError, match=r"^the data is missing\.$"):
-        real_target.measure(None, tmp_path, 1)
-    monkeypatch.setattr(real_target, "what_is_missing", lambda *folders: None)
-    with pytest.raises(HarnessError, match="--tokenizer"):
-        real_target.measure(None, tmp_path / "tokenizer.json", 1)
+def test_only_a_prior_needs_the_guesses_for_the_other_rows(monkeypatch):
+    def what_is_missing(*folders):
+        return "the guesses are missing." if real_target.RECORDED in folders else "the rows are missing."
+
+    monkeypatch.setattr(real_target, "what_is_missing", what_is_missing)
+    with pytest.raises(HarnessError, match="the guesses are missing"):
+        real_target.measure(None, 1)
+    with pytest.raises(HarnessError, match="the rows are missing"):
+        real_target.measure(None, 1, has_prior=False)
 
 
 def test_a_table_replaces_the_one_on_the_page(monkeypatch, tmp_path):
