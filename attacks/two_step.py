@@ -6,7 +6,8 @@ an example is placed by its own probability, because a wrong row costs one error
 examples the likelihood under the target decides.
 
 Draws cost as many forward passes for a training example as for an attacked one. With `few_trials`, only `examples`
-training examples get all trials; a first ranker learns from the others, and its odds are a feature of the second.
+random training examples get all trials, in whole clusters; a first ranker learns from the others, and its odds are a
+feature of the second.
 """
 
 from collections.abc import Iterator
@@ -31,15 +32,16 @@ from harness import (
     Training,
     candidate_features,
     drawn_candidates,
-    folds_by_cluster,
+    prior_features,
     searched_candidates,
     text_of,
     united_candidates,
     with_prior,
-    without_rivals,
 )
 
 TIE = 1e-9
+DRAWS_PER_BATCH = 8_192
+MOST_NATS = 100.0  # A less likely token of a prefix counts as this unlikely.
 
 
 class TwoStepParams(Params):
@@ -47,10 +49,12 @@ class TwoStepParams(Params):
     width: int = Field(8, ge=1, le=256, description="Beam width, the number of candidates per prefix of the search.")
     trials: int = Field(100, ge=1, description="Suffixes drawn per prefix.")
     top_k: int = Field(10, ge=1, description="Likeliest tokens among which a token is drawn.")
-    kept: int = Field(4, ge=1, description="Draws kept per prefix: the most frequent ones, and as many likeliest ones.")
+    kept: int = Field(
+        4, ge=1, le=64, description="Draws kept per prefix: the most frequent ones, and as many likeliest ones."
+    )
     examples: int = Field(0, ge=0, description="Training examples used, drawn at random; 0 for all.")
     few_trials: int = Field(
-        0, ge=0, description="Suffixes drawn for each of the other training examples; 0 leaves them out."
+        0, ge=0, description="Suffixes drawn for each training example beyond `examples`; 0 leaves these out."
     )
 
 
@@ -64,18 +68,20 @@ class TwoStep(Attack[TwoStepParams]):
 
     def run(self, context: Context) -> Iterator[Guesses]:
         train, few = self.training(context)
-        context.announce("guess")
-        if train is not None:
-            context.announce("train", over=train)
-        if few is not None:
-            context.announce("few", over=few)
-        for batch in context.batches():
+        draws = 1 if self.params.candidates == "search" else self.params.trials
+        stages = [("train", train, draws), ("few", few, self.params.few_trials)]
+        # All draws of an example are one batch, because its candidates are compared.
+        context.announce("guess", weight=draws)
+        for stage, rows, trials in stages:
+            if rows is not None:
+                context.announce(stage, trials, over=rows)
+        for batch in context.batches(size=None if draws == 1 else max(1, DRAWS_PER_BATCH // draws)):
             candidates = find_candidates(context.target, batch.ids, batch.prefixes, self.params, batch.seed)
             context.keep(f"guess {batch.ids[0]}", candidates.as_array())
             # Until the ranker is trained, the likelihood orders the candidates.
             yield Guesses(candidates.ids, candidates.suffixes, candidates.likelihood)
-        for stage, rows, trials in (("train", train, self.params.trials), ("few", few, self.params.few_trials)):
-            for batch in context.batches(stage=stage, over=rows, in_order=False) if rows is not None else ():
+        for stage, rows, trials in stages:
+            for batch in context.batches(trials, stage=stage, over=rows, in_order=False) if rows is not None else ():
                 params = self.params.model_copy(update={"trials": trials})
                 candidates = find_candidates(context.target, batch.ids, batch.prefixes, params, batch.seed)
                 context.keep(f"{stage} {batch.ids[0]}", candidates.as_array())
@@ -98,11 +104,20 @@ class TwoStep(Attack[TwoStepParams]):
         except HarnessError:
             print("two_step: the round has no training examples, so the likelihood orders the candidates.")
             return None, None
-        count = self.params.examples
-        if not (self.params.few_trials and 0 < count < len(whole)) or self.params.candidates == "search":
-            return whole.drawn(count, context.seed), None
-        fold = folds_by_cluster(whole.clusters, max(2, len(whole) // count))
-        return whole.part(np.flatnonzero(fold == 0)), whole.part(np.flatnonzero(fold != 0))
+        count, few_trials = self.params.examples, self.params.few_trials
+        is_train = np.zeros(len(whole), np.bool_)
+        if few_trials and 0 < count < len(whole) and self.params.candidates != "search":
+            names, cluster, sizes = np.unique(whole.clusters, return_inverse=True, return_counts=True)
+            left = count
+            for number in np.random.default_rng(context.seed).permutation(len(names)):
+                if sizes[number] <= left:
+                    left -= sizes[number]
+                    is_train |= cluster == number
+        if is_train.any():
+            return whole.part(np.flatnonzero(is_train)), whole.part(np.flatnonzero(~is_train))
+        if few_trials:
+            print("two_step: few_trials has no effect. It needs draws, and `examples` smaller than the training set.")
+        return whole.drawn(count, context.seed), None
 
 
 @dataclass(frozen=True)
@@ -147,7 +162,10 @@ def find_candidates(
         likely = target.search(prefixes, params.width)
         sources.append(searched_candidates(likely.row, likely.suffixes, likely.token_logprobs))
     candidates = sources[0] if len(sources) == 1 else united_candidates(*sources)
-    prefix_loss = -target.score(prefixes[:, :1], prefixes[:, 1:]).token_logprobs.mean(axis=1)
+    prefix_loss = None
+    if prefixes.shape[1] > 1:
+        logprobs = target.score(prefixes[:, :1], prefixes[:, 1:]).token_logprobs
+        prefix_loss = -logprobs.clip(min=-MOST_NATS).mean(axis=1)
     features = candidate_features(prefixes, candidates, text_of(target.tokenizer_file), prefix_loss)
     return FeaturedCandidates(ids[candidates.row], candidates.suffixes, candidates.logprob, features)
 
@@ -165,7 +183,7 @@ def trained_ranker(
     """Return a ranker trained on the candidates of a stage, or None if all are right or all are wrong."""
     parts = list(kept_candidates(context, stage, len(train)))
     if not parts:
-        # The run was asked to finish before the second step.
+        print(f"two_step: the run ended before the stage {stage}, so it trains no ranker.")
         return None
     ids = np.concatenate([part.ids for part in parts])
     is_right = (np.concatenate([part.suffixes for part in parts]) == train.suffixes[ids]).all(axis=1)
@@ -173,7 +191,7 @@ def trained_ranker(
         print("two_step: too few training candidates are right, or wrong. The likelihood orders the candidates.")
         return None
     if stage == "few":
-        return CandidateRanker(without_rivals(np.concatenate([part.features for part in parts])), is_right)
+        return CandidateRanker(prior_features(np.concatenate([part.features for part in parts])), is_right)
     return CandidateRanker(np.concatenate([features_with(part, prior) for part in parts]), is_right)
 
 

@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     from harness.candidate_ranker import CandidateRanker as CandidateRanker
     from harness.candidate_ranker import candidate_features as candidate_features
     from harness.candidate_ranker import drawn_candidates as drawn_candidates
+    from harness.candidate_ranker import prior_features as prior_features
     from harness.candidate_ranker import searched_candidates as searched_candidates
     from harness.candidate_ranker import united_candidates as united_candidates
     from harness.candidate_ranker import with_prior as with_prior
-    from harness.candidate_ranker import without_rivals as without_rivals
     from harness.candidate_text import text_of as text_of
     from harness.core.arrays import Bools as Bools
     from harness.core.arrays import Floats as Floats
@@ -64,7 +64,7 @@ _EXPORTS = {
         "searched_candidates",
         "united_candidates",
         "with_prior",
-        "without_rivals",
+        "prior_features",
     ),
     "harness.core.arrays": ("Bools", "Floats", "Ints", "Tokens", "mapped_array", "place_among_equals"),
     "harness.core.attack": ("Attack", "Batch", "Context", "Field", "Params"),

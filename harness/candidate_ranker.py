@@ -41,8 +41,8 @@ FEATURES = {
     "not copied lead": "tokens that depart from a copy, minus the lowest number of a rival",
 }
 """The features of a candidate, {name: description}. Its rivals are the other candidates of its example."""
-WITHOUT_RIVALS = ("loss", "drawn", "typical loss", "below typical", "prefix loss", *TEXT_FEATURES)
-"""The features that do not depend on the number of trials: a ranker can learn them from examples with few trials."""
+PRIOR_FEATURES = ("loss", "drawn", "typical loss", "below typical", "prefix loss", *TEXT_FEATURES)
+"""The features of a prior ranker, which learns from examples with few trials and often without rivals."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Candidates:
     logprob: [rows], the log-probability of the suffix under the target, in nats.
     conditionals: [rows, length], the probability of each token given those before it: exact if the target computed it,
     else estimated from draws.
-    drawn: [rows], the share of the trials that drew the suffix, 0 if it was only found by a search.
+    drawn: [rows], the share of the trials that drew the suffix, 0 if no draw that was kept equals it.
     entropy: [rows], the entropy of the example's draws in nats.
     unseen: [rows], the share of the example's trials whose suffix was drawn once: an estimate of the probability of the
     suffixes that no trial drew (Good, 1953).
-    agreement: [rows], the mean over positions of the share of trials that drew the candidate's token.
+    agreement: [rows], the mean over positions of the share of trials that drew the candidate's token, 0 where drawn is.
     typical: [rows], the mean of `log_loss` over the example's trials, or over the results of its search.
     """
 
@@ -149,7 +149,7 @@ def concatenated(parts: list[Candidates]) -> Candidates:
 
 
 def united_candidates(drawn: Candidates, searched: Candidates) -> Candidates:
-    """Return the candidates of both, ordered by example. A suffix in both is that of the draws.
+    """Return the candidates of both, ordered by example. A suffix in both is that of the draws, which no example lacks.
 
     A searched candidate takes the statistics of the trials from the draws of its example.
     """
@@ -219,18 +219,18 @@ class CandidateRanker:
         return mean
 
 
-def without_rivals(features: Floats) -> Floats:
-    """Return the columns WITHOUT_RIVALS of features [rows, FEATURES], from which a prior ranker learns."""
+def prior_features(features: Floats) -> Floats:
+    """Return the columns PRIOR_FEATURES of features [rows, FEATURES], from which a prior ranker learns."""
     names = list(FEATURES)
-    return features[:, [names.index(name) for name in WITHOUT_RIVALS]]
+    return features[:, [names.index(name) for name in PRIOR_FEATURES]]
 
 
 def with_prior(features: Floats, row: Ints, prior: CandidateRanker) -> Floats:
     """Return features [rows, FEATURES] with the log-odds of a prior ranker, and its lead over rivals, as two columns.
 
-    prior: a ranker trained on `without_rivals` of other examples.
+    prior: a ranker trained on `prior_features` of other examples.
     """
-    probability = np.clip(prior.probabilities(without_rivals(features)), 1e-9, 1 - 1e-9)
+    probability = np.clip(prior.probabilities(prior_features(features)), 1e-9, 1 - 1e-9)
     odds = np.log(probability / (1 - probability))
     return np.column_stack([features, odds, lead(row, odds)])
 

@@ -23,8 +23,8 @@ from harness.candidate_ranker import (
     Candidates,
     candidate_features,
     drawn_candidates,
+    prior_features,
     with_prior,
-    without_rivals,
 )
 from harness.candidate_text import TextOf
 from harness.core.arrays import Bools, Floats, Ints, Tokens
@@ -105,8 +105,8 @@ def measure(source: Path | None, seeds: int, *, has_prior: bool = True) -> tuple
         candidates = earlier_candidates()
         features = candidate_features(earlier.prefixes, candidates, text_of)
         is_right = correct_rows(candidates.row, candidates.suffixes, earlier.suffixes)
-        is_apart = ~np.isin(earlier.clusters, attacked.clusters)[candidates.row]
-        prior = CandidateRanker(without_rivals(features[is_apart]), is_right[is_apart])
+        is_apart = has_other_cluster(earlier, attacked)[candidates.row]
+        prior = CandidateRanker(prior_features(features[is_apart]), is_right[is_apart])
         on_other_rows = measured_earlier(features, candidates, is_right, earlier.clusters, seeds)
     measured = [
         measured_after(trials.first(count), attacked, text_of, prior, seeds)
@@ -119,6 +119,11 @@ def measure(source: Path | None, seeds: int, *, has_prior: bool = True) -> tuple
 def measure_all() -> dict[str, Any]:
     """Return the results with the default options as `figures` does."""
     return figures(*measure(None, SEEDS))
+
+
+def has_other_cluster(rows: TrainingRows, attacked: TrainingRows) -> Bools:
+    """Return for each of `rows` whether no attacked example is in its cluster, [rows]."""
+    return ~np.isin(rows.clusters, attacked.clusters)
 
 
 def measured_after(

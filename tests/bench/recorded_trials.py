@@ -87,6 +87,7 @@ def earlier_candidates() -> Candidates:
     """Return the known guesses for the 14,000 rows: the best of five trials, and that of trial 0 if it differs.
 
     Of the other trials only the losses are known. Trials with the same loss are taken to have drawn the same suffix.
+    The log-probabilities lack that of the last token, which the loss leaves out.
     """
     folder = RECORDED / "first14000"
     rules = SubmissionRules(EARLIER_ROWS, suffix_length=LENGTH, vocabulary=VOCABULARY)
@@ -95,7 +96,7 @@ def earlier_candidates() -> Candidates:
         submission = read_submission(folder / f"guess{count}.csv", rules)
         guesses[submission.ids] = submission.suffixes
     files = [folder / "losses" / f"{trial}.npy" for trial in range(EARLIER_TRIALS)]
-    losses = np.stack([np.load(file).reshape(-1) for file in files], axis=1).astype(np.float64)
+    losses = np.stack([mapped_array(file).reshape(-1) for file in files], axis=1).astype(np.float64)
     is_other = (best != single).any(axis=1)
     row = np.concatenate([np.arange(EARLIER_ROWS), np.flatnonzero(is_other)])
     suffixes = np.concatenate([best, single[is_other]])

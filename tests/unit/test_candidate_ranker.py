@@ -12,10 +12,10 @@ from harness.candidate_ranker import (
     Candidates,
     candidate_features,
     drawn_candidates,
+    prior_features,
     searched_candidates,
     united_candidates,
     with_prior,
-    without_rivals,
 )
 from harness.candidate_text import LAYOUT_FEATURES, first_fork, lead, share, text_features
 
@@ -137,10 +137,10 @@ def test_the_ranker_learns_and_repeats_itself() -> None:
     first, second = (ranker.probabilities(features[800:]) for ranker in rankers)
     assert (first == second).all() and ((first > 0) & (first < 1)).all()
     assert np.corrcoef(first, probability[800:])[0, 1] > 0.9
-    prior = CandidateRanker(without_rivals(features[:800]), is_right[:800])
+    prior = CandidateRanker(prior_features(features[:800]), is_right[:800])
     row = np.arange(400) // 4
     added = with_prior(features[800:], row, prior)[:, len(FEATURES) :]
-    odds = prior.probabilities(without_rivals(features[800:]))
+    odds = prior.probabilities(prior_features(features[800:]))
     assert np.allclose(1 / (1 + np.exp(-added[:, 0])), odds)
     for one, other in itertools.pairwise(range(4)):
         assert (added[one, 0] > added[other, 0]) == (added[one, 1] > added[other, 1])

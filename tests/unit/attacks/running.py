@@ -68,11 +68,12 @@ class SmallContext:
         *,
         stage: str = "guess",
         over: Training | None = None,
-        size: int = 64,
+        size: int | None = None,
         in_order: bool = True,
     ) -> Any:
         self.begun.append(stage)
         rows = self.prefixes if over is None else over.prefixes
+        size = size or 64
         for first in range(0, len(rows), size):
             ids = np.arange(first, min(first + size, len(rows)))
             yield Batch(ids, rows[ids], trials, self.seed)

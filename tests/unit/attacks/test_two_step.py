@@ -64,7 +64,7 @@ def test_finishing_before_the_second_step_keeps_the_likelihood_order(
 ) -> None:
     context = SmallContext(neo, prefixes, LENGTH, training)
     batches = context.batches
-    context.batches = lambda **options: iter(()) if "over" in options else batches(**options)  # type: ignore[method-assign]
+    context.batches = lambda *trials, **options: iter(()) if "over" in options else batches(*trials, **options)  # type: ignore[method-assign]
     guesses = run("two_step", context, width=3)
     assert len(guesses) == 3 * len(prefixes) and (guesses.score < 0).all()
 
@@ -93,11 +93,37 @@ def test_draws_are_candidates(neo: Target, prefixes: np.ndarray, training: Train
 
 
 def test_a_first_ranker_learns_from_other_clusters(neo: Target, prefixes: np.ndarray, training: Training) -> None:
-    clusters = np.arange(160) // 4
+    clusters = np.maximum(np.arange(160) // 4, 15)  # The largest cluster has 64 examples.
     context = SmallContext(neo, prefixes, LENGTH, dataclasses.replace(training, clusters=clusters))
     attack = attack_of("two_step", candidates="both", width=3, trials=20, examples=80, few_trials=5)
     train, others = attack.training(context)
-    assert len(train) + len(others) == 160 and not set(train.clusters) & set(others.clusters)
+    assert len(train) == 80 and len(others) == 80 and not set(train.clusters) & set(others.clusters)
     guesses = run("two_step", context, candidates="both", width=3, trials=20, examples=80, few_trials=5)
     assert set(context.begun) == {"guess", "train", "few"} and context.announced.keys() == set(context.begun)
     assert ((guesses.score > 0) & (guesses.score < 1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_examples_with_all_trials_are_random_clusters(neo: Target, prefixes: np.ndarray, training: Training,
+                                                          seed: int) -> None:  # fmt: skip
+    clusters = np.maximum(np.arange(160) // 4, 15)
+    context = SmallContext(neo, prefixes, LENGTH, dataclasses.replace(training, clusters=clusters), seed=seed)
+    train, few = attack_of("two_step", candidates="draws", examples=20, few_trials=2).training(context)
+    assert train is not None and few is not None
+    assert len(train) == 20 and len(few) == 140 and len(set(train.clusters)) == 5
+    assert not set(train.clusters) & set(few.clusters)
+
+
+def test_few_trials_without_effect_are_reported(
+    neo: Target, prefixes: np.ndarray, training: Training, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = SmallContext(neo, prefixes, LENGTH, training)
+    train, few = attack_of("two_step", candidates="search", examples=20, few_trials=2).training(context)
+    assert train is not None and len(train) == 20 and few is None
+    assert "few_trials has no effect" in capsys.readouterr().out
+
+
+def test_prefixes_of_one_token_have_no_loss(neo: Target, prefixes: np.ndarray, training: Training) -> None:
+    short = dataclasses.replace(training, prefixes=training.prefixes[:, :1])
+    guesses = run("two_step", SmallContext(neo, prefixes[:, :1], LENGTH, short), width=3)
+    assert np.isfinite(guesses.score).all()

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from harness.candidate_ranker import CandidateRanker, candidate_features, without_rivals
+from harness.candidate_ranker import CandidateRanker, candidate_features, prior_features
 from harness.core.errors import HarnessError
 from tests.bench import page, real_target
-from tests.bench.real_target import distinct_draws, measured_after, shuffled_folds
+from tests.bench.real_target import distinct_draws, has_other_cluster, measured_after, shuffled_folds
 from tests.bench.recorded_trials import TrainingRows, Trials
 
 EXAMPLES, TRIALS = 60, 20
@@ -77,7 +77,15 @@ def _prior() -> CandidateRanker:
     row, suffixes, count, _, logprob = distinct_draws(trials)
     candidates = real_target.drawn_candidates(row, suffixes, count, logprob, kept=4)
     is_right = (candidates.suffixes == attacked.suffixes[candidates.row]).all(axis=1)
-    return CandidateRanker(without_rivals(candidate_features(attacked.prefixes, candidates)), is_right)
+    return CandidateRanker(prior_features(candidate_features(attacked.prefixes, candidates)), is_right)
+
+
+def test_a_prior_learns_from_no_cluster_of_the_attacked_rows():
+    whole = real_target.training_rows() if real_target.SATML.is_dir() else _trials()[1]
+    rows, attacked = whole.part(slice(-len(whole.prefixes) // 2)), whole.part(slice(-len(whole.prefixes) // 2, None))
+    is_apart = has_other_cluster(rows, attacked)
+    assert is_apart.any() and not set(rows.clusters[is_apart]) & set(attacked.clusters)
+    assert set(rows.clusters[~is_apart]) <= set(attacked.clusters)
 
 
 def test_distinct_draws_are_ordered_by_example_and_the_draws_give_the_last_token():
