@@ -12,7 +12,7 @@ feature of the second.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from harness import (
     Ints,
     Params,
     Policy,
-    Target,
     Tokens,
     Training,
     candidate_features,
@@ -38,6 +37,9 @@ from harness import (
     united_candidates,
     with_prior,
 )
+
+if TYPE_CHECKING:
+    from harness import Target
 
 TIE = 1e-9
 DRAWS_PER_BATCH = 8_192
@@ -148,7 +150,7 @@ class FeaturedCandidates:
 
 
 def find_candidates(
-    target: Target, ids: Ints, prefixes: Tokens, params: TwoStepParams, seed: int
+    target: "Target", ids: Ints, prefixes: Tokens, params: TwoStepParams, seed: int
 ) -> FeaturedCandidates:
     """Return the candidates of the examples `ids` [n] with `prefixes` [n, prefix length], with their features."""
     sources = []
