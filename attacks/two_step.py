@@ -1,4 +1,4 @@
-"""Candidates from a search, from draws or from both, ordered by a trained ranker's probability that they are correct.
+"""Candidates from a search, draws or both, ordered by a trained ranker's probability that they are correct.
 
 Step one finds candidates for every prefix, for attacked and training examples alike. Step two trains a ranker on the
 training candidates, for which the answers are known, and orders all candidates by its probability. A second guess for
