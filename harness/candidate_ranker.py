@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.candidate_text import TEXT_FEATURES, TextOf, first_fork, lead, share, text_features
+from harness.candidate_text import TEXT_FEATURES, TextOf, text_features
 from harness.core.arrays import Bools, Floats, Ints, Tokens, place_among_equals
 
 if TYPE_CHECKING:
@@ -196,6 +196,46 @@ def candidate_features(
         "not copied lead": lead(row, -text["not copied"]),
     }
     return np.column_stack([values[name] for name in FEATURES])
+
+
+def lead(row: Ints, value: Floats) -> Floats:
+    """Return how much each value [rows] exceeds the highest of its rivals, [rows]; 0 without a rival.
+
+    row: [rows], sorted.
+    """
+    order = np.lexsort((-value, row))
+    _, first, size = np.unique(row[order], return_index=True, return_counts=True)
+    ahead = np.repeat(value[order[first]], size)
+    behind = np.repeat(value[order[np.minimum(first + 1, len(row) - 1)]], size)
+    is_first = np.zeros(len(row), np.bool_)
+    is_first[first] = True
+    result = np.empty(len(row))
+    result[order] = value[order] - np.where(is_first, behind, ahead)
+    result[order[np.repeat(size == 1, size)]] = 0
+    return result
+
+
+def share(row: Ints, logarithm: Floats) -> Floats:
+    """Return the logarithm of each candidate's share of the probability of its example's candidates, [rows] in nats."""
+    total = np.full(int(row.max(initial=-1)) + 1, -np.inf)
+    np.logaddexp.at(total, row, logarithm)
+    shares: Floats = logarithm - total[row]
+    return shares
+
+
+def first_fork(row: Ints, suffixes: Tokens, value: Floats) -> Floats:
+    """Return the position at which each suffix first differs from its best rival by `value` [rows], [rows].
+
+    It is the length of the suffix without a rival.
+    """
+    order = np.lexsort((-value, row))
+    _, first, size = np.unique(row[order], return_index=True, return_counts=True)
+    rival = np.repeat(order[first], size)
+    rival[first] = order[np.minimum(first + (size > 1), len(row) - 1)]
+    is_different = suffixes[order] != suffixes[rival]
+    fork = np.empty(len(row))
+    fork[order] = np.where(is_different.any(axis=1), is_different.argmax(axis=1), suffixes.shape[1])
+    return fork
 
 
 class CandidateRanker:

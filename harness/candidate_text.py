@@ -1,7 +1,7 @@
-"""The features by which `harness.candidate_ranker` judges candidates, from their text, their tokens and their rivals.
+"""The features by which `harness.candidate_ranker` judges candidates from their text and their tokens.
 
-The rivals of a candidate are the other candidates of its example. Text is judged by what its prefix shows: line width,
-starts of lines and spacing. Memorized suffixes differ from wrong ones often only in a line break, an indent or a space.
+Text is judged by what its prefix shows: line width, starts and ends of lines, and spacing. Memorized suffixes differ
+from wrong ones often only in a line break, an indent or a space.
 """
 
 import re
@@ -125,43 +125,3 @@ def _departures_from_copies(prefix: list[int], suffix: list[int]) -> int:
             different += following.get(context, tokens[place]) != tokens[place]
         following[context] = tokens[place]
     return different
-
-
-def lead(row: Ints, value: Floats) -> Floats:
-    """Return how much each value [rows] exceeds the highest of its rivals, [rows]; 0 without a rival.
-
-    row: [rows], sorted.
-    """
-    order = np.lexsort((-value, row))
-    _, first, size = np.unique(row[order], return_index=True, return_counts=True)
-    ahead = np.repeat(value[order[first]], size)
-    behind = np.repeat(value[order[np.minimum(first + 1, len(row) - 1)]], size)
-    is_first = np.zeros(len(row), np.bool_)
-    is_first[first] = True
-    result = np.empty(len(row))
-    result[order] = value[order] - np.where(is_first, behind, ahead)
-    result[order[np.repeat(size == 1, size)]] = 0
-    return result
-
-
-def share(row: Ints, logarithm: Floats) -> Floats:
-    """Return the logarithm of each candidate's share of the probability of its example's candidates, [rows] in nats."""
-    total = np.full(int(row.max(initial=-1)) + 1, -np.inf)
-    np.logaddexp.at(total, row, logarithm)
-    shares: Floats = logarithm - total[row]
-    return shares
-
-
-def first_fork(row: Ints, suffixes: Tokens, value: Floats) -> Floats:
-    """Return the position at which each suffix first differs from its best rival by `value` [rows], [rows].
-
-    It is the length of the suffix without a rival.
-    """
-    order = np.lexsort((-value, row))
-    _, first, size = np.unique(row[order], return_index=True, return_counts=True)
-    rival = np.repeat(order[first], size)
-    rival[first] = order[np.minimum(first + (size > 1), len(row) - 1)]
-    is_different = suffixes[order] != suffixes[rival]
-    fork = np.empty(len(row))
-    fork[order] = np.where(is_different.any(axis=1), is_different.argmax(axis=1), suffixes.shape[1])
-    return fork

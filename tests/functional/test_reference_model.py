@@ -25,24 +25,26 @@ def few(bundler: Bundler) -> Bundler:
     return bundler
 
 
-def _packed(few: Bundler, reference: str, name: str, *options: str) -> Packed:
+def _packed(few: Bundler, reference: str, folder: Path, *options: str) -> Packed:
     summary = few.machine.json("run", "sampling", *ROUND, *SETTINGS, "--reference", reference, *options)
     assert (summary["status"], summary["target"]) == ("finished", "demo-tiny")
-    bundle = few.machine.folder / f"{name}.zip"
+    bundle = folder / "bundle.zip"
     few.machine.run("bundle", "create", summary["id"], "--out", str(bundle))
     return Packed(RunFolder(Path(summary["directory"])), bundle)
 
 
 @pytest.fixture(scope="module")
-def packed(few: Bundler) -> Packed:
+def packed(few: Bundler, tmp_path_factory: pytest.TempPathFactory) -> Packed:
     """The bundle of a run with the demo's reference model."""
-    return _packed(few, REFERENCE.name, "built-in-reference")
+    return _packed(few, REFERENCE.name, tmp_path_factory.mktemp("built-in"))
 
 
 @pytest.fixture(scope="module")
-def packed_folder(few: Bundler) -> Packed:
+def packed_folder(few: Bundler, tmp_path_factory: pytest.TempPathFactory) -> Packed:
     """The bundle of a run whose reference model is a directory."""
-    return _packed(few, str(shutil.copytree(REFERENCE.weights, few.machine.folder / "models" / "other-text")), "folder")
+    # A worker that takes tests of this module twice sets up its fixtures twice.
+    folder = tmp_path_factory.mktemp("directory")
+    return _packed(few, str(shutil.copytree(REFERENCE.weights, folder / "models" / "other-text")), folder)
 
 
 @pytest.mark.slow
@@ -110,7 +112,7 @@ def test_a_bundle_is_run_again_with_its_reference(few: Bundler, packed_folder: P
 def test_a_bundle_of_a_split_target_splits_both_models_again_unless_a_device_is_named(
     few: Bundler, tmp_path: Path
 ) -> None:
-    packed = _packed(few, REFERENCE.name, "split", "--devices", "cpu:2", "--shard-target")
+    packed = _packed(few, REFERENCE.name, tmp_path, "--devices", "cpu:2", "--shard-target")
     for name, content in files_of(packed.zip).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)

@@ -362,11 +362,11 @@ def test_a_missing_sandbox_writes_no_verdict(bundler: Bundler, draws: Packed, tm
 
 
 @pytest.fixture(scope="module")
-def packed_demo(bundler: Bundler) -> Packed:
+def packed_demo(bundler: Bundler, tmp_path_factory: pytest.TempPathFactory) -> Packed:
     """The bundle of a run on the smallest demo target."""
     write_tiny_demo(bundler.machine.folder)
     summary = bundler.machine.json("run", "greedy", "--round", "tiny.toml", "--threads", "1")
-    bundle = bundler.machine.folder / "greedy-tiny.zip"
+    bundle = tmp_path_factory.mktemp("demo") / "greedy-tiny.zip"
     bundler.machine.run("bundle", "create", summary["id"], "--out", str(bundle))
     return Packed(RunFolder(Path(summary["directory"])), bundle)
 

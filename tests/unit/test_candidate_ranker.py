@@ -12,12 +12,15 @@ from harness.candidate_ranker import (
     Candidates,
     candidate_features,
     drawn_candidates,
+    first_fork,
+    lead,
     prior_features,
     searched_candidates,
+    share,
     united_candidates,
     with_prior,
 )
-from harness.candidate_text import LAYOUT_FEATURES, first_fork, lead, share, text_features
+from harness.candidate_text import LAYOUT_FEATURES, text_features
 
 RNG = np.random.default_rng(3)
 
