@@ -282,7 +282,7 @@ def option_fields(schema: _Schema) -> Iterator[Field]:
             option,
             name=(declared.get("name") or parameter.name).replace("_", "-"),
             kind=FieldKind.ROUND if parameter.name.endswith("round") else option.kind,
-            description=parameter.description + (" Several with commas between them." if option.is_repeatable else ""),
+            description=parameter.description + (" Separate several with commas." if option.is_repeatable else ""),
             empty_means=declared.get("empty_means") or ("" if text or is_switch else "not used"),
             type=option.type if option.kind is FieldKind.NUMBER else "",
             is_option=True,

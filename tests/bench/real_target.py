@@ -59,6 +59,7 @@ PICTURE = ROOT / "docs" / "pictures" / "real-target.svg"
 class Measured:
     """The results after some trials.
 
+    any_candidate_correct: the share of examples with the right suffix among the candidates of the ranker.
     by_loss, by_count, by_ranker: the scores of the three orders; `by_ranker` is that of the first seed.
     recall: Recall@100 of the ranker, the mean over all seeds.
     gain: recall of `by_ranker` minus that of `by_count`.
@@ -66,6 +67,7 @@ class Measured:
 
     trials: int
     any_guess_correct: float
+    any_candidate_correct: float
     exact_at_1: float
     by_loss: Score
     by_count: Score
@@ -153,6 +155,7 @@ def measured_after(
     return Measured(
         trials.losses.shape[1],
         len(np.unique(row[is_drawn_right])) / len(lowest),
+        len(np.unique(candidates.row[is_right])) / len(lowest),
         float(is_lowest_right.mean()),
         by_loss,
         count_score,
@@ -240,15 +243,16 @@ def shuffled_folds(clusters: Ints, folds: int, seed: int) -> Ints:
 def table(measured: list[Measured], earlier: Earlier | None) -> str:
     """Return the results as Markdown: one table, and a second one if there are results on the other rows."""
     lines = [
-        "| trials | any guess correct | exact@1 by loss | Recall@100 by loss | by number of draws "
-        "| by the trained ranker | ranker − number of draws |",
-        "|---|---|---|---|---|---|---|",
+        "| trials | any guess correct | any candidate correct | exact@1 by loss | Recall@100 by loss "
+        "| by number of draws | by the trained ranker | ranker − number of draws |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for result in measured:
         low, high, _ = result.by_ranker.interval
         cells = (
             f"{result.trials:,}",
             f"{result.any_guess_correct:.3f}",
+            f"{result.any_candidate_correct:.3f}",
             f"{result.exact_at_1:.3f}",
             f"{result.by_loss.recall_at_cap:.3f}",
             f"{result.by_count.recall_at_cap:.3f}",
@@ -276,6 +280,7 @@ def figures(measured: list[Measured], earlier: Earlier | None) -> dict[str, Any]
     by_trials = {
         f"{result.trials} trials": {
             "any_guess_correct": result.any_guess_correct,
+            "any_candidate_correct": result.any_candidate_correct,
             "exact_at_1_by_loss": result.exact_at_1,
             "by_loss": result.by_loss.recall_at_cap,
             "by_count": result.by_count.recall_at_cap,

@@ -5,7 +5,6 @@ Half of the passages have a new order of their words, so most prefixes are disti
 """
 
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ MEGABYTES, FULL_MEGABYTES = 50, 1_000
 
 
 def measure(*, full: bool = False, megabytes: int | None = None) -> dict[str, Any]:
-    """Return how long a round takes, per gigabyte of text, and the memory of the command."""
+    """Return how long a round takes, per gigabyte of text."""
     size = (megabytes or (FULL_MEGABYTES if full else MEGABYTES)) * 1_000_000
     _, target = surrogate_or_demo()
     with tempfile.TemporaryDirectory() as made:
@@ -39,7 +38,6 @@ def measure(*, full: bool = False, megabytes: int | None = None) -> dict[str, An
         "million tokens": card["corpus_tokens"] / 1e6,
         "seconds": seconds,
         "minutes per gigabyte": seconds / 60 / (written / 1e9),
-        "peak memory of a command, MiB": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
         "examples": sum(split["examples"] for split in card["splits"].values()),
     }
 

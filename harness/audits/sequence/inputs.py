@@ -343,7 +343,7 @@ class SequenceSubject(Subject):
     completions: Path | None = option(
         None,
         metavar="FILE",
-        description="Judge completions made elsewhere, without a model: records with prefix and suffix, or text, with "
+        description="Judge the completions of a file, without a model: records with prefix and suffix, or text, with "
         "completion, and with model if there are several.",
     )
     control: Path | None = option(
