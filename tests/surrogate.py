@@ -1,6 +1,6 @@
 """Train a small stand-in for GPT-Neo 1.3B on real rows of the challenge: `python -m tests.surrogate`.
 
-It takes 40 minutes on two cores. The surrogate reads each of the training rows 12,000 to 14,999 of the challenge in 1
+It takes 45 minutes on two cores. The surrogate reads each of the training rows 12,000 to 14,999 of the challenge in 1
 to 20 copies, in two passes. Each copy begins at one of the first 102 tokens of its row, as in a pre-training corpus, so
 the prefix has no fixed position and is rarely the beginning. The learning rate falls to zero in each pass.
 """
@@ -13,7 +13,7 @@ from shutil import copyfile
 
 import numpy as np
 
-from harness.core.arrays import Tokens
+from harness.core.arrays import Tokens, mapped_array
 from harness.core.errors import HarnessError
 from tests.bench.inputs import SURROGATE, exit_on_error
 from tests.data import SATML, gpt2_tokenizer, what_is_missing
@@ -32,7 +32,7 @@ _PARTS = ("preprefix", "prefix", "suffix")
 
 def training_rows() -> Tokens:
     """Return the training rows of the challenge, [15000, 200]."""
-    parts = [np.load(SATML / f"train_{part}.npy") for part in _PARTS]
+    parts = [mapped_array(SATML / f"train_{part}.npy") for part in _PARTS]
     return np.concatenate(parts, axis=1).astype(np.int64)
 
 

@@ -46,7 +46,7 @@ def main() -> None:
         ("architectures, relative to generate", architectures.measure),
         ("batches of a run", schedule.measure),
         ("two workers and two pieces, against one worker", several_devices.measure),
-        ("engine beside CTranslate2", peers.measure),
+        ("engine relative to CTranslate2", peers.measure),
         ("leakage of 1,000 sequences", leakage.measure),
         ("windows of a book, relative to a plain loop", book.measure),
         ("rankers, Recall@100 on likeliest suffixes of the surrogate", rankers.measure),

@@ -1,4 +1,4 @@
-"""Measure windows a second of the book audit relative to a plain loop, on the surrogate if present, else on the demo.
+"""Measure windows a second of the book audit relative to a plain loop, on the target that BENCH_TARGET names.
 
 The loop asks the model for all logits of a batch, materializes their log-softmax over the vocabulary, and reads the
 probabilities of the suffixes. Half of the text has been memorized by the model and half is unseen.

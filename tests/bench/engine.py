@@ -1,4 +1,4 @@
-"""Compare the speed of the engine with the reference implementation, on the surrogate if present, else on the demo.
+"""Compare the speed of the engine with the reference implementation, on the target that BENCH_TARGET names.
 
 `python -m tests.bench.engine` prints the ratios.
 """

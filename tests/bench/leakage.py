@@ -1,6 +1,6 @@
 """Measure exact probabilities of 1,000 sequences under six schemes, and near-verbatim ones relative to one sample.
 
-On the surrogate if present, else on the demo.
+BENCH_TARGET names the target.
 """
 
 import statistics

@@ -8,6 +8,7 @@ from typing import get_args
 
 import numpy as np
 
+from harness.core.arrays import mapped_array
 from harness.core.scoring import recall_at_errors
 from harness.engine.loading import load_target
 from harness.rankers import RankerName, ranked
@@ -26,7 +27,7 @@ def measure(*, rows: int = BLOCK) -> dict[str, float]:
     """
     require_surrogate()
     target = load_target(SURROGATE, device="cpu", threads=usable_cores())
-    prefixes, answers = (np.load(SATML / f"train_{part}.npy") for part in ("prefix", "suffix"))
+    prefixes, answers = (mapped_array(SATML / f"train_{part}.npy") for part in ("prefix", "suffix"))
     names = [name for name in get_args(RankerName) if name != "reference_ratio"]
     recalls: dict[str, list[float]] = {name: [] for name in names}
     for first in range(FIRST_MEMORIZED, FIRST_MEMORIZED + BLOCK * BLOCKS, BLOCK):

@@ -3,8 +3,9 @@
 The trials are outputs of the official baseline for the last 1,000 training rows of the challenge. They are ordered by
 the official loss, by the number of draws, and by `harness.candidate_ranker`. The ranker is cross-validated in ten folds
 that share no cluster, and has the log-odds of a prior ranker as a feature. The prior ranker is trained on recorded
-guesses for the other 14,000 training rows, without the rows whose cluster has one of the 1,000. As a check on rows that
-no feature was chosen on, the ranker without this feature is cross-validated on all of the 14,000 rows.
+guesses for the other 14,000 training rows, without the rows whose cluster has one of the 1,000. The ranker without this
+feature is also cross-validated on all of the 14,000 rows. docs/explanation/results.md says which features come from
+which rows.
 """
 
 import argparse
@@ -322,6 +323,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--write", action="store_true", help="write table and picture to the documentation")
     chosen = parser.parse_args()
+    if chosen.write and chosen.no_prior:
+        parser.error("--write: the documentation shows both tables, so it needs the prior. Remove --no-prior.")
     if chosen.seeds < 1:
         parser.error("--seeds: expected a number of at least 1.")
     with exit_on_error():

@@ -44,16 +44,19 @@ class Trials(NamedTuple):
 
 def training_rows() -> TrainingRows:
     """Return the 15,000 training rows of the challenge."""
-    parts = [np.load(SATML / f"train_{part}.npy").astype(np.int64) for part in ("preprefix", "prefix", "suffix")]
+    parts = [mapped_array(SATML / f"train_{part}.npy").astype(np.int64) for part in ("preprefix", "prefix", "suffix")]
     return TrainingRows(parts[1], parts[2], cluster_ids([np.concatenate(parts, axis=1)]))
 
 
 def recorded_trials() -> Trials:
-    """Return the trials in TRIALS."""
+    """Return the trials in TRIALS. Raises HarnessError if a file is missing or damaged."""
     arrays = []
-    for name in ("suffixes", "losses"):
-        with lzma.open(TRIALS / f"{name}.npy.xz") as file:
-            arrays.append(np.load(file))
+    for path in (TRIALS / "suffixes.npy.xz", TRIALS / "losses.npy.xz"):
+        try:
+            with lzma.open(path) as file:
+                arrays.append(np.load(file))
+        except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
+            raise HarnessError(f"{path}: cannot be read ({error}).") from None
     return Trials(*arrays)
 
 

@@ -1,11 +1,14 @@
 """Orders of recorded trials: folds by cluster, distinct draws, features without answers, the published layout."""
 
+import lzma
+
 import numpy as np
 import pytest
 
 from harness.candidate_ranker import CandidateRanker, candidate_features, prior_features
 from harness.core.errors import HarnessError
-from tests.bench import page, real_target
+from tests import surrogate
+from tests.bench import page, real_target, recorded_trials
 from tests.bench.real_target import distinct_draws, has_other_cluster, measured_after, shuffled_folds
 from tests.bench.recorded_trials import TrainingRows, Trials
 
@@ -126,6 +129,17 @@ def test_only_a_prior_needs_the_guesses_for_the_other_rows(monkeypatch):
         real_target.measure(None, 1)
     with pytest.raises(HarnessError, match="the rows are missing"):
         real_target.measure(None, 1, has_prior=False)
+
+
+def test_files_that_are_missing_or_damaged_are_named(monkeypatch, tmp_path):
+    for module, name in ((recorded_trials, "SATML"), (recorded_trials, "TRIALS"), (surrogate, "SATML")):
+        monkeypatch.setattr(module, name, tmp_path)
+    for load in (recorded_trials.training_rows, recorded_trials.recorded_trials, surrogate.training_rows):
+        with pytest.raises(HarnessError, match=r"(preprefix\.npy|suffixes\.npy\.xz): "):
+            load()
+    (tmp_path / "suffixes.npy.xz").write_bytes(lzma.compress(b"text")[:-20])
+    with pytest.raises(HarnessError, match=r"suffixes\.npy\.xz: cannot be read"):
+        recorded_trials.recorded_trials()
 
 
 def test_a_table_replaces_the_one_on_the_page(monkeypatch, tmp_path):
