@@ -35,6 +35,6 @@ def fast_settings(name: str, folder: Path, rows: int, suffix_length: int) -> lis
         "replay": [f"source={recorded}"],
         "sampling": ["trials=2"],
         "soft_prompt": ["tokens=4", "epochs=2", "examples=60", "batch=20"],
-        "two_step": ["candidates=both", "trials=3", "few_trials=1", "width=3", "examples=120"],
+        "two_step": ["candidates=both", "trials=3", "width=3", "examples=120"],
     }
     return [word for setting in settings.get(name, []) for word in ("--set", setting)]
