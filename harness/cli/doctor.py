@@ -23,12 +23,12 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes
 from harness.core.extras import EXTRAS, clash_sentence, extra_of, install_sentence, missing_module, require_extra
-from harness.core.hardware import resolve_device
+from harness.core.hardware import resolve_device, usable_cores
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
 from harness.core.text import format_number
 from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
-from harness.runs.machine import ABSENT, hardware, usable_cores, versions
+from harness.runs.machine import ABSENT, hardware, versions
 from harness.sandbox.backends import BACKENDS, detect_backend
 from harness.sandbox.control_group import ADVICE
 from harness.sandbox.process import applied_sandbox

@@ -11,7 +11,7 @@ from harness.cli.options import DeviceOptions, RunOptions, budget_seconds, usage
 from harness.cli.output import ProgressBars
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
-from harness.core.hardware import resolve_device
+from harness.core.hardware import resolve_device, usable_cores
 from harness.core.rounds import PresetValue, Round, load_round
 from harness.core.settings import read_settings, setting_error
 from harness.core.spec import CLUSTER, JobSpec, TargetRecord, cluster_device, cluster_of
@@ -27,7 +27,6 @@ from harness.engine.resolving import (
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams, validated_params
 from harness.runs.folder import new_run_id
-from harness.runs.machine import usable_cores
 from harness.runs.planning import plan_attack
 from harness.runs.specs import GUESSES_PER_EXAMPLE, AttackSpec
 from harness.supervisor.devices import visible_gpus

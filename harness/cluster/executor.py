@@ -75,7 +75,7 @@ def connect(address: str) -> Any:
     ray = require_ray()
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
-        from harness.runs.machine import usable_cores
+        from harness.core.hardware import usable_cores
 
         options |= {"num_cpus": usable_cores(), "include_dashboard": False}
     else:

@@ -1,4 +1,4 @@
-"""This machine: the control groups of this process with the memory that they leave, and the GPUs that NVML reports.
+"""This machine: the memory and the cores that control groups leave to this process, and the GPUs that NVML reports.
 
 Device names are resolved without importing torch, because commands need them before any worker starts.
 """
@@ -19,6 +19,9 @@ _MEMORY_FILES = {
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
 """The files of limit and usage, and the name in memory.stat of the cache that can be freed, by hierarchy."""
+
+_QUOTA_FILES = {VERSION_2: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
+"""The files with the microseconds of processor time that a group may use in each period, by hierarchy."""
 
 
 class MemoryLimit(NamedTuple):
@@ -58,6 +61,23 @@ def memory_limits(process: Path = _PROCESS) -> Iterator[MemoryLimit]:
                 most, used = int((group / limit).read_text()), int((group / usage).read_text())
                 statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
                 yield MemoryLimit(most, max(0, used - int(statistics.get(cache, 0))))
+
+
+def usable_cores(process: Path = _PROCESS) -> int:
+    """Return the number of cores that this process may keep busy: at least 1, and at most those of its affinity.
+
+    A container with a quota, such as `docker run --cpus 2`, sees all cores of the machine and may use the time of two.
+    More threads than that would wait for each other. process: as in `own_groups`.
+    """
+    cores, groups = len(os.sched_getaffinity(0)), own_groups(process)
+    for hierarchy, files in _QUOTA_FILES.items():
+        for group in groups.get(hierarchy, ()):
+            # int() fails on "max", and -1 stands for no limit in version 1. The root group has no such files.
+            with contextlib.suppress(OSError, ValueError):
+                quota, period = (int(number) for name in files for number in (group / name).read_text().split())
+                if quota > 0 and period > 0:
+                    cores = min(cores, max(1, quota // period))
+    return cores
 
 
 Answer = TypeVar("Answer")

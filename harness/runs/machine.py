@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from harness import __version__
-from harness.core.hardware import query_gpus
+from harness.core.hardware import query_gpus, usable_cores
 
 ABSENT = "absent"
 _DISTRIBUTIONS = ("torch", "transformers", "numpy", "tokenizers", "safetensors", "pydantic")
@@ -47,11 +47,6 @@ def device_loads() -> dict[str, float]:
     """Return how busy each device is, in percent: the GPUs that NVML knows, otherwise the processor."""
     loads = query_gpus(lambda nvml, gpu: float(nvml.nvmlDeviceGetUtilizationRates(gpu).gpu))
     return {f"cuda:{index}": load for index, load in enumerate(loads)} or {"cpu": psutil.cpu_percent()}
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 @functools.cache

@@ -13,11 +13,10 @@ from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.probabilities import DEFAULT_SCHEMES, Scheme
 from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes
-from harness.core.hardware import resolve_device
+from harness.core.hardware import resolve_device, usable_cores
 from harness.core.tokenizers import load_tokenizer
 from harness.engine.loading import load_target
 from harness.engine.target import Target
-from harness.runs.machine import usable_cores
 from tests.bench.inputs import exit_on_error, surrogate_or_demo
 
 _TURNS = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.machine import usable_cores
+from harness.core.hardware import usable_cores
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 from tests.functional.machine import PLUGINS, Machine, guess_count, wait_until

@@ -1,10 +1,11 @@
-"""The lowest memory limit above a process counts, in control groups of both versions."""
+"""The lowest limits above a process on memory and on processor time count, in control groups of both versions."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from harness.core.hardware import MemoryLimit, memory_limits
+from harness.core.hardware import MemoryLimit, memory_limits, usable_cores
 from harness.engine import memory
 
 MIB = 1 << 20
@@ -26,8 +27,8 @@ def _process(folder: Path, version: int, *, root: str = "/") -> Path:
     process = folder / "process"
     process.mkdir()
     inside = "/slurm/job_7/step"
-    (process / "cgroup").write_text(f"0::{inside}\n" if version == 2 else f"9:memory,other:{inside}\n1:pids:/\n0::/\n")
-    kind = "cgroup2 cgroup rw" if version == 2 else "cgroup cgroup rw,memory"
+    (process / "cgroup").write_text(f"0::{inside}\n" if version == 2 else f"9:memory,cpu:{inside}\n1:pids:/\n0::/\n")
+    kind = "cgroup2 cgroup rw" if version == 2 else "cgroup cgroup rw,memory,cpu"
     (process / "mountinfo").write_text(
         f"21 1 0:20 / /proc rw - proc proc rw\n30 21 0:26 {root} {folder / 'mount'} rw shared:4 - {kind}\n"
     )
@@ -56,3 +57,29 @@ def test_a_container_sees_its_own_part_of_a_hierarchy(tmp_path: Path) -> None:
 
 def test_a_machine_without_control_groups_has_no_limit(tmp_path: Path) -> None:
     assert list(memory_limits(tmp_path)) == []
+
+
+def _write_quota(group: Path, version: int, quota: int | str, period: int = 100_000) -> None:
+    group.mkdir(parents=True, exist_ok=True)
+    if version == 2:
+        (group / "cpu.max").write_text(f"{quota} {period}\n")
+    else:
+        (group / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        (group / "cpu.cfs_period_us").write_text(f"{period}\n")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_quota_of_processor_time_counts_as_cores(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
+    process, job = _process(tmp_path, version), tmp_path / "mount" / "slurm" / "job_7"
+    assert usable_cores(process) == 64
+    _write_quota(job / "step", version, "max" if version == 2 else -1)
+    assert usable_cores(process) == 64
+    _write_quota(job, version, 250_000)
+    assert usable_cores(process) == 2
+    _write_quota(job.parent, version, 800_000)
+    assert usable_cores(process) == 2
+    _write_quota(job, version, 30_000)
+    assert usable_cores(process) == 1
