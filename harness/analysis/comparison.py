@@ -15,7 +15,6 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
 from harness.core.inputs import as_harness_error
 from harness.core.intervals import JudgedRows
-from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows
 from harness.core.spec import TargetRecord
 from harness.core.text import display_name
@@ -83,7 +82,6 @@ def leads(histories: Sequence[History], counts: Sequence[float], *, until: float
 
 
 _MAX_POINTS = 200
-_NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
 _REPORTED_BY_WORKER = ("device", "device_name", "blocks", "dtype", "threads", "rows_at_once")
 
 
@@ -244,7 +242,7 @@ def require_one_round(specs: Sequence[AttackSpec]) -> None:
                 f"{ids[0]} attacked round {specs[0].round.name} and {id_} round {spec.round.name}: "
                 "only runs of one round can be compared."
             )
-        if fields := _differing_fields(specs[0], spec):
+        if fields := specs[0].differing_fields(spec):
             raise HarnessError(
                 f"{ids[0]} and {id_} attacked rounds named {spec.round.name} that differ in {', '.join(fields)}: "
                 "only runs of one round can be compared."
@@ -261,17 +259,6 @@ def _require_comparable(specs: Sequence[AttackSpec]) -> None:
                 f"{specs[0].id} attacked {specs[0].examples:,} examples and {spec.id} {spec.examples:,}: "
                 "only runs with the same --limit can be compared."
             )
-
-
-def _differing_fields(first: AttackSpec, second: AttackSpec) -> list[str]:
-    """Return the fields in which the rounds of two runs differ. Files differ if both runs recorded other hashes."""
-    fields = []
-    for field in FILE_FIELDS:
-        hashes = {spec.data_sha256.get(str(getattr(spec.round, field))) for spec in (first, second)}
-        if len(hashes - {None}) == 2:
-            fields.append(field)
-    rules, second_rules = (spec.round.model_dump(exclude=_NOT_RULES) for spec in (first, second))
-    return fields + [field for field, value in rules.items() if value != second_rules[field]]
 
 
 def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: AttackedParts) -> ComparedRun:

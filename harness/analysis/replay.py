@@ -245,7 +245,7 @@ def _best_other_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSummar
                 candidate.attack.name == attack
                 and candidate.id != spec.id
                 and candidate.round.name == spec.round.name
-                and candidate.data_sha256 == spec.data_sha256
+                and not candidate.differing_fields(spec)
                 and not candidate.is_partial
                 and (summary := run_summary(folder)).known_recall is not None
             ):

@@ -15,7 +15,16 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes, load_training
-from harness.core.files import atomic_file, file_errors, file_sha256, remove_tree, sync_folder, sync_tree, try_lock
+from harness.core.files import (
+    atomic_file,
+    file_errors,
+    file_sha256,
+    file_version,
+    remove_tree,
+    sync_folder,
+    sync_tree,
+    try_lock,
+)
 from harness.core.inputs import files_in
 from harness.core.requests import write_inputs
 from harness.core.spec import TargetRecord
@@ -148,7 +157,7 @@ class Packer:
     """Makes shipments, and remembers the hashes of files that many runs need."""
 
     def __init__(self) -> None:
-        self._hashes: dict[tuple[str, int, int], str] = {}
+        self._hashes: dict[tuple[Path, tuple[int, ...]], str] = {}
         self._inputs: dict[str, dict[str, str]] = {}
         self.contents: dict[str, Content] = {}
         """The contents of all shipments so far, by SHA-256."""
@@ -192,8 +201,7 @@ class Packer:
         return {file.relative_to(path).as_posix(): self._add_file(file) for file in files_in(path)}
 
     def _add_file(self, path: Path) -> str:
-        stat = path.stat()
-        key = (str(path), stat.st_size, stat.st_mtime_ns)
+        key = path, file_version(path)
         if key not in self._hashes:
             self._hashes[key] = file_sha256(path)
         sha256 = self._hashes[key]

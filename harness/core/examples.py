@@ -8,6 +8,7 @@ import numpy as np
 
 from harness.core.arrays import Bools, Ints, Tokens, token_rows
 from harness.core.errors import HarnessError
+from harness.core.files import file_version
 from harness.core.rounds import Round
 from harness.core.scoring import scaled_cap
 from harness.core.windows import cluster_ids, stitched
@@ -189,8 +190,8 @@ class _RoundAsRead:
 
     def __init__(self, round_: Round) -> None:
         self.round = round_
-        states = [file.stat() if file.exists() else None for file in round_.files]
-        self._key = (round_.model_dump_json(), *(state and (state.st_mtime_ns, state.st_size) for state in states))
+        versions = (file_version(file) if file.exists() else None for file in round_.files)
+        self._key = (round_.model_dump_json(), *versions)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _RoundAsRead) and self._key == other._key

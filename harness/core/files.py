@@ -110,6 +110,17 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def file_version(path: Path) -> tuple[int, ...]:
+    """Return numbers that change whenever the content of a file may have changed. Raises OSError as `Path.stat` does.
+
+    They are the device, the inode, the size in bytes, and the times of modification and of status change in
+    nanoseconds. Two models often have equal sizes, and `rsync -a`, archives and container images equal modification
+    times. No program can set the time of status change back.
+    """
+    state = path.stat()
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+
 def try_lock(path: Path, *, patience: float = 0.5) -> IO[bytes] | None:
     """Return an open file that holds the exclusive lock on `path` until it is closed; None if another process holds it.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.core.arrays import Tokens, mapped_array, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.files import remove_tree, try_lock, write_atomically
+from harness.core.files import file_version, remove_tree, try_lock, write_atomically
 from harness.core.text import sanitize, shorten
 from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import documents_in, visible_files
@@ -229,7 +229,7 @@ def _name(file: Path, corpus: Path) -> str:
 
 
 def _key(corpus: Corpus, files: list[Path], tokenizer_sha256: str) -> str:
-    """Return a hash of everything that a token stream depends on. Files count by path, size and time."""
-    stats = [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
-    described = {**asdict(corpus), "tokenizer": tokenizer_sha256, "files": stats, "format": _FORMAT}
+    """Return a hash of everything that a token stream depends on. Files count by path and `file_version`."""
+    versions = [(str(file), file_version(file)) for file in files]
+    described = {**asdict(corpus), "tokenizer": tokenizer_sha256, "files": versions, "format": _FORMAT}
     return hashlib.sha256(json.dumps(described, default=str).encode()).hexdigest()[:16]

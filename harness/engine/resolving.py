@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.files import CHUNK_BYTES, write_atomically
+from harness.core.files import CHUNK_BYTES, file_version, write_atomically
 from harness.core.inputs import files_in
 from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
@@ -210,7 +210,7 @@ def _existing_shards(path: Path) -> list[Path]:
 def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
     """Return the SHA-256 of the lines that `sha256sum` prints for the files, in the order of their names.
 
-    The hash of a file is cached until its path, size or modification time changes.
+    The hash of a file is cached until its path or its `file_version` changes.
     """
     cache = cache_home() / "hashes.json"
     known = _cached_hashes(cache)
@@ -218,16 +218,15 @@ def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
     lines, is_changed = [], False
     for file in files:
         real = file.resolve()
-        stat = real.stat()
-        key = [stat.st_size, stat.st_mtime_ns]
+        version = list(file_version(real))
         entry = known.get(str(real))
-        if isinstance(entry, list) and entry[:2] == key and len(entry) == 3:
-            sha256 = str(entry[2])
+        if isinstance(entry, list) and entry[:-1] == version:
+            sha256 = str(entry[-1])
         else:
             sha256 = _sha256(real, lambda bytes_, done=done: on_progress(done + bytes_, total))  # type: ignore[misc]
-            known[str(real)] = [*key, sha256]
+            known[str(real)] = [*version, sha256]
             is_changed = True
-        done += stat.st_size
+        done += real.stat().st_size
         on_progress(done, total)
         lines.append(f"{sha256}  {file.name}\n")
     if is_changed:

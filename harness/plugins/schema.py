@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness import __version__
 from harness.core import paths
 from harness.core.errors import HarnessError, UsageError, unknown_name
-from harness.core.files import file_errors, file_sha256, temporary_folder, write_atomically
+from harness.core.files import file_errors, file_sha256, file_version, temporary_folder, write_atomically
 from harness.core.text import shorten
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.policy import plain_environment
@@ -111,13 +111,13 @@ def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -
 def _answer(file: Path, request: dict[str, Any]) -> AttackSchema:
     file = file.absolute()
     with file_errors(file):
-        stat = file.stat()
-    return _answer_of(file, stat.st_size, stat.st_mtime_ns, json.dumps(request))
+        version = file_version(file)
+    return _answer_of(file, version, json.dumps(request))
 
 
 @functools.lru_cache(maxsize=1024)
-def _answer_of(file: Path, size: int, mtime_ns: int, request: str) -> AttackSchema:
-    """Return what the file answers. `size` and `mtime_ns` are those of its present content.
+def _answer_of(file: Path, version: tuple[int, ...], request: str) -> AttackSchema:
+    """Return what the file answers. version: that of its present content.
 
     The runs of a sweep ask the same of the same file many times, and each process takes a third of a second.
     """

@@ -11,7 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import file_errors
 from harness.core.guesses import GUESSES
 from harness.core.inputs import first_fault
-from harness.core.rounds import Round
+from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.rows import Table
 from harness.core.scoring import scaled_cap
 from harness.core.spec import JobSpec, Record, TargetRecord
@@ -31,6 +31,8 @@ class Labels:
     """The parameters that are not the attack's defaults, with their values, and the seed if it is not 0."""
 
 
+_NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
+"""The fields of a round that two runs may have different, or that are compared by content."""
 GUESSES_PER_EXAMPLE = "--guesses-per-example"
 
 
@@ -67,6 +69,20 @@ class AttackSpec(JobSpec):
     target: TargetRecord | None
     reference: TargetRecord | None
     """The reference model."""
+
+    def differing_fields(self, other: "AttackSpec") -> list[str]:
+        """Return the fields in which the rounds of two runs differ; runs with none have the same data and rules.
+
+        A file counts by its content: a clone that was moved, or installed again, has the same data at another path.
+        Files differ if both runs recorded other hashes.
+        """
+        names = []
+        for name in FILE_FIELDS:
+            hashes = {spec.data_sha256.get(str(getattr(spec.round, name))) for spec in (self, other)}
+            if len(hashes - {None}) == 2:
+                names.append(name)
+        rules, other_rules = (spec.round.model_dump(exclude=_NOT_RULES) for spec in (self, other))
+        return names + [name for name, value in rules.items() if value != other_rules[name]]
 
     @property
     def targets(self) -> tuple[TargetRecord, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.core.errors import HarnessError
+from harness.core.files import file_version
 from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile, attack_folders, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders, tags_of
@@ -20,7 +21,7 @@ _ATTACKS_SECONDS = 30.0
 """Seconds after which the list of attacks is read again even if no file changed, because packages may be installed."""
 
 
-_SourceState = tuple[Path, int, int, int]
+_SourceState = tuple[Path, tuple[int, ...]]
 """A source file with its inode, time of modification and size, one of which changes when it is saved."""
 
 
@@ -105,6 +106,5 @@ def _source_states(extra: Path | None) -> frozenset[_SourceState]:
     for folder in attack_folders(extra):
         for file in folder.glob("*.py"):
             with contextlib.suppress(OSError):  # deleted meanwhile
-                status = file.stat()
-                states.add((file, status.st_ino, status.st_mtime_ns, status.st_size))
+                states.add((file, file_version(file)))
     return frozenset(states)

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
+from harness.core.files import file_version
 from harness.core.settings import default_round
 from harness.core.text import NO_VALUE, format_score
 from harness.core.times import format_duration
@@ -115,13 +116,13 @@ class LeaderboardPage(Page):
         self.query_one(ListTable).show(_columns(scale), rows)
 
 
-def _bundle_files() -> tuple[tuple[Path, int], ...]:
-    """Return each bundle and the files of its verification, with the time of its last change."""
+def _bundle_files() -> tuple[tuple[Path, tuple[int, ...]], ...]:
+    """Return each bundle and the files of its verification, with its version."""
     files = []
     for bundle in sorted(_FOLDER.glob("*.zip")):
         for file in (bundle, verdict_path(bundle), produced_path(bundle)):
             with contextlib.suppress(OSError):  # deleted since the search, or not verified
-                files.append((file, file.stat().st_mtime_ns))
+                files.append((file, file_version(file)))
     return tuple(files)
 
 
