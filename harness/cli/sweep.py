@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +99,10 @@ def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
     directory = None if attacks is None else attacks.absolute()
     planned = {name: attack_named(name, directory) for name in content.attacks}
     uses_target = {name: attack.uses_target for name, attack in planned.items()}
-    runs = tuple(combinations(content, uses_target=uses_target))
+    # A few lines of values can have more combinations than the memory can hold.
+    runs = tuple(islice(combinations(content, uses_target=uses_target), MAX_RUNS + 1))
     if len(runs) > MAX_RUNS:
-        raise HarnessError(f"{file}: {len(runs):,} runs, more than {MAX_RUNS:,}. Divide it into several sweeps.")
+        raise UsageError(f"{file}: more than {MAX_RUNS:,} runs. Divide it into several sweeps.")
     if content.baseline is not None:
         setting_named(content.baseline, runs)
     return Sweep(

@@ -77,7 +77,8 @@ def connect(address: str) -> Any:
     if address == LOCAL:
         from harness.core.hardware import usable_cores
 
-        options |= {"num_cpus": usable_cores(), "include_dashboard": False}
+        # Without an address, Ray would join the cluster that RAY_ADDRESS names.
+        options |= {"address": "local", "num_cpus": usable_cores(), "include_dashboard": False}
     else:
         options["address"] = address
     try:

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ _PIN = re.compile(
     re.VERBOSE,
 )
 _MAX_MARKER = 500
+_MAX_ENTRY = 1 << 16  # characters, of a pin with all of its hashes
 _END = (0, "")
 _VERSION = re.compile(r"absent|\d[0-9A-Za-z.]*(\+[0-9A-Za-z.]+)?")
 _BUILD = re.compile(r"\+(?P<build>cpu|cu\d+|rocm[\d.]+|xpu)$")
@@ -126,11 +128,14 @@ def read_pins(requirements: str) -> list[Pin]:
         entry = line.strip()
         if not entry or entry.startswith("#"):
             continue
-        while entry.endswith("\\"):
+        while entry.endswith("\\") and len(entry) <= _MAX_ENTRY:
             entry = f"{entry[:-1].rstrip()} {next(lines, _END)[1].strip()}"
-        pins.append(_parsed_pin(entry, number))
-    applying = [pin.name for pin in pins if pin.applies]
-    if twice := sorted({name for name in applying if applying.count(name) > 1}):
+        if len(entry) > _MAX_ENTRY:
+            raise HarnessError(f"requirements.txt, line {number}: a pin has more than {_MAX_ENTRY:,} characters.")
+        # Neighbouring parts of the pattern match blanks, so the time for a run of them would grow with its cube.
+        pins.append(_parsed_pin(" ".join(entry.split()), number))
+    applying = Counter(pin.name for pin in pins if pin.applies)
+    if twice := sorted(name for name, times in applying.items() if times > 1):
         raise HarnessError(f"requirements.txt pins {shorten(twice[0])} more than once for this Python.")
     return pins
 

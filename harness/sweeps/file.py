@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -133,9 +134,9 @@ def combinations(file: SweepFile, *, uses_target: Mapping[str, bool]) -> Iterato
 
 
 def _require_distinct(path: Path, field: str, values: tuple[Any, ...]) -> None:
-    for place, value in enumerate(values):
-        if value in values[:place]:
-            raise HarnessError(f"{path}: {field}: {shorten(str(value))} is given twice. Remove one.")
+    for value, times in Counter(values).items():
+        if times > 1:
+            raise HarnessError(f"{path}: {field}: {shorten(str(value))} is given {times:,} times. Keep one.")
 
 
 def _located(name: str, folder: Path) -> str:

@@ -169,6 +169,13 @@ PLAIN = f"evil==1 --hash=sha256:{'0' * 64}"
         f"{PLAIN} # vim: set fileencoding=utf-7 :",
         "# an unusual\N{NO-BREAK SPACE}character",
         f"# pip does not continue a comment \\\n{PLAIN}",
+        f"a==1 ;{' ' * 50_000}x",
+        f"a==1{' ' * 50_000}; x",
+        f"a==1 ; {'x ' * 20_000}",
+        f"{'a' * 60_000}==1",
+        f"a=={'1' * 60_000}",
+        "a==1 \\\n" + " \\\n" * 60_000 + "x",
+        f"a=={'1.' * 50_000}1",
     ],
 )
 def test_a_lock_with_other_lines_is_refused(line: str) -> None:
