@@ -62,14 +62,14 @@ class ControlGroup:
         files = [str(group.path / "cgroup.procs") for group in self._groups]
         return ["/bin/sh", "-c", script, "sh", *files, "--", *argv]
 
-    def memory_kills(self) -> int:
-        """Return how many processes the kernel killed because the group exceeded its memory limit."""
+    def memory_kills(self) -> int | None:
+        """Return how many processes the kernel killed because memory ran out; None if it does not count them here."""
         for group in self._groups:
             if "memory" in group.controllers:
-                with contextlib.suppress(OSError, ValueError):
+                with contextlib.suppress(OSError, ValueError, KeyError):
                     file = group.path / ("memory.events" if group.version == 2 else "memory.oom_control")
-                    return int(dict(line.split() for line in file.read_text().splitlines()).get("oom_kill", 0))
-        return 0
+                    return int(dict(line.split() for line in file.read_text().splitlines())["oom_kill"])
+        return None
 
     def kill_once(self) -> None:
         """Kill all current members, without waiting."""

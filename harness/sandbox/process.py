@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.sandbox import reaper
-from harness.sandbox.backends import SandboxBackend, detect_backend, launcher_command
+from harness.sandbox.backends import ON_NODES, SandboxBackend, detect_backend, launcher_command
 from harness.sandbox.control_group import ControlGroup
 from harness.sandbox.policy import OPEN_FILES, AppliedSandbox, Limit, SandboxPolicy
 from harness.sandbox.view import shown_files
@@ -109,6 +109,10 @@ class SandboxedProcess:
         poll.register(self._report, select.POLLIN)
         names = os.read(self._report, _REPORT_BYTES) if poll.poll(_WAIT_SECONDS * 1000) else b""
         return tuple(names.decode(errors="replace").split(",")) if names else ()
+
+    def counts_memory_kills(self) -> bool:
+        """Return True if `oom_limit` knows each process that the kernel killed because memory ran out."""
+        return self._backend is not ON_NODES and self._group.memory_kills() is not None
 
     def oom_limit(self) -> int | None:
         """Return the memory limit in bytes if the kernel killed a process for exceeding it, else None."""

@@ -6,6 +6,11 @@ which the launcher drops.
 Where files outside of the scratch directory are not read-only, no permission, owner, time or attribute of any file can
 be changed: landlock does not restrict that. Archives and copies set permissions and times, so these calls then succeed
 without an effect. Setting a path's time to now fails instead: Path.touch() creates a missing file after that error.
+
+Limits and scheduling can be set for the calling thread only, which every library names as 0: outside of a PID
+namespace, a limit on processor time of 0 would kill any other process of the user. A filter cannot know the ids of the
+process's own threads. Binding another thread to processors therefore succeeds without an effect, because the C library
+starts no thread with an affinity otherwise.
 """
 
 import errno
@@ -95,6 +100,17 @@ _ATTRIBUTE_REQUESTS = (
     0x40806685,  # FS_IOC_ENABLE_VERITY
     0x800C6613,  # FS_IOC_SET_ENCRYPTION_POLICY
 )
+_OF_A_PROCESS: dict[str, tuple[int, int]] = {
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+}
+_OF_A_KIND: dict[tuple[int, int], int] = {
+    # The kind of process id: PRIO_PROCESS, IOPRIO_WHO_PROCESS. Others name groups and users.
+    (141, 140): 0,  # setpriority
+    (251, 30): 1,  # ioprio_set
+}
+_SCHED_SETAFFINITY, _PRLIMIT = (203, 122), (302, 261)
 _SOCKET, _SOCKETPAIR, _CLONE, _CLONE3, _UNSHARE = (41, 198), (53, 199), (56, 220), (435, 435), (272, 97)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
@@ -164,8 +180,17 @@ def filter_program(*, network: bool, has_read_only_files: bool) -> bytes:
     add(_CLONE3, [unknown])
     for numbers in _REFUSED.values():
         add(numbers, [refuse])
+    for numbers in _OF_A_PROCESS.values():
+        add(numbers, [first_argument, (_EQUAL, 0, 1, 0), allow, refuse])
+    for numbers, kind in _OF_A_KIND.items():
+        add(numbers, [first_argument, (_EQUAL, 0, 3, kind), second_argument, (_EQUAL, 0, 1, 0), allow, refuse])
+    success = (_RETURN, 0, 0, _FAIL)
+    add(_SCHED_SETAFFINITY, [first_argument, (_EQUAL, 0, 1, 0), allow, success])
+    # The process, and both halves of the pointer to the new limit: NULL only reads.
+    new_limit = [third_argument, (_EQUAL, 0, 3, 0), (_LOAD, 0, 0, _AT_ARGUMENTS + 20), (_EQUAL, 0, 1, 0)]
+    add(_PRLIMIT, [first_argument, (_EQUAL, 4, 0, 0), *new_limit, allow, refuse])
     if not has_read_only_files:
-        unsupported, success = (_RETURN, 0, 0, _FAIL | errno.EOPNOTSUPP), (_RETURN, 0, 0, _FAIL)
+        unsupported = (_RETURN, 0, 0, _FAIL | errno.EOPNOTSUPP)
         for numbers in _WITHOUT_EFFECT.values():
             add(numbers, [success])
         # The path, and the times: NULL is now.

@@ -34,6 +34,8 @@ _SETTINGS = (
 _PRIVATE_KEYS = (Path("/etc/ssl/private"), Path("/etc/pki/tls/private"), Path("/etc/nvidia/private"))
 PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
 _DEVICES = ("nvidia*", "dri", "kfd", "dxg")
+_PACKAGES = tuple(f"{place}py*/*-packages" for place in ("", "lib*/", "*/lib*/", "*/*/lib/"))
+"""The places of packages below a directory with interpreters or environments, at depths that are quick to search."""
 _INTERPRETER_PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "ssl", "pyvenv.cfg")
 
 
@@ -71,7 +73,8 @@ def file_view(policy: SandboxPolicy) -> FileView:
     access_by_path: dict[Path, Access] = {}
     links: dict[Path, str] = {}
     homes = (paths.data_home(), paths.state_home(), paths.cache_home(), paths.config_home(), model_cache(), Path.home())
-    private = [*homes, *_PRIVATE_KEYS, *_built_in_answers()]
+    installation = list(_installation([path.resolve() for path in homes]))
+    answers = list(_built_in_answers(installation))
 
     def add(path: Path, access: Access) -> None:
         try:
@@ -81,14 +84,14 @@ def file_view(policy: SandboxPolicy) -> FileView:
         links.update(_links_to(path))
         access_by_path[real] = access
 
-    for path in private:
+    for path in (*homes, *_PRIVATE_KEYS):
         add(path, Access.HIDDEN)
-    for path in _installation([path.resolve() for path in homes]):
+    for path in installation:
         add(path, Access.READ)
     if paths.PACKAGE.parent not in access_by_path:
         # `import harness` searches this directory. Only the package inside it is readable.
         add(paths.PACKAGE.parent, Access.LIST)
-    for path in _built_in_answers():
+    for path in answers:
         add(path, Access.HIDDEN)
     for path in shown_files(policy):
         add(path, Access.READ)
@@ -108,9 +111,15 @@ def shown_files(policy: SandboxPolicy) -> list[Path]:
     ]
 
 
-def _built_in_answers() -> Iterator[Path]:
-    """Yield the files with answers of built-in rounds, in this package and in every other copy that can be imported."""
-    directories = (paths.PACKAGE.parent, *_package_directories(), *(Path(name) for name in sys.path if name))
+def _built_in_answers(installation: list[Path]) -> Iterator[Path]:
+    """Yield the files with answers of built-in rounds, in this package and in every copy that is readable.
+
+    Copies are those that can be imported, and those of interpreters and environments below `installation`.
+    """
+    roots = {path.resolve() for path in installation}
+    outermost = [root for root in roots if roots.isdisjoint(root.parents)]
+    below = [directory for root in outermost for pattern in _PACKAGES for directory in root.glob(pattern)]
+    directories = (paths.PACKAGE.parent, *_package_directories(), *(Path(name) for name in sys.path if name), *below)
     for directory in dict.fromkeys(directories):
         for answers in paths.BUILT_IN_ANSWERS:
             yield directory / paths.PACKAGE.name / answers.relative_to(paths.PACKAGE)

@@ -344,12 +344,16 @@ def _exited(worker: WorkerProcess, noun: str) -> Ending:
     number, code = worker.process.exit_signal_or_code()
     if number is None:
         return Ending(Status.CRASHED, f"the {noun}'s process exited with code {code} before its end.")
-    if number.name == "SIGKILL" and (limit := worker.process.oom_limit()) is not None:
+    if number.name != "SIGKILL":
+        return Ending(Status.CRASHED, f"the {noun}'s process was killed by {number.name}.")
+    if (limit := worker.process.oom_limit()) is not None:
         return Ending(
             Status.CRASHED, f"the {noun} used more than {limit / 1e9:.1f} GB of memory, its limit, and was killed."
         )
-    hint = " (the kernel does that when memory runs out)" if number.name == "SIGKILL" else ""
-    return Ending(Status.CRASHED, f"the {noun}'s process was killed by {number.name}{hint}.")
+    source = "by itself or by something outside of the run"
+    if not worker.process.counts_memory_kills():
+        source += ", or by the kernel, which does that when memory runs out"
+    return Ending(Status.CRASHED, f"the {noun}'s process was killed by SIGKILL: {source}.")
 
 
 def _read(descriptor: int) -> bytes | None:

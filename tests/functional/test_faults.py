@@ -46,7 +46,10 @@ def _read(machine: Machine) -> dict[str, Any]:
             ("silent_exit", "the attack's process exited with code 0 before its end."),
             ("segfault_signal", "the attack's process was killed by SIGSEGV."),
             ("segfault", "the attack's process was killed by SIGSEGV."),
-            ("killed", "the attack's process was killed by SIGKILL (the kernel does that when memory runs out)."),
+            (
+                "killed",
+                "the attack's process was killed by SIGKILL: by itself or by something outside of the run{line}.",
+            ),
             ("wrong_length", "the attack emitted suffixes of 7 tokens, but the round has suffixes of 8."),
             ("wrong_id", "the attack emitted example id 64, but the round has the ids 0..63."),
             ("wrong_token", "the attack emitted token 50257, but the vocabulary is 0..50256."),
@@ -75,7 +78,7 @@ def test_a_failing_attack_without_a_sandbox_crashes_with_a_reason(unsandboxed_ma
     words = {
         "silent_exit": "exited with code 0 before its end.",
         "segfault": "killed by SIGSEGV.",
-        "killed": "killed by SIGKILL (the",
+        "killed": "killed by SIGKILL: by itself",
     }
     assert summary["status"] == "crashed" and words[action] in summary["reason"]
 

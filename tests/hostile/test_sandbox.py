@@ -1,6 +1,7 @@
 """Attempts of an attack against the files of the user: their metadata, the answers, and the disk."""
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,40 @@ for attempt in (
         pass
 """
 """Changes permissions, times, owner, attributes and length of a file or directory, as far as it can."""
+
+
+OTHER_PROCESS = """
+import ctypes, os, resource
+libc = ctypes.CDLL(None, use_errno=True)
+ioprio_set, sched_setattr = (251, 314) if os.uname().machine == "x86_64" else (30, 274)
+other = {pid}
+for name, attempt in (
+    ("RLIMIT_CPU", lambda pid: resource.prlimit(pid, resource.RLIMIT_CPU, (0, 0))),
+    ("setpriority", lambda pid: os.setpriority(os.PRIO_PROCESS, pid, 19)),
+    ("setpriority of the group", lambda pid: os.setpriority(os.PRIO_PGRP, pid, 19)),
+    ("affinity", lambda pid: os.sched_setaffinity(pid, {{min(os.sched_getaffinity(0))}})),
+    ("scheduler", lambda pid: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))),
+    ("parameters", lambda pid: os.sched_setparam(pid, os.sched_param(0))),
+    ("ioprio_set", lambda pid: libc.syscall(ioprio_set, 1, pid, 3 << 13) and os.close(-1)),
+    ("sched_setattr", lambda pid: libc.syscall(sched_setattr, pid, (ctypes.c_uint32 * 12)(48, 3), 0) and os.close(-1)),
+):
+    try:
+        attempt(other)
+        print(name)
+    except OSError:
+        pass
+"""
+"""Changes the limits and the scheduling of the process `pid`, and prints the names of the calls that succeed."""
+
+THREADS = """
+import os, resource, threading, torch
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+os.nice(1)
+resource.setrlimit(resource.RLIMIT_CPU, (600, 600))
+resource.prlimit(os.getpid(), resource.RLIMIT_CPU)
+torch.set_num_threads(2)
+print(float((torch.ones(512, 512) @ torch.ones(512, 512)).sum()))
+"""
 
 
 class LandlockAlone(Landlock):
@@ -189,3 +224,27 @@ def test_directories_of_any_depth_end_no_run(sandboxed_machine: Machine) -> None
     assert not (Path(summary["directory"]) / "scratch").exists()
     sandboxed_machine.run("runs", "rm", summary["id"], "--yes")
     assert not Path(summary["directory"]).exists()
+
+
+def test_no_other_process_can_be_limited_or_slowed_down(backend: SandboxBackend, tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as victim:
+        try:
+            before = _scheduling(victim.pid)
+            done = _script(backend, tmp_path, OTHER_PROCESS.format(pid=victim.pid))
+            assert _scheduling(victim.pid) == before
+            # Binding succeeds without an effect where the process is visible.
+            assert set(done) <= {"affinity"}
+        finally:
+            victim.kill()
+
+
+def _scheduling(pid: int) -> tuple[object, ...]:
+    limit = resource.prlimit(pid, resource.RLIMIT_CPU)
+    return limit, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid), os.sched_getscheduler(pid)
+
+
+@pytest.mark.parametrize("binding", ["", "true"], ids=["unbound", "bound"])
+def test_threads_of_torch_can_be_bound(backend: SandboxBackend, tmp_path: Path, binding: str) -> None:
+    """OpenMP binds threads by their ids, which no filter can tell from those of other processes."""
+    command = ["env", f"OMP_PROC_BIND={binding or 'false'}", "OMP_NUM_THREADS=2", sys.executable, "-c", THREADS]
+    assert _run(backend, tmp_path, *command).splitlines() == [str(float(512**3))]

@@ -85,18 +85,51 @@ def test_what_a_policy_hides_stays_hidden(tmp_path: Path) -> None:
     assert file_view(SandboxPolicy(readable=(answers,), hidden=(answers.parent,))).access(answers) is Access.HIDDEN
 
 
-def test_answers_are_hidden_in_every_copy_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = tmp_path / "site" / "harness"
+def _copy_package(directory: Path) -> Path:
+    """Write files where a copy of the package in `directory` has answers, and return the copy."""
+    copy = directory / "harness"
     for answers in paths.BUILT_IN_ANSWERS:
         file = copy / answers.relative_to(paths.PACKAGE) / "x"
         file.parent.mkdir(parents=True)
         file.write_text("answers")
+    return copy
+
+
+def test_answers_are_hidden_in_every_copy_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = _copy_package(tmp_path / "site")
     monkeypatch.syspath_prepend(str(copy.parent))
     view = file_view(SandboxPolicy(readable=(tmp_path / "site",)))
     for answers in paths.BUILT_IN_ANSWERS:
         for package in (copy, paths.PACKAGE):
             assert view.access(package / answers.relative_to(paths.PACKAGE)) is Access.HIDDEN
     assert view.access(copy) is Access.READ
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "lib/python3.11/site-packages",
+        "lib64/python3.11/site-packages",
+        "lib/python3/dist-packages",
+        "local/lib/python3.11/dist-packages",
+        "envs/other/lib/python3.12/site-packages",
+        "lib/other/lib/python3.12/site-packages",
+    ],
+)
+@pytest.mark.parametrize("is_home", [False, True], ids=["alone", "in a home"])
+def test_answers_are_hidden_in_copies_of_the_base_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, is_home: bool
+) -> None:
+    copy = _copy_package(tmp_path / place)
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    if is_home:
+        monkeypatch.setenv("HOME", str(tmp_path))
+    view = file_view(SandboxPolicy())
+    rules = dict(file_rules(view))
+    for answers in paths.BUILT_IN_ANSWERS:
+        hidden = copy / answers.relative_to(paths.PACKAGE)
+        assert view.access(hidden) in NOT_SHOWN
+        assert not {"read", "write"} & {rules.get(str(parent)) for parent in (hidden / "x", *(hidden / "x").parents)}
 
 
 @pytest.fixture(scope="module")

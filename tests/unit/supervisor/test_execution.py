@@ -2,7 +2,7 @@
 
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,10 +10,12 @@ from harness.core.protocol import read_request
 from harness.core.requests import AttackRequest
 from harness.runs.machine import Reserve
 from harness.runs.reader import RunReader
+from harness.sandbox import SandboxedProcess, SandboxPolicy, backend_named
 from harness.supervisor import execution
 from harness.supervisor.attack_job import AttackJob
 from harness.supervisor.execution import Execution
 from harness.supervisor.ledger import Budget
+from harness.supervisor.worker_process import WorkerProcess
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 
@@ -93,3 +95,34 @@ def test_the_soft_deadline_counts_from_the_start_of_the_worker(run: Recorded, mo
     request = read_request(run.folder.scratch_of(0) / "inputs", AttackRequest)
     # Start time + 30 s for the inputs + the budget of 60 s − its notice of 5 %.
     assert request.finish_at == 1000.0 + 30.0 + 57.0
+
+
+@pytest.mark.parametrize(
+    ("kills", "reason"),
+    [
+        (1, "the attack used more than 4.0 GB of memory, its limit, and was killed."),
+        (0, "the attack's process was killed by SIGKILL: by itself or by something outside of the run."),
+        (
+            None,
+            "the attack's process was killed by SIGKILL: by itself or by something outside of the run, or by the "
+            "kernel, which does that when memory runs out.",
+        ),
+    ],
+)
+def test_memory_is_blamed_only_if_the_kernel_counted_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int | None, reason: str
+) -> None:
+    process = SandboxedProcess(
+        ["/bin/sh", "-c", "kill -9 $$"],
+        SandboxPolicy(memory=4 * 10**9),
+        cwd=tmp_path,
+        environment={},
+        backend=backend_named("none"),
+    )
+    monkeypatch.setattr(process._group, "memory_kills", lambda: kills)
+    worker = FakeWorker()
+    monkeypatch.setattr(worker, "process", process)
+    try:
+        assert execution._exited(cast("WorkerProcess", worker), "attack").reason == reason
+    finally:
+        process.close()
