@@ -157,6 +157,20 @@ def test_the_absence_of_evidence_is_not_evidence_of_absence() -> None:
     assert "does not show that the corpus was not in the training data" in against_control(2, 2).caveat
 
 
+def test_next_to_no_evidence_stands_the_smallest_result_that_would_have_changed_it() -> None:
+    assert against_control(2, 2).evidence.endswith(
+        "; with 30 judged paragraphs and 30 of the control, of which 2 pass, at least 10 of 30 would have had to pass "
+        "“trigrams”, the threshold that needs the fewest"
+    )
+    assert against_control(10, 2).answer == "Possibly" and "had to" not in against_control(10, 2).evidence
+    assert against_control(9, 2).answer == "No evidence"
+    assert against_chance([0] * 9, [1, 0, 0, 0, 0, 0, 0, 0, 0]).evidence.endswith(
+        "with 9 paragraphs judged in pairs, of which 1 pass only with another suffix, no result could have changed this"
+    )
+    assert "at least 7 of 30 would have had to pass “trigrams” only" in against_chance([0] * 30, [0] * 30).evidence
+    assert against_chance([1] * 7 + [0] * 23, [0] * 30).answer == "Possibly"
+
+
 def test_without_an_unseen_control_the_answer_is_at_most_possibly() -> None:
     conclusion = against_chance([1] * 30, [0] * 30)
     assert conclusion.answer == "Possibly" and "--control" in conclusion.caveat
