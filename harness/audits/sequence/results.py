@@ -13,6 +13,7 @@ from harness.audits.report import corrected, likelihood_words, share_of
 from harness.audits.sequence.comparison import TITLES, TOO_SHORT, Measurements, Results, Setting, Threshold
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Control, Dataset
+from harness.audits.sequence.single_texts import single_texts
 from harness.audits.smallest_result import smallest_significant
 from harness.core.arrays import Bools, Ints
 from harness.core.findings import Conclusion, KeyFigure
@@ -263,9 +264,10 @@ def sequence_conclusion(settings: Sequence[Setting], measured: MeasureTable) -> 
     first = parts[settings[0].model]
     if all(part == first for part in parts.values()):
         return first
+    is_same = all(part.answer == first.answer for part in parts.values())
     return Conclusion(
         QUESTION,
-        ", ".join(f"{part.answer} ({model})" for model, part in parts.items()),
+        first.answer if is_same else ", ".join(f"{part.answer} ({model})" for model, part in parts.items()),
         "; ".join(f"{model}: {part.evidence}" for model, part in parts.items()),
         " ".join(f"{model}: {part.caveat}" for model, part in parts.items() if part.caveat),
         [item._replace(name=f"{model}, {item.name}") for model, part in parts.items() for item in part.key_figures],
@@ -284,7 +286,8 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
     if not tests:
         if None in results.states:
             return Conclusion(QUESTION, "Not known yet", "nothing has been compared with a control yet")
-        return Conclusion(QUESTION, "Cannot be concluded", _why_untested(dataset, results))
+        evidence = ". ".join([_why_untested(dataset, results), *single_texts(setting)])
+        return Conclusion(QUESTION, "Cannot be concluded", evidence)
     smallest = min(tests, key=lambda row: row.estimate.value)
     p, title = corrected(smallest.estimate.value, len(tests)), smallest.case
     words = f"{format_p_value(p)}, corrected for {pluralize(len(tests), 'threshold')}"
@@ -312,6 +315,7 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
     done, total = sum(state is not None for state in results.states), len(results.states)
     if done < total:
         evidence += f"; so far {done:,} of {pluralize(total, 'paragraph')}"
+    evidence = ". ".join([evidence, *single_texts(setting)])
     longest = measured.get(RUN_WORDS, model=model, side=CORPUS, case="maximum")
     figures = [
         KeyFigure(
@@ -354,8 +358,8 @@ def _smallest_result(setting: Setting, tests: int) -> str:
             clauses.append((math.inf, -judged, f"{observed}, no result could have changed this"))
         else:
             clauses.append((least, -judged, f"{observed}, at least {least:,} of {judged:,} {needed}"))
-    least, _, clause = min(clauses, key=lambda item: item[:2])
-    return clause if math.isinf(least) else f"{clause}, the threshold that needs the fewest"
+    fewest, _, clause = min(clauses, key=lambda item: item[:2])
+    return clause if math.isinf(fewest) else f"{clause}, the threshold that needs the fewest"
 
 
 def _why_untested(dataset: Dataset, results: Results) -> str:
