@@ -6,7 +6,8 @@ import numpy as np
 from scipy.stats import binomtest, fisher_exact
 
 from harness.audits.sequence.results import fisher_p, mcnemar_p
-from harness.audits.smallest_result import smallest_significant
+from harness.audits.smallest_result import changing_share, smallest_at_spread, smallest_significant
+from harness.core.measures import Estimate
 
 
 def test_the_smallest_results_are_those_of_a_search_through_all_counts() -> None:
@@ -39,3 +40,10 @@ def test_the_smallest_results_are_those_of_a_search_through_all_counts() -> None
 def test_fifteen_of_forty_are_needed_against_twelve_of_which_none_pass() -> None:
     needed = [smallest_significant(partial(fisher_p, judged=40, control=(0, n)), 40, 4) for n in (12, 20, 40)]
     assert needed == [15, 10, 7]
+
+
+def test_a_larger_value_at_the_same_spread_excludes_chance() -> None:
+    below, above = smallest_at_spread(Estimate(0.55, 0.4, 0.75), 0.5)
+    assert (round(below, 9), round(above, 9)) == (0.3, 0.65)
+    assert changing_share(above, "AUC") == "AUC above 0.650 would have changed this"
+    assert changing_share(1.02, "AUC") == "no AUC could have changed this"
