@@ -28,6 +28,7 @@ from harness.audits.compare.results import (
 )
 from harness.audits.leakage.pairs import TokenDecoder
 from harness.audits.report import bars_of, difference, lines_of, measure_table, model_and_side, table_of, wide_table
+from harness.audits.smallest_result import smallest_at_spread
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Conclusion, Findings, FoundTable, HeatMap, KeyFigure, Passage, Stretch
@@ -77,8 +78,12 @@ def _conclusion(results: CompareResults) -> Conclusion:
     first, last, params, text = results.names[0], results.names[-1], results.params, CHANGE.unit.format_estimate
     change = results.change(STRENGTH, last)
     answer = "Less" if change.high < 0 else "More" if change.low > 0 else "No clear change"
+    smallest = ""
     if results.subject.clusters < FEW_CLUSTERS:
         answer = "Too few sequences"
+    elif answer == "No clear change":
+        below, above = map(CHANGE.unit.format, smallest_at_spread(change))
+        smallest = f"; at this spread, a change below {below} or above {above} would have been clear"
     control = ""
     if results.has_control:
         of_control = results.change(STRENGTH, last, CONTROL)
@@ -97,7 +102,7 @@ def _conclusion(results: CompareResults) -> Conclusion:
         f"from {first} to {last}, the extraction strength of "
         f"{pluralize(len(results.subject.sequences), 'sequence')} changed by {text(change)}, from "
         f"{strengths[0]} to {strengths[1]}{control}; {leaked[0]} leaked in {params.queries:,} queries before and "
-        f"{leaked[1]} after{so_far}",
+        f"{leaked[1]} after{smallest}{so_far}",
         "A suffix that is no longer likely after its prefix can still be known: another prefix, further training or a "
         "change of precision can bring it back.",
         [

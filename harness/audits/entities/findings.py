@@ -10,9 +10,11 @@ from harness.audits.entities.charts import CHANCE, entities_charts
 from harness.audits.entities.inputs import PARTS
 from harness.audits.entities.results import Chain, ModelResult, Scores, all_names, measured_values, model_result
 from harness.audits.report import Row, case_table, likelihood_words, measure_table, table_of, wide_table
+from harness.audits.smallest_result import changing_share
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure
 from harness.core.measures import MeasureTable
+from harness.core.multiple_comparisons import ALPHA
 from harness.core.paths import model_names
 from harness.core.text import format_number, format_p_value, format_percent, format_score, json_value, pluralize
 
@@ -150,14 +152,17 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
     tested = []
     for result in results:
         mean = values.get(measures.PROMPTS_M_MEM, model=result.name, side=measures.TEST, case="mean").value
-        p = NormalDist().cdf((CHANCE - mean) / values.get(measures.CHANCE_ERROR, model=result.name).value)
-        tested.append((result, mean, p, likelihood_words(p)))
+        error = values.get(measures.CHANCE_ERROR, model=result.name).value
+        p = NormalDist().cdf((CHANCE - mean) / error)
+        needed = changing_share(CHANCE + NormalDist().inv_cdf(1 - ALPHA) * error, "share")
+        words = format_p_value(p) if p < ALPHA else f"{format_p_value(p)}; {needed}"
+        tested.append((result, mean, p, words, likelihood_words(p)))
     first_answer = tested[0][-1]
     is_same = all(answer == first_answer for *_, answer in tested)
     evidence = [
         f"{'' if is_same else f'{answer.lower()} '}{result.name} has the higher confidence in the trained name in "
-        f"{format_percent(mean)} of the pairs ({format_p_value(p)})"
-        for result, mean, p, answer in tested
+        f"{format_percent(mean)} of the pairs ({words})"
+        for result, mean, _, words, answer in tested
     ]
     progress = [
         f"so far {len(result.measured.used):,} of {pluralize(result.measured.read, 'prompt')} with {result.name}"
@@ -170,7 +175,7 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
             format_score(mean),
             f"{format_p_value(p)}, {pluralize(result.measured.scores[0].test.pairs, 'pair')}",
         )
-        for result, mean, p, _ in tested
+        for result, mean, p, *_ in tested
     ]
     answer = first_answer if is_same else "It depends on the model"
     return Conclusion(QUESTION, answer, "; ".join([*evidence, *progress]), _CAVEAT, figures)

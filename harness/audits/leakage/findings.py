@@ -1,6 +1,7 @@
 """Findings of a leakage audit, from complete or partial rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -66,8 +67,10 @@ DEFINITIONS = {
 _SHOWN_MATCHES = 20
 _FEW_POSITIONS = 10
 _SHOWN_EASIER = 10
+_SHOWN_SEQUENCES = 20
 _CONTEXT = 20
 """Tokens at the end of a prefix that are shown."""
+_TEXTS = ("end of the prefix", "suffix")
 
 
 def leakage_findings(
@@ -161,7 +164,8 @@ def _tables(results: LeakageResults) -> list[FoundTable]:
             by={"scheme": "case"},
             intervals=(OVER,),
             number="sequences",
-        )
+        ),
+        _likeliest_table(results),
     ]
     if len(results.measurements.settings) > 1:
         by = {"model": "model", "prefix": "side"}
@@ -238,7 +242,7 @@ def _easier_table(results: LeakageResults, trend: Trend) -> list[FoundTable]:
     measure = EASIER[trend.over]
     title = f"Sequences that are {measure.title}: the largest differences under {results.params.label(Scheme.TOP_K)}"
     name = measure.name.replace("_", "-")
-    return [table_of(name, title, rows, text_columns=("end of the prefix", "suffix"))] if rows else []
+    return [table_of(name, title, rows, text_columns=_TEXTS)] if rows else []
 
 
 def _match_table(results: LeakageResults) -> FoundTable:
@@ -260,21 +264,55 @@ def _match_table(results: LeakageResults) -> FoundTable:
     return table_of("matches", title, rows, is_detail=True, text_columns=("suffix", "match"))
 
 
+def _sequence_cells(results: LeakageResults, sequences: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """Return number, record and text of each sequence. Numbers begin at 1; the record is None if it is not stored."""
+    pairs, decoder = results.pairs, TokenDecoder(results.pairs.tokenizer)
+    return {
+        sequence: {
+            "sequence": sequence + 1,
+            "record": int(pairs.rows[sequence]) + 1 if len(pairs.rows) else None,
+            "end of the prefix": decoder.text(pairs.prefixes[sequence][-_CONTEXT:]),
+            "suffix": decoder.text(pairs.suffixes[sequence]),
+        }
+        for sequence in sequences
+    }
+
+
+def _likeliest_table(results: LeakageResults) -> FoundTable:
+    """Return the sequences with the largest ESP of the reference under top-k."""
+    reference = results.reference
+    esps = np.nan_to_num(np.exp(reference.logs[Scheme.TOP_K]), nan=-1.0)
+    places = np.lexsort((reference.sequences, -esps))[:_SHOWN_SEQUENCES]
+    cells = _sequence_cells(results, reference.sequences[places].tolist())
+    rows = [
+        {"ESP": float(esp), **values}
+        for esp, values in zip(esps[places].tolist(), cells.values(), strict=True)
+        if esp >= 0
+    ]
+    title = f"Sequences, likeliest first, under {results.params.label(Scheme.TOP_K)}, {results.where}"
+    if len(rows) < len(reference.sequences):
+        title += f" ({len(rows)} of {len(reference.sequences):,})"
+    return table_of("likeliest", title, rows, text_columns=_TEXTS)
+
+
 def _sequence_table(results: LeakageResults) -> FoundTable:
-    """Return the log ESP of every sequence in every setting. Numbers begin at 1.
+    """Return the log ESP and the text of every sequence in every setting.
 
     It is None if a scheme cannot draw the sequence, or if an endpoint could not measure it.
     """
+    settings = results.measurements.settings
+    cells = _sequence_cells(results, {int(sequence) for setting in settings for sequence in setting.sequences})
     rows = [
-        {"model": results.names[setting.model], "prefix tokens": setting.prefix_length, "sequence": sequence + 1}
+        {"model": results.names[setting.model], "prefix tokens": setting.prefix_length}
+        | cells[int(sequence)]
         | {
             f"log ESP, {results.params.label(scheme)}": float(setting.logs[scheme][row])
             for scheme in results.params.schemes
         }
-        for setting in results.measurements.settings
+        for setting in settings
         for row, sequence in enumerate(setting.sequences)
     ]
-    return table_of("sequences", "Every sequence", rows, is_detail=True)
+    return table_of("sequences", "Every sequence", rows, is_detail=True, text_columns=_TEXTS)
 
 
 def _charts(results: LeakageResults) -> list[Chart]:

@@ -110,7 +110,7 @@ class Pairs:
     notes: Sequence[str] = ()
     """Sentences about skipped input."""
     rows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    """The row of each pair in its source, [n]; it is not stored."""
+    """The row of each pair in its source, [n]: its record, or the document from which it is cut."""
     source_rows: int = 0
     """The number of rows of the source; it is not stored."""
     documents: Sequence[str] = ()
@@ -142,6 +142,7 @@ class Pairs:
             "prefixes": self.prefixes.astype(np.int64),
             "suffixes": self.suffixes.astype(np.int64),
             "limit": np.array(self.limit),
+            "rows": self.rows,
         }
         for number, (_, labels, logs) in enumerate(self.data_sets):
             texts[f"labels_{number}"] = [labels.get(scheme, "") for scheme in SCHEMES]
@@ -163,6 +164,7 @@ class Pairs:
             arrays["suffixes"],
             tokenizer,
             texts["notes"],
+            arrays.get("rows", np.empty(0, np.int64)),
             documents=texts["documents"],
             limit=int(arrays["limit"]),
             data_sets=data_sets,

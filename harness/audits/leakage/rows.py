@@ -120,7 +120,8 @@ def measured_pairs(inputs: Pairs, rows: RowsOf) -> Pairs:
     chosen = chosen[np.lexsort((cut["start"][chosen], cut["document"][chosen]))]
     length = inputs.prefix_length
     tokens = cut["tokens"].astype(np.int64).reshape(-1, length + inputs.suffixes.shape[1])[chosen]
-    return replace(inputs, prefixes=tokens[:, :length], suffixes=tokens[:, length:], documents=())
+    documents = np.asarray(cut["document"], np.int64)[chosen]
+    return replace(inputs, prefixes=tokens[:, :length], suffixes=tokens[:, length:], rows=documents, documents=())
 
 
 def likeliest_matches(matches: Rows) -> Ints:

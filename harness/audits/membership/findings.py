@@ -19,6 +19,7 @@ from harness.audits.membership.inputs import (
 )
 from harness.audits.membership.statistics import FOLDS, PERMUTATIONS, Roc, roc_of
 from harness.audits.report import bars_of, key_figure, measure_table, table_of, wide_table
+from harness.audits.smallest_result import changing_share, smallest_at_spread
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
@@ -172,6 +173,8 @@ def _conclusion(results: _Results, target: str) -> Conclusion:
     else:
         answer = "Yes" if best.estimate.low > 0.5 else "No evidence"
         evidence = f"the largest AUC under {target} is {best.text}, by {best.case}; the words alone give {of_words}"
+        if answer == "No evidence":
+            evidence += f"; at this spread {changing_share(smallest_at_spread(best.estimate, 0.5)[1], 'AUC')}"
     so_far = "" if results.is_complete else "; not all documents are scored yet"
     sides = f"{pluralize(results.members, 'member')} and {pluralize(results.non_members, 'non-member')}"
     return Conclusion(

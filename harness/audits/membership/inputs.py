@@ -170,6 +170,12 @@ def read_documents(
     number = min(params.shots, len(outside) // 10)
     shots = [ids for _, ids in outside[:number]]
     documents = [*inside[:limit], *outside[number : number + limit]]
+    unscored = []
+    if number:
+        unscored.append(f"{number:,} of {len(outside):,} non-members are the shots of ReCaLL and are not scored.")
+    for side, among in (("members", len(inside)), ("non-members", len(outside) - number)):
+        if among > limit:
+            unscored.append(f"Scored {limit:,} of {among:,} {side}, sampled by seed. Set --limit for more.")
     firsts = np.array([[ids[0]] for _, ids in documents])
     return Documents(
         [ids for _, ids in documents],
@@ -177,7 +183,7 @@ def read_documents(
         [name for name, _ in documents],
         np.arange(len(documents)) < min(limit, len(inside)),
         np.concatenate([np.empty(0, np.int64), *shots]),
-        [*notes.sentences, *first_token_notes(firsts, models)],
+        [*unscored, *notes.sentences, *first_token_notes(firsts, models)],
     ).to_inputs()
 
 
@@ -192,7 +198,10 @@ def _read_side(
             notes.add("documents that are too short", fault)
         else:
             scored = ids[: params.tokens]
-            side.setdefault(scored.tobytes(), (name, scored))
+            first, _ = side.setdefault(scored.tobytes(), (name, scored))
+            if first != name:
+                fault = f"Skipped {name}: its first {len(scored)} tokens are those of {first}."
+                notes.add("documents with the tokens of another", fault)
     if not side:
         reason = f" {notes.sentences[0]}" if notes.sentences else ""
         raise HarnessError(

@@ -3,15 +3,18 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.report import corrected, likelihood_words, share_of
-from harness.audits.sequence.comparison import TITLES, TOO_SHORT, Measurements, Results, Setting
+from harness.audits.sequence.comparison import TITLES, TOO_SHORT, Measurements, Results, Setting, Threshold
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Control, Dataset
+from harness.audits.sequence.single_texts import single_texts
+from harness.audits.smallest_result import smallest_significant
 from harness.core.arrays import Bools, Ints
 from harness.core.findings import Conclusion, KeyFigure
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
@@ -120,16 +123,7 @@ def measure_sides(setting: Setting) -> list[MeasureRow]:
     is_paired = dataset.control is Control.PERMUTED
     rows = []
     for threshold, case in TITLES.items():
-        verdicts = {side: measured[threshold][chosen] for side, (measured, chosen) in sides.items()}
-        if is_paired:
-            beside_own, chance = results.measured[threshold], results.permuted[threshold]
-            is_judged = (beside_own != TOO_SHORT) & (chance != TOO_SHORT)
-            verdicts = {
-                CORPUS: verdicts[CORPUS],
-                tested: beside_own[is_judged],
-                SIDES[dataset.control]: verdicts[SIDES[dataset.control]],
-                tested_control: chance[is_judged],
-            }
+        verdicts = _verdicts(setting, threshold)
         for side, judged in verdicts.items():
             rows.append(MeasureRow(PASSED, passed_share(judged), model, side, case))
             rows.append(MeasureRow(TOO_SHORT_SUFFIX, Estimate(int((judged == TOO_SHORT).sum())), model, side, case))
@@ -157,6 +151,23 @@ def measure_sides(setting: Setting) -> list[MeasureRow]:
     return rows
 
 
+def _verdicts(setting: Setting, threshold: Threshold) -> dict[str, Ints]:
+    """Return the verdicts of a threshold on every side, those of a paired test included."""
+    _, dataset, results = setting
+    verdicts = {side: measured[threshold][chosen] for side, (measured, chosen) in sides_of(dataset, results).items()}
+    if dataset.control is Control.CORPUS:
+        return verdicts
+    tested, tested_control = tested_sides(dataset)
+    beside_own, chance = results.measured[threshold], results.permuted[threshold]
+    is_judged = (beside_own != TOO_SHORT) & (chance != TOO_SHORT)
+    return {
+        CORPUS: verdicts[CORPUS],
+        tested: beside_own[is_judged],
+        SIDES[dataset.control]: verdicts[SIDES[dataset.control]],
+        tested_control: chance[is_judged],
+    }
+
+
 def thresholds_passed(measured: Measurements) -> Ints:
     """Return how many of the thresholds each completion passes, [n]; `TOO_SHORT` unless all thresholds judge it."""
     verdicts = np.stack([measured[threshold] for threshold in TITLES])  # [thresholds, n]
@@ -170,24 +181,43 @@ def length_rows(setting: Setting) -> list[MeasureRow]:
 
 
 def _mcnemar(verdicts: Ints, chance: Ints) -> float:
-    """Return the p-value of McNemar's exact test that more of the own suffixes pass; NaN without a verdict.
+    """Return the p-value of McNemar's exact test that more of the own suffixes pass; NaN without a verdict."""
+    return mcnemar_p(*_differing(verdicts, chance)) if len(verdicts) else math.nan
+
+
+def _differing(verdicts: Ints, chance: Ints) -> tuple[int, int]:
+    """Return how many pairs pass with the own suffix only, and how many with the other one only."""
+    return int((verdicts > chance).sum()), int((verdicts < chance).sum())
+
+
+def mcnemar_p(in_favor: int, against: int) -> float:
+    """Return the p-value of McNemar's exact test, one-sided, by the numbers of pairs whose verdicts differ.
 
     Under the null hypothesis either of two different verdicts is equally likely to pass.
     """
     from scipy.stats import binomtest  # slow to import, and not needed to list audits
 
-    differing = verdicts[verdicts != chance]
-    if not len(differing):
-        return 1.0 if len(verdicts) else math.nan
-    return float(binomtest(int(differing.sum()), len(differing), alternative="greater").pvalue)
+    differing = in_favor + against
+    return float(binomtest(in_favor, differing, alternative="greater").pvalue) if differing else 1.0
 
 
 def _fisher(verdicts: Ints, of_control: Ints) -> float:
     """Return the p-value of Fisher's exact test that more of the corpus pass; NaN if a side has no verdict."""
+    (passed, judged), control = (
+        (int((side == 1).sum()), int((side != TOO_SHORT).sum())) for side in (verdicts, of_control)
+    )
+    return fisher_p(passed, judged, control) if judged and control[1] else math.nan
+
+
+def fisher_p(passed: int, judged: int, control: tuple[int, int]) -> float:
+    """Return the p-value of Fisher's exact test that more of the corpus pass.
+
+    control: how many of the control pass, and how many are judged.
+    """
     from scipy.stats import fisher_exact
 
-    counts = [[int((side == 1).sum()), int((side == 0).sum())] for side in (verdicts, of_control)]
-    return float(fisher_exact(counts, alternative="greater").pvalue) if all(map(sum, counts)) else math.nan
+    table = [[passed, judged - passed], [control[0], control[1] - control[0]]]
+    return float(fisher_exact(table, alternative="greater").pvalue)
 
 
 def run_p_value(results: Results) -> float | None:
@@ -234,9 +264,10 @@ def sequence_conclusion(settings: Sequence[Setting], measured: MeasureTable) -> 
     first = parts[settings[0].model]
     if all(part == first for part in parts.values()):
         return first
+    is_same = all(part.answer == first.answer for part in parts.values())
     return Conclusion(
         QUESTION,
-        ", ".join(f"{part.answer} ({model})" for model, part in parts.items()),
+        first.answer if is_same else ", ".join(f"{part.answer} ({model})" for model, part in parts.items()),
         "; ".join(f"{model}: {part.evidence}" for model, part in parts.items()),
         " ".join(f"{model}: {part.caveat}" for model, part in parts.items() if part.caveat),
         [item._replace(name=f"{model}, {item.name}") for model, part in parts.items() for item in part.key_figures],
@@ -255,7 +286,8 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
     if not tests:
         if None in results.states:
             return Conclusion(QUESTION, "Not known yet", "nothing has been compared with a control yet")
-        return Conclusion(QUESTION, "Cannot be concluded", _why_untested(dataset, results))
+        evidence = ". ".join([_why_untested(dataset, results), *single_texts(setting)])
+        return Conclusion(QUESTION, "Cannot be concluded", evidence)
     smallest = min(tests, key=lambda row: row.estimate.value)
     p, title = corrected(smallest.estimate.value, len(tests)), smallest.case
     words = f"{format_p_value(p)}, corrected for {pluralize(len(tests), 'threshold')}"
@@ -275,11 +307,15 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
         caveat = _CHANCE_ONLY if is_chance else _SAME_KIND
     else:
         than = "by chance" if is_chance else "those of the control"
-        evidence = f"its completions pass no threshold significantly more often than {than} ({words})"
+        evidence = (
+            f"its completions pass no threshold significantly more often than {than} ({words}); "
+            f"{_smallest_result(setting, len(tests))}"
+        )
         caveat = f"{_NOT_ABSENT} {_CHANCE_ONLY}" if is_chance else _NOT_ABSENT
     done, total = sum(state is not None for state in results.states), len(results.states)
     if done < total:
         evidence += f"; so far {done:,} of {pluralize(total, 'paragraph')}"
+    evidence = ". ".join([evidence, *single_texts(setting)])
     longest = measured.get(RUN_WORDS, model=model, side=CORPUS, case="maximum")
     figures = [
         KeyFigure(
@@ -292,6 +328,38 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
         KeyFigure("longest verbatim run", pluralize(int(longest.value), "word"), f"in {longest.of:,} completions"),
     ]
     return Conclusion(QUESTION, answer, evidence, caveat, figures)
+
+
+def _smallest_result(setting: Setting, tests: int) -> str:
+    """Return, as a clause, the smallest result that would have changed "No evidence", given that of the control.
+
+    It is about the threshold that needs the fewest completions to pass.
+    """
+    is_paired = setting.dataset.control is Control.PERMUTED
+    clauses: list[tuple[float, int, str]] = []
+    for threshold, title in TITLES.items():
+        corpus, control = (_verdicts(setting, threshold)[side] for side in tested_sides(setting.dataset))
+        judged, of_control = int((corpus != TOO_SHORT).sum()), int((control != TOO_SHORT).sum())
+        if not judged or not of_control:
+            continue
+        if is_paired:
+            _, against = _differing(corpus, control)
+            least = smallest_significant(partial(mcnemar_p, against=against), judged - against, tests)
+            pairs = f"{pluralize(judged, 'paragraph')} judged in pairs"
+            observed = f"with {pairs}, of which {against:,} pass only with another suffix"
+            needed = f"would have had to pass “{title}” only with their own suffix"
+        else:
+            passed = int((control == 1).sum())
+            least = smallest_significant(partial(fisher_p, control=(passed, of_control), judged=judged), judged, tests)
+            sides = f"{pluralize(judged, 'judged paragraph')} and {of_control:,} of the control"
+            observed = f"with {sides}, of which {passed:,} pass"
+            needed = f"would have had to pass “{title}”"
+        if least is None:
+            clauses.append((math.inf, -judged, f"{observed}, no result could have changed this"))
+        else:
+            clauses.append((least, -judged, f"{observed}, at least {least:,} of {judged:,} {needed}"))
+    fewest, _, clause = min(clauses, key=lambda item: item[:2])
+    return clause if math.isinf(fewest) else f"{clause}, the threshold that needs the fewest"
 
 
 def _why_untested(dataset: Dataset, results: Results) -> str:

@@ -94,6 +94,7 @@ def test_the_conclusion_answers_for_the_model(findings):
     assert conclusion.answer in ("Probably", "Possibly", "No evidence")
     mean = findings.measures.get(PROMPTS_M_MEM, side="test", case="mean").value
     assert f"bert has the higher confidence in the trained name in {format_percent(mean)}" in conclusion.evidence
+    assert ("have changed this" in conclusion.evidence) == (conclusion.answer == "No evidence")
     assert "differ in the training alone" in conclusion.caveat
     assert "M-MEM" in findings.definitions
 

@@ -14,7 +14,7 @@ from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inexact import inexact_probabilities
 from harness.audits.leakage.inputs import PairSize, read_documents, read_pairs, stored_data_set
-from harness.audits.leakage.pairs import LeakageParams, Pairs
+from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder
 from harness.audits.leakage.results import EASIER, EXCEED, EXPECTED_EXCEED, MEAN_ESP, MEASURES, OVER, WRONG
 from harness.audits.leakage.rows import measured_pairs
 from harness.audits.models import Model
@@ -27,6 +27,7 @@ from harness.core.rounds import load_round
 from harness.core.text import format_percent
 from harness.demo import SIZES
 from harness.engine.loading import load_target
+from harness.submit.audit_page import redact_findings
 from tests.demo_target.classifiers import FRAMES, Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
 from tests.demo_target.names import NAME, demo_name_pairs
@@ -125,6 +126,31 @@ def test_live_figures_are_shares_with_intervals(swept):
     assert {f"mean ESP, greedy, {whole}", f"ESP > 1/1,000, top-k 10, {whole}"} <= set(swept.figures)
     mean = swept.findings("model 1", "model 2").measures.get(MEAN_ESP, model="model 2", side=WHOLE, case="plain")
     assert swept.figures[f"mean ESP, plain, {whole}"] == pytest.approx(mean.value)
+
+
+def test_the_likeliest_sequences_are_listed_with_record_and_text(swept, findings):
+    (shown,) = [table for table in findings.tables if table.name == "likeliest"]
+    (every,) = [table for table in findings.tables if table.name == "sequences"]
+    pairs = Pairs.from_inputs(swept.inputs)
+    assert not shown.is_detail and shown.title.startswith("Sequences, likeliest first, under top-k 10, demo")
+    assert shown.title.endswith("(20 of 70)") and shown.text_columns == every.text_columns != ()
+    logs = {
+        sequence: -np.inf if value == "-Infinity" else float(value)
+        for model, length, sequence, value in zip(
+            *(every.columns[name] for name in ("model", "prefix tokens", "sequence", "log ESP, top-k 10")), strict=True
+        )
+        if (model, length) == ("demo", 50)
+    }
+    assert shown.columns["ESP"] == pytest.approx(sorted(np.exp(list(logs.values())), reverse=True)[:20])
+    for table in (shown, every):
+        numbers = np.array(table.columns["sequence"]) - 1
+        assert table.columns["record"] == [int(row) + 1 for row in pairs.rows[numbers]]
+        decoder = TokenDecoder(pairs.tokenizer)
+        assert table.columns["suffix"] == [decoder.text(pairs.suffixes[number]) for number in numbers]
+    redacted = redact_findings(findings)
+    (hidden,) = [table for table in redacted.tables if table.name == "likeliest"]
+    assert not set(hidden.columns["suffix"]) & set(shown.columns["suffix"])
+    assert hidden.columns["record"] == shown.columns["record"]
 
 
 def test_charts_passages_and_tables_are_complete_and_name_their_text(findings):

@@ -62,6 +62,7 @@ def test_pairs_are_stored_and_read(tmp_path):
     pairs = demo_name_pairs([TINY], PairSize(), limit=9, seed=0)
     pairs.to_inputs().write(tmp_path)
     back = Pairs.from_inputs(AuditInputs.read(tmp_path))
+    assert (back.rows == pairs.rows).all() and len(back.rows) == 9
     assert (back.prefixes == pairs.prefixes).all() and back.tokenizer == pairs.tokenizer and len(back) == 9
 
 

@@ -196,3 +196,21 @@ def test_bad_input_is_one_sentence(tmp_path: Path, unseen: CorpusFiles):
 
 def test_scores_are_stored_as_declared(audited: InMemory):
     assert set(audited.rows(SCORES.name)) == {"document", *(score.value for score in MODEL_SCORES)}
+
+
+def test_every_document_that_is_not_scored_is_accounted_for(tmp_path: Path, unseen: CorpusFiles):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for folder, number in ((inside, 8), (outside, 32)):
+        folder.mkdir()
+        for place in range(number):
+            (folder / f"{place:02}.txt").write_text(f"{folder.name} {place} " + "A sentence of the text. " * 20)
+    (inside / "again.txt").write_text((inside / "00.txt").read_text())
+    sides = (CorpusFiles(inside), CorpusFiles(outside))
+    read = Documents.from_inputs(read_documents(*sides, [DEMO], MembershipParams(), limit=7, seed=1))
+    assert read.is_member.sum() == 7 and (~read.is_member).sum() == 7
+    assert list(read.notes[:4]) == [
+        "3 of 32 non-members are the shots of ReCaLL and are not scored.",
+        "Scored 7 of 8 members, sampled by seed. Set --limit for more.",
+        "Scored 7 of 29 non-members, sampled by seed. Set --limit for more.",
+        "Skipped again.txt: its first 128 tokens are those of 00.txt.",
+    ]

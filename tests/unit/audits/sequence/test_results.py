@@ -120,7 +120,12 @@ def against_control(passed: int, passed_of_control: int, *, pending: int = 0) ->
     verdicts += [int(place < passed_of_control) for place in range(PARAGRAPHS)]
     own = measurements(verdicts, [7] * 2 * PARAGRAPHS)
     nothing = measurements([TOO_SHORT] * 2 * PARAGRAPHS, [0] * 2 * PARAGRAPHS, [False] * 2 * PARAGRAPHS)
-    data = replace(dataset([False] * PARAGRAPHS + [True] * PARAGRAPHS), control_counts=dataset([]).corpus_counts)
+    data = replace(
+        dataset([False] * PARAGRAPHS + [True] * PARAGRAPHS),
+        control_counts=dataset([]).corpus_counts,
+        documents=[f"text-{number}" for number in range(2 * PARAGRAPHS)],
+        document=np.arange(2 * PARAGRAPHS),
+    )
     states: list[State | None] = [State.COMPLETED] * (2 * PARAGRAPHS - pending)
     found = replace(results(own, nothing), states=[*states, *[None] * pending])
     return concluded(data, found)
@@ -143,9 +148,9 @@ def test_the_answer_depends_on_the_corrected_p_value(passed: int, answer: str) -
 
 def test_a_large_difference_depends_on_the_control() -> None:
     conclusion = against_control(30, 0)
-    assert conclusion.evidence == (
+    assert conclusion.evidence.startswith(
         "100 % of its completions pass the threshold “trigrams”, 0 % of the control's (p < 0.0001, corrected for 4 "
-        "thresholds)"
+        "thresholds). 30 of 30 paragraphs are continued word for word"
     )
     assert "assumes that the control is text of the same kind" in conclusion.caveat
     figures = {figure.name: (figure.value, figure.details) for figure in conclusion.key_figures}
@@ -155,6 +160,33 @@ def test_a_large_difference_depends_on_the_control() -> None:
 
 def test_the_absence_of_evidence_is_not_evidence_of_absence() -> None:
     assert "does not show that the corpus was not in the training data" in against_control(2, 2).caveat
+
+
+def test_next_to_no_evidence_stands_the_smallest_result_that_would_have_changed_it() -> None:
+    assert (
+        "; with 30 judged paragraphs and 30 of the control, of which 2 pass, at least 10 of 30 would have had to pass "
+        "“trigrams”, the threshold that needs the fewest. " in against_control(2, 2).evidence
+    )
+    assert against_control(10, 2).answer == "Possibly" and "had to" not in against_control(10, 2).evidence
+    assert against_control(9, 2).answer == "No evidence"
+    assert (
+        "with 9 paragraphs judged in pairs, of which 1 pass only with another suffix, no result could have changed this"
+        in against_chance([0] * 9, [1, *[0] * 8]).evidence
+    )
+    assert "at least 7 of 30 would have had to pass “trigrams” only" in against_chance([0] * 30, [0] * 30).evidence
+    assert against_chance([1] * 7 + [0] * 23, [0] * 30).answer == "Possibly"
+
+
+def test_no_evidence_about_the_corpus_names_the_texts_that_are_continued_word_for_word() -> None:
+    conclusion = against_control(7, 3)
+    assert conclusion.answer == "No evidence"
+    names = ", ".join(f"text-{number}" for number in range(5))
+    line = f". 7 of 30 paragraphs are continued word for word for 10 words or more: {names} and 2 more; 3 of 30 of the"
+    assert line in conclusion.evidence
+    assert "30 of 30 have fewer than 10 words left after the prompt; try --prompt-length 25" in conclusion.evidence
+    assert (
+        ". 0 of 30 paragraphs are continued word for word for 10 words or more; 3 of" in against_control(0, 3).evidence
+    )
 
 
 def test_without_an_unseen_control_the_answer_is_at_most_possibly() -> None:
@@ -181,8 +213,8 @@ def test_an_audit_whose_control_was_not_completed_says_why(state: State, why: st
     found = results(measurements([TOO_SHORT] * 5, [0] * 5), measurements([TOO_SHORT] * 5, [0] * 5))
     found = replace(found, states=[State.COMPLETED] * 3 + [state] * 2)
     conclusion = concluded(data, found)
-    assert conclusion.evidence == f"no paragraph of the control was completed: 2 {why}"
+    assert conclusion.evidence.startswith(f"no paragraph of the control was completed: 2 {why}. ")
 
 
 def test_a_partial_audit_says_so() -> None:
-    assert against_control(30, 0, pending=12).evidence.endswith("; so far 48 of 60 paragraphs")
+    assert against_control(30, 0, pending=12).evidence.split(". ")[0].endswith("; so far 48 of 60 paragraphs")
