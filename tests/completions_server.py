@@ -26,6 +26,26 @@ def completion(text: str, **more: Any) -> Reply:
     return Reply(body=json.dumps({"object": "text_completion", "choices": choices, **more}).encode())
 
 
+def _changed(**fields: Any) -> Callable[[Reply], Reply]:
+    """Return a habit that changes the fields of an answer's only choice."""
+
+    def change(reply: Reply) -> Reply:
+        answer = json.loads(reply.body)
+        answer["choices"][0] |= fields
+        return Reply(body=json.dumps(answer).encode())
+
+    return change
+
+
+BLOCKING_HABITS: dict[str, Callable[[Reply], Reply]] = {
+    "filter": _changed(text="", finish_reason="content_filter"),
+    "filterpart": _changed(text=" cut after four words", finish_reason="RECITATION"),
+    "filternull": _changed(text=None, finish_reason="SAFETY"),
+    "filter400": lambda reply: Reply(400, b'{"error": {"code": "content_filter", "message": "filtered"}}'),
+}
+"""What a provider's filter makes of an answer."""
+
+
 @dataclass
 class CompletionsServer:
     """The URL, and the path, headers and body of each request so far."""

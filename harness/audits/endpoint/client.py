@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 import tenacity
 
-from harness.audits.endpoint.params import REFUSAL, EndpointParams, KeyMask
+from harness.audits.endpoint.params import BLOCKED, FILTERS, REFUSAL, EndpointParams, KeyMask
 from harness.core.audit import AuditContext
 from harness.core.errors import HarnessError, Interruption
 from harness.core.protocol import ENDPOINT_KEYS
@@ -296,8 +296,10 @@ class Endpoint:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
             raise BadAnswer(f"answers with status {status}", wait=wait)
         if status not in _FATAL and not 300 <= status < 400:
+            if (code := self._error_code(content)) in FILTERS:
+                raise BadAnswer(f"{BLOCKED} (status {status}, {code})", is_final=True)
             parameter = self._refused_parameter(content)
-            code = ": ".join(filter(None, (self._error_code(content), parameter)))
+            code = ": ".join(filter(None, (code, parameter)))
             advice = "; try --temperature 1" if parameter == "temperature" else ""
             shown = f"status {status}, {code}{advice}" if code else f"status {status}"
             raise BadAnswer(f"{REFUSAL} ({shown})", is_final=True, parameter=parameter)

@@ -101,6 +101,10 @@ class EndpointForm(BaseModel):
 
 REFUSAL = "refuses the request"
 """The start of the fault of a prompt that an endpoint would refuse again, such as one too long for its model."""
+BLOCKED = "blocks the answer"
+"""The start of the fault of an answer that a filter of the provider withheld or cut."""
+FILTERS = frozenset(("content_filter", "recitation", "safety", "blocklist", "prohibited_content", "refusal"))
+"""Reasons, in lower case, for which providers end an answer because of its content."""
 ENDPOINT_SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
 """The decoding schemes whose probabilities follow from the tokens that an endpoint returns."""
 _PROBE_RETRIES = 2

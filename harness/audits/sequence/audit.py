@@ -157,7 +157,7 @@ def _unanswered_at_first(rows: RowsOf) -> Ints:
 def _warn_of_faults(context: AuditContext, requested: Ints, completions: list[Completion]) -> None:
     """Warn of the first paragraphs that got no answer. The findings count all of them."""
     pairs = zip(requested.tolist(), completions, strict=True)
-    faulty = [(paragraph, completion.fault) for paragraph, completion in pairs if completion.fault]
+    faulty = [(paragraph, completion.fault) for paragraph, completion in pairs if completion.state is State.UNANSWERED]
     if faulty:
         so_far = sum(state == State.UNANSWERED for state in context.rows(COMPLETIONS.name)["state"])
         for paragraph, fault in faulty[: max(0, _WARNED_FAULTS - so_far + len(faulty))]:

@@ -41,6 +41,8 @@ class State(StrEnum):
     COMPLETED = "completed"
     UNANSWERED = "unanswered"
     """The endpoint gave no readable answer."""
+    BLOCKED = "blocked"
+    """A filter of the provider withheld or cut the answer."""
     NO_ROOM = "no_room"
     """Prompt and suffix exceed the model's context, or the prompt has no token of its vocabulary."""
 

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
+from harness.audits.endpoint.params import BLOCKED
 from harness.audits.report import (
     Part,
     Row,
@@ -28,9 +30,10 @@ from harness.audits.sequence.comparison import (
     passages,
     read_results,
     rows_of_setting,
+    verdicts,
 )
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import Control, Dataset, ReadCounts, SequenceParams, WordForm
+from harness.audits.sequence.dataset import Control, Dataset, ReadCounts, SequenceParams, WordForm, compared_words
 from harness.audits.sequence.results import (
     CORPUS,
     DEFINITIONS,
@@ -52,7 +55,7 @@ from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Findings, FoundTable, LineChart, Series
 from harness.core.measures import NO_ESTIMATE, Measure, MeasureRow, MeasureTable
-from harness.core.text import json_value, pluralize
+from harness.core.text import format_score, json_value, pluralize
 
 _SHOWN_DOCUMENTS = 20
 _SHARE = "share of completions"
@@ -278,6 +281,7 @@ def _sentences(
         *_read(params, "corpus", dataset.corpus_counts),
         *(_read(params, "control", dataset.control_counts) if dataset.control_counts else ()),
         *_states(settings),
+        *_blocked(params, settings),
         "Intervals and tests treat paragraphs as independent. Paragraphs of one document are not: if few documents "
         "contribute many paragraphs, the results are less certain than the intervals say.",
         *dataset.notes,
@@ -356,6 +360,41 @@ def _states(settings: Sequence[Setting]) -> Iterator[str]:
             "has none of its tokens."
         )
     if number := states[State.UNANSWERED]:
-        faults = Counter(fault for setting in settings for fault in setting.results.faults if fault)
+        faults = Counter(_faults(settings, State.UNANSWERED))
         reasons = ", ".join(f"it {fault} ({pluralize(times, 'time')})" for fault, times in sorted(faults.items()))
         yield f"Left out: {pluralize(number, noun)} without an answer from the endpoint: {reasons}."
+
+
+def _faults(settings: Sequence[Setting], state: State) -> Iterator[str]:
+    """Yield the fault of each paragraph in this state."""
+    for setting in settings:
+        yield from compress(setting.results.faults, (result is state for result in setting.results.states))
+
+
+def _blocked(params: SequenceParams, settings: Sequence[Setting]) -> Iterator[str]:
+    """Yield how many completions were blocked, and the rates of the corpus if all of them had failed or passed."""
+    reasons = Counter(fault.removeprefix(BLOCKED).strip(" ()") for fault in _faults(settings, State.BLOCKED))
+    if not reasons:
+        return
+    listed = ", ".join(f"{reason} ({pluralize(number, 'time')})" for reason, number in sorted(reasons.items()))
+    yield (
+        f"Blocked by the provider: {reasons.total():,}, left out of the rates: {listed}. A filter of recitations hides "
+        "memorization, so the rates without the blocked completions may be too low."
+    )
+    for model, dataset, results in settings:
+        is_blocked = np.array([state is State.BLOCKED for state in results.states]) & ~dataset.is_control
+        if not is_blocked.any():
+            continue
+        words = [compared_words(dataset.suffixes[place], params.word_form) for place in np.flatnonzero(is_blocked)]
+        ranges = []
+        for threshold, title in TITLES.items():
+            judged = results.measured[threshold][~dataset.is_control & (results.measured[threshold] != TOO_SHORT)]
+            blocked = sum(verdicts(suffix, suffix)[threshold] is not None for suffix in words)
+            passed, total = int(judged.sum()), len(judged) + blocked
+            if total:
+                ranges.append(f"{title} {format_score(passed / total)} to {format_score((passed + blocked) / total)}")
+        length = f" after {pluralize(dataset.prompt_length, 'word')}" if dataset.prompt_length else ""
+        yield (
+            f"If all blocked completions of the corpus by {model}{length} had failed or passed, the rates would be "
+            f"between these bounds: {', '.join(ranges)}."
+        )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint
+from harness.audits.endpoint.params import BLOCKED, FILTERS
 from harness.audits.sequence.completion import Completion, State, cut_to_suffix, shuffled
 from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.core.arrays import Ints
@@ -69,6 +70,9 @@ class RemoteCompleter:
         if answer.value is not None:
             self._failures = 0
             return Completion(State.COMPLETED, cut_to_suffix(answer.value, self._dataset.suffixes[paragraph]))
+        if answer.fault.startswith(BLOCKED):
+            self._failures = 0
+            return Completion(State.BLOCKED, fault=answer.fault)
         self._failures += 1
         if self._failures == _MOST_FAILURES:
             raise Interruption(
@@ -98,11 +102,13 @@ def complete_prompt(endpoint: Endpoint, params: SequenceParams, prompt: str, tok
 
 
 def _completion_text(answer: Any) -> str:
-    return _text(answer["choices"][0]["text"])
+    return _text(_unblocked(answer["choices"][0])["text"])
 
 
 def _chat_text(answer: Any) -> str:
-    message = answer["choices"][0]["message"]
+    message = _unblocked(answer["choices"][0])["message"]
+    if message.get("refusal"):
+        raise BadAnswer(f"{BLOCKED} (refusal)", is_final=True)
     content = message["content"]
     has_reasoning = any(message.get(name) for name in _REASONING_FIELDS)
     if isinstance(content, list):
@@ -117,9 +123,14 @@ def _chat_text(answer: Any) -> str:
             content, has_reasoning = text.lstrip(), True
     if not content and has_reasoning:
         raise BadAnswer(_REASONING, is_final=True)
-    if content is None and message.get("refusal"):
-        raise BadAnswer("declines to complete the text", is_final=True)
     return _text(content)
+
+
+def _unblocked(choice: Any) -> Any:
+    """Return `choice`. Raises BadAnswer if a filter of the provider ended it, with a part of the text or without."""
+    if (reason := str(choice.get("finish_reason")).lower()) in FILTERS:
+        raise BadAnswer(f"{BLOCKED} ({reason})", is_final=True)
+    return choice
 
 
 def _text(text: Any) -> str:

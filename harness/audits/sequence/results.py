@@ -251,7 +251,10 @@ _SAME_KIND = (
     "This assumes that the control is text of the same kind, which the model has not seen. Otherwise the difference "
     "may show how predictable the two texts are."
 )
-_NO_ROOM = "did not fit into the model's context (use a smaller --prompt-length and --longest-suffix)"
+_WHY_NOT: dict[State | None, str] = {
+    State.NO_ROOM: "did not fit into the model's context (use a smaller --prompt-length and --longest-suffix)",
+    State.BLOCKED: "were blocked by the provider",
+}
 _NOT_ABSENT = "This does not show that the corpus was not in the training data."
 
 
@@ -368,7 +371,7 @@ def _why_untested(dataset: Dataset, results: Results) -> str:
         states = Counter(results.states[place] for place in np.flatnonzero(is_side))
         if states and not states[State.COMPLETED]:
             (state, number), *_ = states.most_common()
-            why = _NO_ROOM if state is State.NO_ROOM else "got no answer"
+            why = _WHY_NOT.get(state, "got no answer")
             return f"no paragraph of the {side} was completed: {number:,} {why}"
     if len(dataset) == 1:
         return "a single paragraph has no other one to be compared with (use more text or --control)"

@@ -19,7 +19,7 @@ from harness.audits.sequence.remote import complete_prompt, max_tokens
 from harness.audits.sequence.results import P_VALUE, PASSED, TOO_SHORT_SUFFIX
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import Interruption
-from tests.completions_server import CompletionsServer, Reply, completion, completions_server
+from tests.completions_server import BLOCKING_HABITS, CompletionsServer, Reply, completion, completions_server
 from tests.unit.audits.in_memory import InMemory, Killed
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 
@@ -111,7 +111,7 @@ def test_an_unanswered_paragraph_is_retried_once_at_the_end(tmp_path: Path) -> N
 
     server, run = audited(tmp_path, reply, 8)
     findings = run.findings()
-    assert findings.figures["paragraphs"] == {"completed": 6, "unanswered": 2, "no_room": 0, "pending": 0}
+    assert findings.figures["paragraphs"] == {"completed": 6, "unanswered": 2, "blocked": 0, "no_room": 0, "pending": 0}
     assert findings.measures.get(PASSED, side="corpus").of == 6
     assert len(server.prompts) == 10
     assert run.announced == {"complete": 8, "again": 2}
@@ -148,6 +148,25 @@ def test_a_dead_endpoint_ends_the_audit_and_a_resume_continues(tmp_path: Path) -
     assert resumed.findings().figures["paragraphs"]["completed"] == 12
 
 
+@pytest.mark.parametrize("habit", BLOCKING_HABITS)
+def test_blocked_completions_are_left_out_of_the_rates_and_counted(tmp_path: Path, habit: str) -> None:
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        is_blocked = int(body["prompt"].split("x")[0].removeprefix("w")) < 10
+        answer = continued(body, number)
+        return BLOCKING_HABITS[habit](answer) if is_blocked else answer
+
+    server, run = audited(tmp_path, reply, 12)
+    findings = run.findings()
+    states = {"completed": 2, "unanswered": 0, "blocked": 10, "no_room": 0, "pending": 0}
+    assert findings.figures["paragraphs"] == states and len(server.prompts) == 12 and not run.warnings
+    for title in TITLES.values():
+        passed = findings.measures.get(PASSED, side="corpus", case=title)
+        assert (passed.value, passed.of) == (1.0, 2)
+    sentences = " ".join(findings.sentences)
+    assert "Blocked by the provider: 10, left out of the rates" in sentences
+    assert "trigrams 0.167 to 1.000, first 5 words 0.167 to 1.000" in sentences
+
+
 def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return Reply(400) if number % 2 else continued(body, number)
@@ -155,7 +174,13 @@ def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     server, run = audited(tmp_path, reply, 20)
     assert len(server.prompts) == 20
     findings = run.findings()
-    assert findings.figures["paragraphs"] == {"completed": 10, "unanswered": 10, "no_room": 0, "pending": 0}
+    assert findings.figures["paragraphs"] == {
+        "completed": 10,
+        "unanswered": 10,
+        "blocked": 0,
+        "no_room": 0,
+        "pending": 0,
+    }
     assert any("it refuses the request (status 400) (10 times)" in sentence for sentence in findings.sentences)
 
 
@@ -239,7 +264,8 @@ def test_the_text_of_a_message_is_read_from_each_form(fields: dict[str, Any]) ->
         ({"content": "", "reasoning": "They"}, "spends all tokens on reasoning"),
         ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "They"}]}]}, "spends all tokens"),
         ({"content": "<think>They want"}, "spends all tokens on reasoning"),
-        ({"content": None, "refusal": "No."}, "declines to complete the text"),
+        ({"content": None, "refusal": "No."}, "blocks the answer (refusal)"),
+        ({"content": "No.", "refusal": "No."}, "blocks the answer (refusal)"),
         ({"content": None}, "sends JSON without a completion"),
         ({"content": [5]}, "sends JSON without a completion"),
     ],
