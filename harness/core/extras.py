@@ -1,6 +1,6 @@
 """The optional parts of an installation, and the distributions that get in its way.
 
-An extra is a name in brackets, as in `pip install '.[torch]'` in the clone. pyproject.toml has the same names.
+An extra is a name in brackets, as in `pip install -e '.[torch]'` in the clone. pyproject.toml has the same names.
 """
 
 import importlib.metadata
@@ -34,7 +34,7 @@ def extra_of(module: str) -> str | None:
 
 def install_sentence(extra: str) -> str:
     """Return the sentence that says how to install the extra. It names the clone: no package index has the harness."""
-    return f"Install it from the clone: pip install '.[{extra}]'"
+    return f"Install it from the clone: pip install -e '.[{extra}]'"
 
 
 def require_extra(extra: str, needed_by: str, *, instead: str = "") -> None:

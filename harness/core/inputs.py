@@ -55,7 +55,10 @@ def files_in(path: Path) -> list[Path]:
 
 def require_inside(link: Path, folder: Path) -> Path:
     """Return the target of a symbolic link below `folder`. Raises HarnessError if it leaves the directory."""
-    target, real = link.resolve(), folder.resolve()
+    try:
+        target, real = link.resolve(), folder.resolve()
+    except (OSError, RuntimeError):  # RuntimeError before Python 3.13
+        raise HarnessError(f"{link} is a link that leads to itself. Remove it.") from None
     blobs = _blobs_of(real)
     if not target.is_relative_to(real) and (blobs is None or target.parent != blobs):
         raise HarnessError(
@@ -94,8 +97,9 @@ def content_sha256(path: Path) -> str:
     if not path.is_dir():
         _require_file(path, path)
         return file_sha256(path)
-    lines = (f"{file_sha256(file)}  {file.relative_to(path)}\n" for file in files_in(path))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    # Names of files are bytes, which need not be UTF-8.
+    lines = (os.fsencode(f"{file_sha256(file)}  {file.relative_to(path)}\n") for file in files_in(path))
+    return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
 def _entries(folder: Path) -> "Iterator[os.DirEntry[str]]":

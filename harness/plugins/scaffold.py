@@ -34,7 +34,9 @@ class {stem}Attack(Attack[{stem}Params]):
         for batch in context.batches(trials=self.params.trials):
             drawn = context.target.sample(batch.prefixes, policy, trials=batch.trials, seed=batch.seed)
             # The best guess of each example is submitted. Guesses with higher scores are submitted earlier.
-            yield Guesses(batch.ids[drawn.row], drawn.suffixes, score=drawn.token_logprobs.mean(axis=1))
+            # With the trial in which a suffix was first drawn, reports show the score after 1, 2, 4 ... trials.
+            score, trial = drawn.token_logprobs.mean(axis=1), batch.trial(drawn.first)
+            yield Guesses(batch.ids[drawn.row], drawn.suffixes, score, trial)
 '''
 
 

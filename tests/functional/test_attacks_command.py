@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.analysis.replay import past_guesses
+from harness.runs.guess_reader import GuessReader
 from tests.functional.command import run_command
-from tests.functional.machine import ROOT, homes
+from tests.functional.machine import ROOT, Machine, homes
 
 HOSTILE = '''"""A \x1b[31mred\x1b[0m \u202eline."""
 from harness import Attack, Field, Params
@@ -106,6 +108,15 @@ def test_a_new_attack_is_not_overwritten(folder: Path) -> None:
     again = _harness(folder, "new", "attack", "my_idea_2")
     assert again.returncode == 1 and "already exists" in again.stderr
     assert (folder / "attacks" / "my_idea_2.py").read_text() == "mine"
+
+
+def test_a_new_attack_reports_its_trials(machine: Machine) -> None:
+    machine.run("new", "attack", "mine", "--dir", "mine")
+    machine.run("run", "mine", "--attacks", "mine", "--round", "demo", "--limit", "8", "--set", "trials=2")
+    (folder,) = machine.folders()
+    spec = folder.attack_spec()
+    with GuessReader.of_run(folder, spec) as reader:
+        assert past_guesses(spec, reader).trials == (1, 2)
 
 
 def test_a_new_attack_can_be_in_another_directory(folder: Path) -> None:

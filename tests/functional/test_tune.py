@@ -1,6 +1,7 @@
 """`harness tune`: runs on training examples with a common parent, which can be resumed."""
 
 import json
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -28,8 +29,8 @@ def _specs(machine: Machine) -> list[AttackSpec]:
 
 
 def test_a_tuning_consists_of_runs_on_folds(tuned: Machine) -> None:
-    result = tuned.json(*COMMAND, *tuned.plugin(), "--set", "pause=0", "--runs", "4")
-    specs = _specs(tuned)
+    done = tuned.run(*COMMAND, *tuned.plugin(), "--set", "pause=0", "--runs", "4", "--json")
+    result, specs = json.loads(done.stdout), _specs(tuned)
     assert [spec.parent for spec in specs] == [result["id"]] * 4
     runs = [run for setting in result["settings"] for run in setting["runs"]]
     assert [run["id"] for run in runs] == [spec.id for spec in specs]
@@ -37,6 +38,8 @@ def test_a_tuning_consists_of_runs_on_folds(tuned: Machine) -> None:
     assert all(0 <= run["recall_at_cap"] <= 1 for run in runs)
     best = max(result["settings"], key=lambda setting: setting["recall_at_cap"])
     assert best["params"] == result["best"]
+    *_, command = (line.removeprefix("best: harness ") for line in done.stderr.splitlines() if "best: " in line)
+    tuned.run(*shlex.split(command), "--limit", "4")
     # The first setting consists of the defaults of the attack.
     assert specs[0].params["trials"] == 3
     assert all(spec.params["pause"] == 0 and 1 <= spec.params["trials"] <= 3 for spec in specs)

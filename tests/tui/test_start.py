@@ -113,7 +113,7 @@ def test_without_torch_the_form_says_what_to_install(place: Path, monkeypatch: p
         await form(pilot)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "torch is not installed" in text_of(pilot, "#message"))
-        assert "pip install '.[torch]'" in text_of(pilot, "#message")
+        assert "pip install -e '.[torch]'" in text_of(pilot, "#message")
 
     play_screen(screen_of("greedy", ROOT / "attacks"), scenario)
     assert all_run_folders() == before

@@ -167,7 +167,7 @@ def test_without_the_client_the_error_names_the_extra(
 ) -> None:
     ended_run(home)
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    assert "pip install '.[mlflow]'" in refused(harness, "--mlflow", store)
+    assert "pip install -e '.[mlflow]'" in refused(harness, "--mlflow", store)
 
 
 @pytest.mark.parametrize("uri", ["htp://me:hunter2@127.0.0.1:9", "http://me:hunter2@{address}/?token=hunter2"])

@@ -12,7 +12,7 @@ from harness.tui import app as tui
 from tests.functional.machine import kill_processes_that_name
 from tests.unit.cli.command_line import CommandLine
 
-INSTALL = "Install it from the clone: pip install '.[torch]'"
+INSTALL = "Install it from the clone: pip install -e '.[torch]'"
 
 
 @pytest.fixture(autouse=True)
@@ -45,11 +45,11 @@ def test_what_loads_a_model_names_the_extra(harness: CommandLine, arguments: tup
     [
         (
             ("tune", "baseline", "--round", "demo", "--runs", "2"),
-            "optuna is not installed: `harness tune` needs it. Install it from the clone: pip install '.[tune]'",
+            "optuna is not installed: `harness tune` needs it. Install it from the clone: pip install -e '.[tune]'",
         ),
         (
             ("run", "greedy", "--round", "demo", "--shards", "2", "--ray", "auto"),
-            "ray is not installed: a cluster needs it. Install it from the clone: pip install '.[ray]', or use "
+            "ray is not installed: a cluster needs it. Install it from the clone: pip install -e '.[ray]', or use "
             "--ray none for one run after the other on this machine",
         ),
     ],
@@ -99,5 +99,5 @@ def test_doctor_reports_the_extras_and_succeeds(harness: CommandLine) -> None:
     done = harness("doctor", "--json")
     found = done.json["findings"]
     assert found["extras"]["value"] == "none (not installed: torch, tune, ray, mlflow)"
-    assert "pip install '.[torch]'" in found["extras"]["advice"]
+    assert "pip install -e '.[torch]'" in found["extras"]["advice"]
     assert not {"torch", "transformers", "safetensors"} & set(done.json["missing"])

@@ -47,7 +47,7 @@ def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
         require_extra("torch", "the attack greedy", instead="use replay")
     assert str(refused.value) == (
         "transformers is not installed: the attack greedy needs it. "
-        "Install it from the clone: pip install '.[torch]', or use replay"
+        "Install it from the clone: pip install -e '.[torch]', or use replay"
     )
 
 
