@@ -1,6 +1,7 @@
 """Every audit is a run: it is shown, redacted, killed, resumed and stopped, and refuses bad input in one sentence."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -376,3 +377,13 @@ def test_bad_input_is_refused_in_one_sentence(
     failed = machine.run(*arguments, code=code)
     assert sentence in failed.stderr and len(failed.stderr.splitlines()) == 1, failed.stderr
     assert failed.stdout == "" and machine.folders() == []
+
+
+def test_an_audit_reads_a_file_whose_name_is_not_utf8(machine: Machine) -> None:
+    folder = machine.folder / "corpus"
+    folder.mkdir()
+    words = " ".join(f"word{number}" for number in range(40))
+    (folder / os.fsdecode(b"caf\xe9.txt")).write_text(f"{words}\n\n{words[::-1]}\n")
+    machine.run("audit", "sequence", "corpus", "--target", "demo-tiny", "--prompt-length", "10")
+    assert machine.json("show", "latest")["findings"]
+    machine.run("report", "latest", "--out", "report")
