@@ -32,7 +32,9 @@ def parse_tokenizer(content: str, where: str, *, reads_special_tokens: bool = Fa
 
     try:
         tokenizer = Tokenizer.from_str(content)
-    except Exception as error:  # tokenizers raises plain Exception for every fault of a file
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the library is no Exception
         raise HarnessError(f"not a tokenizer.json: {where} ({sanitize(shorten(str(error), 120))}).") from None
     return plain_tokenizer(tokenizer, reads_special_tokens=reads_special_tokens)
 

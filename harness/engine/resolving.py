@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.files import CHUNK_BYTES, file_version, write_atomically
-from harness.core.inputs import files_in
+from harness.core.inputs import files_in, read_bounded_text
 from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
 from harness.core.text import shorten
@@ -24,6 +24,7 @@ OnProgress = Callable[[int, int], None]
 _TEXT_FILES = ["*.json", "merges.txt", "vocab.txt", "*.model"]
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+_MAX_INDEX_BYTES = 64 << 20
 _ADAPTER = "adapter_config.json"
 _TEXT_CONFIGS = ("text_config", "decoder", "generator")
 """The parts of config.json that describe the language model within a larger model, as in `transformers`."""
@@ -302,9 +303,15 @@ def _is_complete(path: Path) -> bool:
 
 
 def _named_shards(path: Path) -> list[str]:
-    """Return the names of the weight files in the index of a folder, empty if there is none that can be read."""
+    """Return the names of the weight files in the index of a folder, empty if there is none that can be read.
+
+    Raises HarnessError if the index is not a regular file of at most 64 MiB: a link may lead to a device.
+    """
+    if not (path / _INDEX).exists():
+        return []
+    text = read_bounded_text(path / _INDEX, limit=_MAX_INDEX_BYTES)
     try:
-        named = json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
+        named = json.loads(text)["weight_map"].values()
         return sorted({os.fspath(shard) for shard in named})
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []

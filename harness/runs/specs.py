@@ -70,7 +70,7 @@ class AttackSpec(JobSpec):
     reference: TargetRecord | None
     """The reference model."""
 
-    def differing_fields(self, other: "AttackSpec") -> list[str]:
+    def differing_fields(self, second: "AttackSpec") -> list[str]:
         """Return the fields in which the rounds of two runs differ; runs with none have the same data and rules.
 
         A file counts by its content: a clone that was moved, or installed again, has the same data at another path.
@@ -78,11 +78,11 @@ class AttackSpec(JobSpec):
         """
         names = []
         for name in FILE_FIELDS:
-            hashes = {spec.data_sha256.get(str(getattr(spec.round, name))) for spec in (self, other)}
+            hashes = {spec.data_sha256.get(str(getattr(spec.round, name))) for spec in (self, second)}
             if len(hashes - {None}) == 2:
                 names.append(name)
-        rules, other_rules = (spec.round.model_dump(exclude=_NOT_RULES) for spec in (self, other))
-        return names + [name for name, value in rules.items() if value != other_rules[name]]
+        rules, second_rules = (spec.round.model_dump(exclude=_NOT_RULES) for spec in (self, second))
+        return names + [name for name, value in rules.items() if value != second_rules[name]]
 
     @property
     def targets(self) -> tuple[TargetRecord, ...]:
