@@ -20,7 +20,7 @@ from harness.core.text import shorten
 
 _INDEX_SECONDS = 120.0
 _NOT_PLAIN = re.compile(r"[^\n\t -~]")
-_AMBIGUOUS_COMMENT = re.compile(r"\#.*(coding[:=]|\\$)", re.MULTILINE)
+_AMBIGUOUS_COMMENT = re.compile(r"^[^#\n]*\#.*(coding[:=]|\\$)", re.MULTILINE)
 """pip decodes a file by the encoding that a comment declares (PEP 263), and does not continue a comment after \\."""
 _PIN = re.compile(
     r"""(?P<name>[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9.+!_-]+)
