@@ -82,7 +82,7 @@ class ContentStore:
         Raises HarnessError if a name leads out of the directory.
         """
         listing = "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(files.items()))
-        path = self._folder / "trees" / hashlib.sha256(listing.encode()).hexdigest()
+        path = self._folder / "trees" / hashlib.sha256(os.fsencode(listing)).hexdigest()
         if path.is_dir():
             return path
         partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")

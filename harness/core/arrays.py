@@ -38,13 +38,15 @@ def mapped_array(path: Path) -> NDArray[np.generic]:
 
     Raises HarnessError if the file is absent or is not a plain array.
     """
+    if path.exists() and not path.is_file():
+        raise HarnessError(f"{path}: not a regular file.")  # opening a named pipe would wait forever
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such file.") from None
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read ({error.strerror or 'cut short'}).") from None
-    except (ValueError, EOFError, SyntaxError, RecursionError, TokenError):
+    except (ValueError, EOFError, SyntaxError, RecursionError, OverflowError, TokenError):
         raise HarnessError(f"{path}: not a plain .npy array of numbers.") from None
     if not isinstance(array, np.ndarray):
         raise HarnessError(f"{path}: an archive of arrays. Expected one .npy array.")

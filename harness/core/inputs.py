@@ -152,20 +152,29 @@ JSON_WORDS = {
 Model = TypeVar("Model", bound=BaseModel)
 
 
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file as `open` does, but do not wait for the writer of a named pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def read_bounded(path: Path, *, limit: int) -> bytes:
     """Return the content of a regular file of at most `limit` bytes.
 
     Raises HarnessError if the file is missing, is not a regular file, is larger, or cannot be read.
     """
     try:
-        if not path.exists():
-            raise HarnessError(f"{path}: no such file.")
-        # Opening a FIFO would block, and a device may have no end.
-        if not path.is_file():
-            raise HarnessError(f"{path}: not a regular file.")
-        if path.stat().st_size > limit:
-            raise HarnessError(f"{path}: larger than {limit:,} bytes.")
-        return path.read_bytes()
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            # Of the open file: its name may lead to another one by now.
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise HarnessError(f"{path}: not a regular file.")
+            if status.st_size > limit or len(content := file.read(limit + 1)) > limit:
+                raise HarnessError(f"{path}: larger than {limit:,} bytes.")
+            return content
+    except IsADirectoryError:
+        raise HarnessError(f"{path}: not a regular file.") from None
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        raise HarnessError(f"{path}: no such file.") from None
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
 

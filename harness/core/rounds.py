@@ -30,6 +30,7 @@ _ORDERED_DATES = (("code_deadline", "closes"), ("prefixes_released", "closes"), 
 _CACHED_MODEL = re.compile(r"models--(?P<owner>[^/]+?)--(?P<name>[^/]+)")
 _LONGEST_MODEL_NAME = 400
 _MAX_ROUND_BYTES = 1 << 20
+_MAX_BASES = 16
 
 
 def _parsed(parse: Callable[[str], object]) -> BeforeValidator:
@@ -265,6 +266,8 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     """Return the fields of a round file merged over those of its `base`, with absolute paths."""
     if path in below:
         raise HarnessError(f"{path}: its base refers back to itself.")
+    if len(below) == _MAX_BASES:
+        raise HarnessError(f"{below[0]}: more than {_MAX_BASES} rounds, each the base of another. Copy their fields.")
     fields = read_bounded_toml(path, limit=_MAX_ROUND_BYTES)
     for field in FILE_FIELDS:
         if (value := fields.get(field)) and isinstance(value, str):

@@ -5,18 +5,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.core.errors import HarnessError
+from harness.core.inputs import read_bounded
 from harness.core.text import sanitize, shorten
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+_MAX_BYTES = 256 << 20
+"""The largest vocabularies of 2026, of 260,000 tokens, take 35 MB."""
+
 
 def load_tokenizer(file: Path, *, reads_special_tokens: bool = False) -> "Tokenizer":
     """Return the tokenizer in a tokenizer.json, as `parse_tokenizer` does. Raises HarnessError if there is none."""
     try:
-        content = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise HarnessError(f"cannot read {file}: {error.strerror}.") from None
+        content = read_bounded(file, limit=_MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise HarnessError(f"not a tokenizer.json: {file} (not UTF-8 text).") from None
     return parse_tokenizer(content, str(file), reads_special_tokens=reads_special_tokens)

@@ -165,10 +165,10 @@ def resolve_target(
     else:
         path = _hub_folder(id_, revision, offline, needs_weights=needs_weights)
         commit = path.name
+    files_in(path)  # refuses links that leave the directory, and what is not a file
     weights = weight_files(path) if needs_weights else []
     if not weights and not (path / "tokenizer.json").exists():
         raise HarnessError(f"no tokenizer.json in {path}. Name a directory or a hub id that has one.")
-    files_in(path)  # refuses links that leave the directory, and what is not a file
     configuration = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
     files = sorted([*weights, *configuration], key=lambda file: file.name)
     sha256 = _combined_sha256(files, on_progress or (lambda done, total: None))

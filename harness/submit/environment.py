@@ -101,7 +101,7 @@ def create_environment(
 def _own_environment(pins: Sequence[Pin]) -> CodeEnvironment:
     """Return this Python. Raises OtherVersionsError if its versions are not the locked ones."""
     differing = [
-        f"{pin.name} is {installed or 'not installed'}, the lock has {pin.version}"
+        f"{shorten(pin.name)} is {installed or 'not installed'}, the lock has {shorten(pin.version)}"
         for pin in pins
         if (installed := installed_version(pin.name)) != pin.version
     ]

@@ -32,7 +32,7 @@ def test_an_index_of_weights_is_checked_before_it_is_read(damage: Callable[[Path
     for name in ("config.json", "tokenizer.json"):
         shutil.copy(WEIGHTS / name, folder)
     damage(folder / INDEX)
-    with pytest.raises(HarnessError, match=f"{INDEX}: (not a regular file|larger than)"):
+    with pytest.raises(HarnessError, match=f"{INDEX}(: larger than| is not a regular file| is a link that leaves)"):
         resolve_target(str(folder))
 
 
@@ -43,3 +43,20 @@ def test_a_panic_of_the_tokenizer_library_is_one_sentence(tmp_path: Path) -> Non
     file.write_text(json.dumps(content))
     with pytest.raises(HarnessError, match=r"not a tokenizer\.json"):
         load_tokenizer(file).encode("some text")
+
+
+def test_a_tokenizer_that_is_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tokenizer.json")
+    with pytest.raises(HarnessError, match="not a regular file"):
+        load_tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_a_link_out_of_a_model_is_refused_before_its_index_is_read(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "model", tmp_path / "secret.json"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    outside.write_text('{"weight_map": {"a": "words of a secret"}}')
+    (folder / INDEX).symlink_to(outside)
+    with pytest.raises(HarnessError, match="is a link that leaves its directory") as refusal:
+        resolve_target(str(folder))
+    assert "words of a secret" not in str(refusal.value)

@@ -1,6 +1,7 @@
 """Contents by hash: fetched once, checked, and never outside their directory."""
 
 import hashlib
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,12 @@ def test_a_damaged_content_is_refused_and_leaves_nothing(tmp_path: Path) -> None
     with pytest.raises(HarnessError, match="damaged on its way"):
         store.file(_hash(b"right"), lambda: [b"wrong"])
     assert store.file(_hash(b"right"), lambda: [b"right"]).read_bytes() == b"right"
+
+
+def test_a_tree_may_have_names_that_are_not_utf8(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    tree = ContentStore(tmp_path).tree({name: _hash(b"a")}, lambda sha256: [b"a"])
+    assert [file.name for file in tree.iterdir()] == [name]
 
 
 def test_a_tree_has_the_files_under_their_names(tmp_path: Path) -> None:
