@@ -1,5 +1,6 @@
 """The `harness` command: its sub-commands, its exit codes, and how errors are printed."""
 
+import errno
 import importlib
 import io
 import os
@@ -53,6 +54,7 @@ PANELS = {
     },
 }
 """The commands by their heading in `harness --help`: module and attribute in harness.cli, and summary."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _AllCommands(HarnessGroup):
@@ -126,10 +128,18 @@ def main() -> None:
     code = _exit_code()
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of stdout has gone, as in `harness runs | head`. Nobody misses what was not written.
+    except OSError as error:
+        # The reader of stdout may have gone, as in `harness runs | head`. Nobody misses what was not written then.
+        if not isinstance(error, BrokenPipeError):
+            output.print_error(_full_disk_sentence(error))
+            code = code or 1
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _full_disk_sentence(error: OSError) -> str:
+    """Return the sentence about a write that failed. Errors of an open file, such as stdout, name no file."""
+    return f"output cannot be written ({error.strerror}). Free some space, or write to another disk."
 
 
 def _exit_code() -> int | str | None:
@@ -153,6 +163,8 @@ def _exit_code() -> int | str | None:
         if isinstance(error, OSError) and error.filename is not None:
             # A directory that is read-only, full or damaged.
             error = HarnessError(f"{error.filename}: {error.strerror}.")
+        elif isinstance(error, OSError) and error.errno in _NO_ROOM:
+            error = HarnessError(_full_disk_sentence(error))
         is_expected = isinstance(error, HarnessError)
         output.print_error(
             str(error) if is_expected else f"internal error. Please report it; --debug prints the traceback. {error!r}"

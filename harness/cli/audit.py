@@ -17,6 +17,7 @@ from harness.cli.resolving import model_records
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import follow_audit, interrupts_after_start, leave, print_detached
 from harness.core.audit import Audit, AuditInputs
+from harness.core.errors import UsageError
 from harness.core.rows import Rows
 from harness.core.spec import TargetRecord
 from harness.runs.audit_reader import AuditReader
@@ -54,6 +55,11 @@ def audit_command(entry: AuditEntry) -> Callable[..., None]:
     audit_type, subject_type = entry.audit_type(), entry.subject_type()
 
     def command(*, subject: Any, params: Any, compute: DeviceOptions, options: AuditOptions) -> None:
+        if options.detach and options.out is not None:
+            raise UsageError(
+                "--out needs findings, which --detach does not wait for. Use harness report RUN --out DIR."
+            )
+
         def find_models(
             ids: Sequence[str], *, revision: str = options.revision, is_first_served: bool = False
         ) -> tuple[TargetRecord, ...]:

@@ -387,3 +387,9 @@ def test_an_audit_reads_a_file_whose_name_is_not_utf8(machine: Machine) -> None:
     machine.run("audit", "sequence", "corpus", "--target", "demo-tiny", "--prompt-length", "10")
     assert machine.json("show", "latest")["findings"]
     machine.run("report", "latest", "--out", "report")
+
+
+def test_a_page_of_an_audit_that_is_not_waited_for_is_refused(machine: Machine) -> None:
+    refused = machine.run("audit", "sequence", "texts.txt", "--detach", "--out", "page", code=2).stderr
+    assert "--out needs findings, which --detach does not wait for. Use harness report RUN --out DIR." in refused
+    assert not machine.folders()
