@@ -43,7 +43,7 @@ BLOCKING_HABITS: dict[str, Callable[[Reply], Reply]] = {
     "filternull": _changed(text=None, finish_reason="SAFETY"),
     "filter400": lambda reply: Reply(400, b'{"error": {"code": "content_filter", "message": "filtered"}}'),
 }
-"""What a provider's filter makes of an answer."""
+"""Change an answer as filters of providers do."""
 
 
 @dataclass

@@ -32,7 +32,7 @@ class Labels:
 
 
 _NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
-"""The fields of a round that two runs may have different, or that are compared by content."""
+"""Fields in which the rounds of two comparable runs may differ, and the files, which are compared by content."""
 GUESSES_PER_EXAMPLE = "--guesses-per-example"
 
 

@@ -315,6 +315,8 @@ def _conclusion(setting: Setting, measured: MeasureTable) -> Conclusion:
             f"{_smallest_result(setting, len(tests))}"
         )
         caveat = f"{_NOT_ABSENT} {_CHANCE_ONLY}" if is_chance else _NOT_ABSENT
+    if blocked := results.states.count(State.BLOCKED):
+        caveat += f" The provider blocked {pluralize(blocked, 'completion')}: a filter hides memorization."
     done, total = sum(state is not None for state in results.states), len(results.states)
     if done < total:
         evidence += f"; so far {done:,} of {pluralize(total, 'paragraph')}"

@@ -72,7 +72,7 @@ _TIMES = {
     "runs/folder.py": "sorts runs by their age, whose records the harness writes itself",
     "runs/summary.py": "reads records that only the harness writes, and their age",
 }
-"""Where harness/ may use a file's time of modification, with the reason. Other caches use `file_version`."""
+"""The files of harness/ that may use a time of modification, each with its reason. Caches use `file_version`."""
 
 
 def test_no_cache_relies_on_the_time_of_modification() -> None:

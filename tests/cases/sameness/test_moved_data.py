@@ -13,7 +13,7 @@ from harness.core.files import file_sha256, write_atomically
 from harness.core.rounds import load_round
 from harness.runs.folder import RunFolder
 from tests.functional.machine import write_round
-from tests.unit.tui.recorded import EXAMPLES, LENGTH, recorded_run
+from tests.unit.tui.recorded import EXAMPLES, LENGTH, finished_run
 
 
 @pytest.fixture(autouse=True)
@@ -34,21 +34,13 @@ def _run_on(data: Path, id_: str) -> RunFolder:
     """Record a finished run on the round in `data`."""
     scratch = data.with_name(id_)
     scratch.mkdir()
-    run = recorded_run(scratch, id_=id_, created_at=1e9)
-    batch = run.batch("0")
-    run.guess(batch, [(example, example % 2 == 0, -float(example)) for example in range(EXAMPLES)])
-    with run.store.transaction():
-        run.store.end_batch(*batch)
-        run.store.add_ledger("end", 12.0)
-        run.store.add_point(spent=3.0, guesses=EXAMPLES, rows=EXAMPLES, solved=8, wrong=8, recall=0.5)
-        run.store.add_event("phase", phase="finished")
-    run.store.close()
+    folder = finished_run(scratch, id_)
     round_ = load_round(str(data / "small.toml"))
-    spec = run.folder.attack_spec().model_copy(
+    spec = folder.attack_spec().model_copy(
         update={"round": round_, "data_sha256": {str(file): file_sha256(file) for file in round_.files}}
     )
-    write_atomically(run.folder.spec_file, spec.model_dump_json())
-    return run.folder
+    write_atomically(folder.spec_file, spec.model_dump_json())
+    return folder
 
 
 def test_a_run_from_before_a_move_is_the_baseline_of_a_later_one(data: Path) -> None:

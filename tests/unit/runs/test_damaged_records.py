@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -21,22 +20,9 @@ from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_status, run_summary
 from harness.tui.guess_search import search_guesses
 from harness.tui.run_feed import RunFeed
-from tests.unit.tui.recorded import EXAMPLES, recorded_run
+from tests.unit.tui.recorded import finished_run
 
 pytestmark = pytest.mark.usefixtures("home")
-
-
-def finished_run(home: Path, id_: str, *, created_at: float = 1e9) -> RunFolder:
-    run = recorded_run(home, id_=id_, pid=os.getpid(), created_at=created_at)
-    batch = run.batch("0")
-    run.guess(batch, [(example, example % 2 == 0, -float(example)) for example in range(EXAMPLES)])
-    with run.store.transaction():
-        run.store.end_batch(*batch)
-        run.store.add_ledger("end", 12.0)
-        run.store.add_point(spent=3.0, guesses=EXAMPLES, rows=EXAMPLES, solved=8, wrong=8, recall=0.5)
-        run.store.add_event("phase", phase="finished")
-    run.store.close()
-    return run.folder
 
 
 def search(folder: RunFolder) -> object:

@@ -136,3 +136,17 @@ def recorded_run(
     if pid is not None:
         recorded.supervised_by(pid)
     return recorded
+
+
+def finished_run(home: Path, id_: str, *, created_at: float = 1e9) -> RunFolder:
+    """Record a finished run of a small round, half of whose guesses are correct."""
+    run = recorded_run(home, id_=id_, pid=os.getpid(), created_at=created_at)
+    batch = run.batch("0")
+    run.guess(batch, [(example, example % 2 == 0, -float(example)) for example in range(EXAMPLES)])
+    with run.store.transaction():
+        run.store.end_batch(*batch)
+        run.store.add_ledger("end", 12.0)
+        run.store.add_point(spent=3.0, guesses=EXAMPLES, rows=EXAMPLES, solved=8, wrong=8, recall=0.5)
+        run.store.add_event("phase", phase="finished")
+    run.store.close()
+    return run.folder

@@ -165,6 +165,7 @@ def test_blocked_completions_are_left_out_of_the_rates_and_counted(tmp_path: Pat
     sentences = " ".join(findings.sentences)
     assert "Blocked by the provider: 10, left out of the rates" in sentences
     assert "trigrams 0.167 to 1.000, first 5 words 0.167 to 1.000" in sentences
+    assert findings.conclusion and "The provider blocked 10 completions: a filter hides" in findings.conclusion.caveat
 
 
 def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
