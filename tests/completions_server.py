@@ -26,24 +26,142 @@ def completion(text: str, **more: Any) -> Reply:
     return Reply(body=json.dumps({"object": "text_completion", "choices": choices, **more}).encode())
 
 
-def _changed(**fields: Any) -> Callable[[Reply], Reply]:
-    """Return a habit that changes the fields of an answer's only choice."""
+def edited(reply: Reply, *, of_answer: dict[str, Any] | None = None, **of_choice: Any) -> Reply:
+    """Return `reply` with other fields of the answer and of its only choice. `text` is that of a chat message, too."""
+    answer = json.loads(reply.body)
+    choice = answer["choices"][0]
+    if "message" in choice and "text" in of_choice:
+        choice["message"]["content"] = of_choice.pop("text")
+    answer |= of_answer or {}
+    choice |= of_choice
+    return Reply(body=json.dumps(answer).encode())
 
-    def change(reply: Reply) -> Reply:
-        answer = json.loads(reply.body)
-        answer["choices"][0] |= fields
-        return Reply(body=json.dumps(answer).encode())
+
+def text_of(reply: Reply) -> str:
+    """Return the text of an answer."""
+    choice = json.loads(reply.body)["choices"][0]
+    return str(choice["message"]["content"] if "message" in choice else choice["text"])
+
+
+def prompt_of(body: dict[str, Any]) -> str:
+    """Return the prompt of a request, without the instruction to continue it."""
+    return str(body["messages"][-1]["content"].partition("\n\n")[2] if "messages" in body else body["prompt"])
+
+
+Habit = Callable[[dict[str, Any], int, Reply], Reply]
+"""Changes an answer as a real server does, given the body of the request and the number of requests before it."""
+
+
+def _choice(**fields: Any) -> Habit:
+    return lambda body, number, reply: edited(reply, **fields)
+
+
+BLOCKING_HABITS: dict[str, Habit] = {
+    "filter": _choice(text="", finish_reason="content_filter"),
+    "filterpart": _choice(text=" cut after four words", finish_reason="RECITATION"),
+    "filternull": _choice(text=None, finish_reason="SAFETY"),
+    "filternamed": _choice(text=None, finish_reason="content-filter: PROHIBITED_CONTENT"),
+    "filter400": lambda body, number, reply: Reply(400, b'{"error": {"code": "content_filter", "message": "no"}}'),
+}
+"""Filters of providers."""
+
+
+def _refusing(*names: str, form: str = "Unrecognized request argument supplied: {}", status: int = 400) -> Habit:
+    """Refuse requests that contain one of these parameters, one name per answer."""
+
+    def change(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+        refused = next((name for name in names if name in body), None)
+        if refused is None:
+            return reply
+        return Reply(status, json.dumps({"error": {"message": form.format(refused), "code": None}}).encode())
 
     return change
 
 
-BLOCKING_HABITS: dict[str, Callable[[Reply], Reply]] = {
-    "filter": _changed(text="", finish_reason="content_filter"),
-    "filterpart": _changed(text=" cut after four words", finish_reason="RECITATION"),
-    "filternull": _changed(text=None, finish_reason="SAFETY"),
-    "filter400": lambda reply: Reply(400, b'{"error": {"code": "content_filter", "message": "filtered"}}'),
+def _penalty(name: str, neutral: float) -> Habit:
+    """Apply a default of the server that writes other words, unless the request sends the neutral value."""
+
+    def change(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+        return reply if body.get(name) == neutral else edited(reply, text=" penalized" * 20)
+
+    return change
+
+
+def _both(first: Habit, second: Habit) -> Habit:
+    return lambda body, number, reply: second(body, number, first(body, number, reply))
+
+
+def _echo(words: int | None, before: str = "") -> Habit:
+    """Put the last words of the prompt, or all of it, before the completion."""
+
+    def change(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+        prompt = prompt_of(body).split()
+        return edited(reply, text=before + " ".join(prompt[-words:] if words else prompt) + text_of(reply))
+
+    return change
+
+
+def _usage(**counts: int) -> Habit:
+    return lambda body, number, reply: edited(reply, of_answer={"usage": counts})
+
+
+def _fallback(name: str, *, remainder: int) -> Habit:
+    """Let another model, which has memorized nothing, give every second answer. `name` is that of the right model."""
+
+    def change(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+        if number % 2 != remainder:
+            return edited(reply, of_answer={"model": name})
+        return edited(reply, of_answer={"model": "other/tiny"}, text=" something else entirely" * 9)
+
+    return change
+
+
+def _unstable(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+    """Write the number of the request into the tenth word, so that no answer is repeated."""
+    words = text_of(reply).split()
+    return edited(reply, text=" ".join([*words[:9], f"n{number}", *words[10:]]))
+
+
+def _short(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+    """End after four words."""
+    return edited(reply, text=" ".join(text_of(reply).split()[:4]))
+
+
+def _introduction(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+    return edited(reply, text="Certainly! Here is the rest of the text:\n\n" + text_of(reply))
+
+
+HARMLESS_HABITS: dict[str, Habit] = {
+    "dated name": _choice(of_answer={"model": "gpt-2024-08-06"}),
+    "no name": _choice(of_answer={"model": None}),
+    "counts": _usage(prompt_tokens=90, completion_tokens=20),
+    "default penalty": _penalty("repetition_penalty", 1),
+    "default penalty of llama.cpp": _penalty("repeat_penalty", 1),
+    "default min-p": _penalty("min_p", 0),
+    "default top-k": _penalty("top_k", -1),
 }
-"""Change an answer as filters of providers do."""
+"""Habits that change no rate and need no word."""
+HABITS: dict[str, tuple[Habit, str]] = {
+    "fallback": (_fallback("gpt", remainder=1), r"Only the answers of gpt count; answers by model: gpt \(\d+\), o"),
+    "fallback first": (_fallback("gpt", remainder=0), r"Only the answers of gpt count; answers by model: gpt"),
+    "dated and fallback": (_fallback("gpt-2024-08-06", remainder=1), r"Only the answers of gpt-2024-08-06 count"),
+    "refused names": (_refusing("min_p", "top_k"), r"neutral parameters, which does not affect greedy decoding: min_p"),
+    "refused penalty": (
+        _both(_penalty("repetition_penalty", 1), _refusing("repetition_penalty", form="extra: ['{}']", status=422)),
+        r"refuses neutral parameters, so its own defaults may apply.*repetition_penalty \(\d+ requests\)",
+    ),
+    "refused without a name": (_refusing("min_p", form="invalid request"), r"refuses neutral parameters.*min_p"),
+    "full text": (_echo(None), r"began with the prompt or its last words: 12\. These \d+ words were cut off"),
+    "end of the prompt": (_echo(8), r"began with the prompt or its last words: 12\. These 96 words were cut off"),
+    "introduced full text": (_echo(None, "Sure! Here is the continuation: "), r"its last words: 12\."),
+    "quoted end": (_echo(9, "… "), r"its last words: 12\."),
+    "introduction": (_introduction, r"begin with an introduction, such as .*: 12\."),
+    "window": (_usage(prompt_tokens=7), r"The server may cut prompts: .* 12 of 12 prompts, for example 7 tokens for"),
+    "short limit": (_short, r"ended at a limit of tokens before the suffix's number of words: 12\."),
+    "unstable": (_unstable, r"not repeatable: 5 of 5 requests"),
+    **{name: (habit, r"Blocked by the provider: 12,") for name, habit in BLOCKING_HABITS.items()},
+}
+"""Habits that may change a rate, and a pattern of the sentence that the findings need."""
 
 
 @dataclass

@@ -15,7 +15,7 @@ import threading
 import time
 import unicodedata
 import zlib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,12 +23,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import islice
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import httpx
 import tenacity
 
-from harness.audits.endpoint.params import BLOCKED, FILTERS, REFUSAL, EndpointParams, KeyMask
+from harness.audits.endpoint.params import BLOCKED, REFUSAL, EndpointParams, KeyMask, is_filter
+from harness.audits.endpoint.proxies import is_loopback, proxy_of
 from harness.core.audit import AuditContext
 from harness.core.errors import HarnessError, Interruption
 from harness.core.protocol import ENDPOINT_KEYS
@@ -48,13 +49,33 @@ _LONGEST_WAIT = 600.0
 """Seconds. If an endpoint asks for a longer wait, the audit ends and can be resumed later."""
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 """Parameters that newer models know by another name."""
-_DEFAULTS = {"temperature": 1, "top_p": 1}
-"""Parameters that need not be sent if they have this value, which is the API's default."""
-_UNSUPPORTED = re.compile(r"[Uu]nsupported (?:parameter|value): '(\w{1,60})'")
+NEUTRAL: Mapping[str, float] = {
+    "min_p": 0,
+    "top_k": -1,
+    "repeat_penalty": 1,
+    "repetition_penalty": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "top_p": 1,
+}
+"""Values that leave a model's distribution as it is, by the names of vLLM, SGLang and llama.cpp.
+
+Each request sends them, because a server may take other defaults from the model's generation_config.json. The names
+that the fewest servers accept come first.
+"""
+_OPTIONAL = {"temperature": 1, **NEUTRAL}
+"""Parameters that are left out if the endpoint refuses them and they have this value."""
+_NAMED = re.compile(rf"\b(?:{'|'.join((*_OPTIONAL, *_RENAMED, 'seed'))})\b")
+_UNKNOWN = re.compile(r"(?i)unsupported|unrecognized|unknown|not supported|extra")
 _CODE = re.compile(r"[a-z][a-z0-9_.-]{0,60}")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_VAGUE_CODE = re.compile(r"argument|field|param|request|valid|value")
+"""A part of codes such as `invalid_request_error`, which may be about any parameter."""
+_USED_UP = ("insufficient_quota", "insufficient_balance", "insufficient_credits", "billing_hard_limit_reached")
+_NO_CREDIT = "has no quota left for this API key"
 _FATAL = {
     401: f"rejects the API key, which is read from the environment variable {' or '.join(ENDPOINT_KEYS)}",
+    402: _NO_CREDIT,
+    407: "is behind a proxy that wants a user name and a password",
     403: "denies access with this API key",
     404: "has no completions API at this address, or no model of this name",
 }
@@ -112,23 +133,44 @@ class Answer(Generic[Value]):
     """The value that was read from an answer, or None and the reason as a clause about the endpoint.
 
     is_final: the endpoint answered, and would answer so again.
+    not_sent: neutral parameters that the endpoint refuses, so that its own defaults may apply.
     """
 
     value: Value | None
     fault: str = ""
     is_final: bool = True
+    not_sent: tuple[str, ...] = ()
 
 
 class BadAnswer(Exception):
     """An answer from which no value can be read. is_final: the same request would get it again."""
 
-    def __init__(self, fault: str, *, wait: float = 0.0, is_final: bool = False, parameter: str | None = None) -> None:
-        """fault: a clause about the endpoint. wait: seconds that it asks for. parameter: one that it refuses."""
+    def __init__(
+        self,
+        fault: str,
+        *,
+        wait: float = 0.0,
+        is_final: bool = False,
+        parameter: str | None = None,
+        is_vague: bool = False,
+    ) -> None:
+        """fault: a clause about the endpoint. wait: seconds that it asks for. parameter: one that it refuses.
+
+        is_vague: the endpoint refuses the request without a reason, which may be a parameter.
+        """
         super().__init__(fault)
         self.fault = fault
         self.wait = wait
         self.is_final = is_final
         self.parameter = parameter
+        self.is_vague = is_vague
+
+
+class _Refusal(NamedTuple):
+    """The code of an error, if it is a name such as `model_not_found`, and the parameter that the error is about."""
+
+    code: str | None = None
+    parameter: str | None = None
 
 
 class _Closed(Exception):
@@ -146,6 +188,7 @@ class Endpoint:
         self._mask = KeyMask(self._key)
         self._seed = seed
         self._refused: set[str] = set()
+        self._is_accepted = False
         self._is_closed = threading.Event()
         self._limiter = RateLimiter(params.requests_per_minute, sleep=self._is_closed.wait)
         self._retrying = tenacity.Retrying(
@@ -158,13 +201,30 @@ class Endpoint:
         )
         # A decoder of httpx would expand a few kilobytes to gigabytes.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip"}
+        url = httpx.URL(self.url)
+        self._base, mark, query = self.url.partition("?")
+        self._query = mark + query
         if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
+            # A version of the API in the query is a sign of Azure, which has a header of its own.
+            headers |= {"api-key": self._key} if self._query else {"Authorization": f"Bearer {self._key}"}
+        proxy = proxy_of(url)
+        self._through = f" through the proxy {proxy.address} of {proxy.variable}" if proxy else ""
         try:
-            # A redirect would send the prompts elsewhere.
-            self._client = httpx.AsyncClient(headers=headers, follow_redirects=False)
+            self._client = httpx.AsyncClient(
+                headers=headers,
+                verify=httpx.create_ssl_context(),
+                # A redirect would send the prompts elsewhere.
+                follow_redirects=False,
+                # No proxy reaches this machine.
+                trust_env=not is_loopback(url.host),
+            )
         except UnicodeEncodeError:
             raise HarnessError("the API key contains characters outside ASCII. Set the key alone.") from None
+        except (ImportError, ValueError, httpx.InvalidURL):
+            raise HarnessError(
+                f"{self.url}: cannot be reached{self._through}. Use an http or https proxy, or set NO_PROXY to "
+                "reach the endpoint directly."
+            ) from None
         self._threads = ThreadPoolExecutor(params.concurrency)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True).start()
@@ -173,7 +233,7 @@ class Endpoint:
     def is_unencrypted(self) -> bool:
         """True if the key is sent unencrypted to another machine."""
         url = httpx.URL(self.url)
-        return self._key is not None and url.scheme == "http" and url.host not in _LOOPBACK
+        return self._key is not None and url.scheme == "http" and not is_loopback(url.host)
 
     def close(self) -> None:
         """Close the connection. Requests that are in flight, or wait for their turn or for a retry, are dropped."""
@@ -212,32 +272,53 @@ class Endpoint:
         return Random(f"{self._seed}/{number}")  # noqa: S311  a seed, not a secret
 
     def request(
-        self, body: dict[str, Any], read: Callable[[Any], Value], *, number: int, path: str = "completions"
+        self,
+        body: dict[str, Any],
+        read: Callable[[Any], Value],
+        *,
+        number: int,
+        path: str = "completions",
+        guesses_refused: bool = False,
     ) -> Answer[Value]:
-        """Post `body` with the name of the model to `path`, and return what `read` makes of the answer's JSON.
+        """Post `body` with the model's name and neutral parameters, and return what `read` makes of the answer's JSON.
 
-        read: raises BadAnswer, LookupError or TypeError for JSON without a value. Raises Interruption if the endpoint
-        rejects the key or the address. A request that is refused, with a status such as 400, 413 or 422, is not sent
-        again, unless the endpoint refuses a parameter that has another name or may be left out.
+        read: raises BadAnswer, LookupError or TypeError for JSON without a value. A request that is refused, with a
+        status such as 400, 413 or 422, is not sent again, unless the endpoint refuses a parameter that has another name
+        or may be left out: then once for each name. guesses_refused: until a first request is accepted, also if the
+        endpoint does not name the parameter.
+
+        Raises Interruption if the endpoint rejects the key, the address or temperature 0.
         """
-        known = self._known(body)
-        content = json.dumps({"model": self.params.endpoint_model, **known}).encode()
-        try:
-            return Answer(self._retrying(self._attempt, path, content, read))
-        except BadAnswer as error:
-            if error.parameter is not None:
-                self._refused.add(error.parameter)
-                if self._known(body) != known:
-                    return self.request(body, read, number=number, path=path)
-            return Answer(None, error.fault, is_final=error.is_final)
-
-    def _known(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return `body` without the parameters that the endpoint has refused, if the request then means the same."""
-        return {
-            _RENAMED.get(name, name) if name in self._refused else name: value
-            for name, value in body.items()
-            if name not in self._refused or name not in _DEFAULTS or value != _DEFAULTS[name]
-        }
+        body = {**NEUTRAL, **body}
+        # A guess is kept only if it was right.
+        refused = set(self._refused)
+        while True:
+            sent = {
+                _RENAMED.get(name, name) if name in refused else name: value
+                for name, value in body.items()
+                if name not in refused or not _is_optional(name, value)
+            }
+            content = json.dumps({"model": self.params.endpoint_model, **sent}).encode()
+            try:
+                value = self._retrying(self._attempt, path, content, read)
+            except BadAnswer as error:
+                refusal = error.parameter
+                if refusal is None and error.is_vague and guesses_refused and not self._is_accepted:
+                    refusal = next((name for name in NEUTRAL if name in sent and _is_optional(name, sent[name])), None)
+                if refusal == "temperature" and body[refusal] == 0:
+                    raise Interruption(
+                        f"{self.url}: the endpoint {error.fault}, so greedy decoding cannot be measured. Start an "
+                        "audit with --temperature 1."
+                    ) from None
+                if refusal not in sent or not (refusal in _RENAMED or _is_optional(refusal, sent[refusal])):
+                    return Answer(None, error.fault, is_final=error.is_final)
+                refused.add(refusal)
+                if error.parameter is not None:
+                    self._refused.add(refusal)
+            else:
+                self._refused |= refused
+                self._is_accepted = True
+                return Answer(value, not_sent=tuple(sorted(name for name in NEUTRAL if name not in sent)))
 
     def _attempt(self, path: str, content: bytes, read: Callable[[Any], Value]) -> Value:
         """Send one request and return what `read` makes of the answer. Raises BadAnswer for a fault."""
@@ -272,9 +353,10 @@ class Endpoint:
         # httpx closes the socket of a handshake that times out, and not that of one that is cancelled.
         timeout = httpx.Timeout(None, connect=self.params.timeout / 2)
         try:
+            address = f"{self._base}/{path}{self._query}"
             async with (
                 asyncio.timeout(self.params.timeout),
-                self._client.stream("POST", f"{self.url}/{path}", content=content, timeout=timeout) as response,
+                self._client.stream("POST", address, content=content, timeout=timeout) as response,
             ):
                 async for piece in response.aiter_raw():
                     received += piece
@@ -285,52 +367,55 @@ class Endpoint:
         except httpx.RemoteProtocolError:
             raise BadAnswer("sent an invalid or incomplete answer") from None
         except httpx.TransportError:
-            raise BadAnswer(UNREACHABLE) from None
+            raise BadAnswer(UNREACHABLE + self._through) from None
         return self._checked(path, response, _decompress(received, response.headers.get("Content-Encoding", "")))
 
     def _checked(self, path: str, response: httpx.Response, content: bytes) -> bytes:
         status = response.status_code
         if status == 200:
             return content
+        refusal = self._refusal(content)
+        shown = f"status {status}, {refusal.code}" if refusal.code else f"status {status}"
+        if status in _FATAL or 300 <= status < 400 or refusal.code in _USED_UP:
+            clause = _NO_CREDIT if refusal.code in _USED_UP else _FATAL.get(status, "redirects requests")
+            raise Interruption(f"{self._base}/{path}: the endpoint {clause} ({shown}){self._through}.")
         if status in _RETRIED or status > 504:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
-            raise BadAnswer(f"answers with status {status}", wait=wait)
-        if status not in _FATAL and not 300 <= status < 400:
-            if (code := self._error_code(content)) in FILTERS:
-                raise BadAnswer(f"{BLOCKED} (status {status}, {code})", is_final=True)
-            parameter = self._refused_parameter(content)
-            code = ": ".join(filter(None, (code, parameter)))
-            advice = "; try --temperature 1" if parameter == "temperature" else ""
-            shown = f"status {status}, {code}{advice}" if code else f"status {status}"
-            raise BadAnswer(f"{REFUSAL} ({shown})", is_final=True, parameter=parameter)
-        named = self._error_code(content)
-        shown = f", {named}" if named else ""
-        clause = f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})"
-        raise Interruption(f"{self.url}/{path}: the endpoint {clause}.")
+            raise BadAnswer(f"answers with status {status}{self._through}", wait=wait)
+        if refusal.code and is_filter(refusal.code):
+            raise BadAnswer(f"{BLOCKED} ({shown})", is_final=True)
+        code = ": ".join(filter(None, (refusal.code, refusal.parameter)))
+        is_vague = status in (400, 422) and (refusal.code is None or bool(_VAGUE_CODE.search(refusal.code)))
+        raise BadAnswer(
+            f"{REFUSAL} (status {status}{', ' if code else ''}{code})",
+            is_final=True,
+            parameter=refusal.parameter,
+            is_vague=is_vague,
+        )
 
-    def _refused_parameter(self, content: bytes) -> str | None:
-        """Return the name of the parameter that an error is about, None if it names none."""
+    def _refusal(self, content: bytes) -> "_Refusal":
+        """Return what an error is about. Its message is never shown, because it may quote the prompt."""
         try:
-            error = self._parse(content)["error"]
-            name: Any = error.get("param")
-            message = str(error.get("message"))
-        except (BadAnswer, KeyError, TypeError, AttributeError):
-            return None
+            answer = self._parse(content)
+        except BadAnswer:
+            return _Refusal()
+        answer = answer[0] if isinstance(answer, list) and answer else answer
+        error = answer.get("error", answer) if isinstance(answer, dict) else answer
+        fields = error if isinstance(error, dict) else {}
+        codes = (fields.get("code"), fields.get("type"))
+        code = next((code for code in codes if isinstance(code, str) and _CODE.fullmatch(code)), None)
+        text = json.dumps(answer, ensure_ascii=False)
+        names = set(_NAMED.findall(text))
+        if isinstance(name := fields.get("param"), str) and name in names:
+            names = {name}
         for old, new in _RENAMED.items():
-            if new in message:
-                return old
-        if not isinstance(name, str) and (match := _UNSUPPORTED.search(message)):
-            name = match[1]
-        return name if name in (*_RENAMED, *_DEFAULTS, "seed") else None
-
-    def _error_code(self, content: bytes) -> str | None:
-        """Return an error's code if it is a name such as `model_not_found`. Its message may quote the prompt."""
-        try:
-            error = self._parse(content)["error"]
-            code = error.get("code") or error.get("type")
-        except (BadAnswer, KeyError, TypeError, AttributeError):
-            return None
-        return code if isinstance(code, str) and _CODE.fullmatch(code) else None
+            # A limit that is only too large keeps its name.
+            if new in text or (names == {old} and _UNKNOWN.search(text)):
+                return _Refusal(code, old)
+        # An error that quotes the whole request names every parameter.
+        is_quote = {"max_tokens", "temperature"} <= names
+        name = next((name for name in (*NEUTRAL, "seed", "temperature") if name in names), None)
+        return _Refusal(code, None if is_quote else name)
 
     def _parse(self, content: bytes) -> Any:
         """Return the value of an answer, in which the key is masked. Every text of a server comes from here."""
@@ -350,6 +435,11 @@ def open_endpoint(params: EndpointParams, context: AuditContext) -> Iterator[End
         yield endpoint
     finally:
         endpoint.close()
+
+
+def _is_optional(name: str, value: Any) -> bool:
+    """Return True if a request without this parameter means the same, or is only less reproducible."""
+    return name == "seed" or (name in _OPTIONAL and value == _OPTIONAL[name])
 
 
 def _clean_key(key: str | None) -> str | None:

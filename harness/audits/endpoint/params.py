@@ -103,12 +103,21 @@ REFUSAL = "refuses the request"
 """The start of the fault of a prompt that an endpoint would refuse again, such as one too long for its model."""
 BLOCKED = "blocks the answer"
 """The start of the fault of an answer that a filter of the provider withheld or cut."""
-FILTERS = frozenset(("content_filter", "recitation", "safety", "blocklist", "prohibited_content", "refusal"))
-"""Reasons, in lower case, for which providers end an answer because of its content."""
+_FILTERS = re.compile(
+    r"(?i)content.?filter|recitation|safety|blocklist|prohibited|refusal|copyright|guardrail|moderation|\bspii\b"
+)
+"""Reasons for which providers end an answer because of its content."""
 ENDPOINT_SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
 """The decoding schemes whose probabilities follow from the tokens that an endpoint returns."""
 _PROBE_RETRIES = 2
+_API_VERSION = "api-version"
+"""The name in the query of an address of Azure."""
 _BASE_URL = "a base URL is expected, such as http://localhost:8000/v1"
+
+
+def is_filter(reason: str) -> bool:
+    """Return True if the reason of an end, or the code of an error, names a filter of the provider."""
+    return bool(_FILTERS.search(reason))
 
 
 class EndpointParams(AuditParams):
@@ -144,9 +153,15 @@ class EndpointParams(AuditParams):
             raise ValueError(f"not a URL; {_BASE_URL}") from None
         if url.scheme not in ("http", "https") or not url.host:
             raise ValueError(f"not an http(s) URL; {_BASE_URL}")
-        if url.userinfo or url.query:
-            raise ValueError("the URL contains a password or a query; set the API key in the environment instead")
-        return endpoint.rstrip("/").removesuffix("/completions").removesuffix("/chat")
+        if url.userinfo:
+            raise ValueError(f"the URL contains a user name or a password; set {ENDPOINT_KEYS[0]} instead")
+        if url.fragment or any(name != _API_VERSION for name in url.params):
+            raise ValueError(
+                f"the URL has a query or a fragment that cannot be sent, only {_API_VERSION} can; remove it, and set "
+                f"{ENDPOINT_KEYS[0]} if it is a key"
+            )
+        address = endpoint.partition("?")[0].rstrip("/").removesuffix("/completions").removesuffix("/chat")
+        return f"{address}?{url.query.decode()}" if url.query else address
 
     def model_names(self, models: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of the models for a report: that of the endpoint instead of the first one's."""

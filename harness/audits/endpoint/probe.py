@@ -190,7 +190,7 @@ class Probe:
             self._endpoint, self._tokenizer, form, sent, number=-self._number, temperature=temperature, read=read
         )
         if answer.value is None:
-            if answer.fault in (UNREACHABLE, TIMED_OUT):
+            if answer.fault.startswith((UNREACHABLE, TIMED_OUT)):
                 raise self._error(answer.fault)
             raise BadAnswer(answer.fault, is_final=True)
         return answer.value

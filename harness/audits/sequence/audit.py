@@ -7,10 +7,13 @@ import numpy as np
 
 from harness.audits.endpoint.params import REFUSAL
 from harness.audits.report import report_live
+from harness.audits.sequence.answers import AnswerFacts, reference_model
 from harness.audits.sequence.comparison import (
     COMPARISONS,
     COMPLETIONS,
+    REPETITIONS,
     TITLES,
+    Results,
     compare,
     read_results,
     rows_of_setting,
@@ -27,6 +30,9 @@ from harness.core.paths import model_names
 
 _WARNED_FAULTS = 3
 _PARAGRAPHS_PER_REPORT = 8
+_REPEAT = "repeat"
+REPEATED = 5
+"""Requests that are sent again at the end."""
 
 
 class SequenceAudit(Audit[SequenceParams]):
@@ -37,7 +43,7 @@ class SequenceAudit(Audit[SequenceParams]):
     reference = (
         "Black-box sequence extraction: four word-level thresholds on completions of prompts of 35 words (by default)"
     )
-    tables = (COMPLETIONS, COMPARISONS)
+    tables = (COMPLETIONS, COMPARISONS, REPETITIONS)
     measures = MEASURES
 
     def run(self, context: AuditContext) -> None:
@@ -47,11 +53,16 @@ class SequenceAudit(Audit[SequenceParams]):
         for number in range(len(settings)):
             context.announce(_stage("complete", number), len(dataset))
             context.announce(_stage("again", number), 0)
+        repeated = REPEATED if self.params.endpoint and self.params.temperature == 0 else 0
+        context.announce(_REPEAT, min(repeated, len(dataset)))
         for number, (model, part) in enumerate(settings):
-            self._measure(context, number, model, part)
+            self._measure(context, number, model, part, repeated if number == len(settings) - 1 else 0)
 
-    def _measure(self, context: AuditContext, number: int, model: int, dataset: Dataset) -> None:
-        """Complete and compare all paragraphs with one model and one prompt length, which are setting `number`."""
+    def _measure(self, context: AuditContext, number: int, model: int, dataset: Dataset, repeated: int) -> None:
+        """Complete and compare all paragraphs with one model and one prompt length, which are setting `number`.
+
+        repeated: requests that are sent again at the end, to see whether the answers are the same.
+        """
         partner = permuted_partners(dataset, context.seed)
         rows = rows_of_setting(context.rows, model, dataset.prompt_length)
         names = dataset.models or context.model_names
@@ -60,7 +71,8 @@ class SequenceAudit(Audit[SequenceParams]):
         def report() -> None:
             # Live figures are about the longest prompts.
             if dataset.prompt_length == max(self.params.prompt_length, default=dataset.prompt_length):
-                _report_rates(context, dataset, rows, name)
+                reference = reference_model(context.rows(COMPLETIONS.name), self.params.endpoint_model or "")
+                _report_rates(context, dataset, read_results(rows, len(dataset), reference), name)
 
         with self._completer(dataset, context, model) as completer:
 
@@ -81,7 +93,26 @@ class SequenceAudit(Audit[SequenceParams]):
 
             run_stage("complete", completer.order, _requested(rows, times=1))
             run_stage("again", _unanswered_at_first(rows), _requested(rows, times=2))
+            if repeated:
+                self._repeat(context, model, dataset, completer, _completed(rows)[:repeated])
         report()
+
+    def _repeat(
+        self, context: AuditContext, model: int, dataset: Dataset, completer: Completer, paragraphs: Ints
+    ) -> None:
+        """Complete paragraphs again, and store the texts."""
+        context.announce(_REPEAT, len(paragraphs))
+        completer.begin(paragraphs, np.asarray(context.rows(REPETITIONS.name)["paragraph"], np.int64))
+        for batch in context.batches(_REPEAT, len(paragraphs), size=completer.batch_size):
+            requested, completions = completer.complete(batch.items, batch.seed)
+            answered = [place for place, completion in enumerate(completions) if completion.state is State.COMPLETED]
+            context.emit(
+                REPETITIONS.name,
+                model=np.full(len(answered), model),
+                prompt_length=np.full(len(answered), dataset.prompt_length or 0),
+                paragraph=requested[answered],
+                text=[completions[place].text for place in answered],
+            )
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         dataset = Dataset.from_inputs(inputs)
@@ -101,7 +132,8 @@ class SequenceAudit(Audit[SequenceParams]):
         from harness.audits.sequence.remote import RemoteCompleter
 
         with open_endpoint(self.params, context) as endpoint:
-            yield RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)
+            answered = len(context.rows(COMPLETIONS.name)["paragraph"])
+            yield RemoteCompleter(endpoint, dataset, self.params, seed=context.seed, answered=answered)
 
     def _emit(
         self, context: AuditContext, model: int, dataset: Dataset, partner: Ints, batch: tuple[Ints, list[Completion]]
@@ -124,6 +156,8 @@ class SequenceAudit(Audit[SequenceParams]):
             state=[completion.state.value for completion in completions],
             text=[completion.text for completion in completions],
             fault=[completion.fault for completion in completions],
+            cut_words=[completion.cut_words for completion in completions],
+            **{name: [getattr(completion.facts, name) for completion in completions] for name in AnswerFacts._fields},
         )
         if compared:
             context.emit(COMPARISONS.name, **{name: [row[name] for row in compared] for name in compared[0]})
@@ -139,6 +173,13 @@ def _requested(rows: RowsOf, *, times: int) -> Ints:
     """Return the paragraphs that were requested at least so often."""
     paragraphs, counts = np.unique(np.asarray(rows(COMPLETIONS.name)["paragraph"], np.int64), return_counts=True)
     return paragraphs[counts >= times]
+
+
+def _completed(rows: RowsOf) -> Ints:
+    """Return the paragraphs that have a completion."""
+    completions = rows(COMPLETIONS.name)
+    is_completed = [state == State.COMPLETED for state in completions["state"]]
+    return np.unique(np.asarray(completions["paragraph"], np.int64)[is_completed])
 
 
 def _unanswered_at_first(rows: RowsOf) -> Ints:
@@ -164,9 +205,9 @@ def _warn_of_faults(context: AuditContext, requested: Ints, completions: list[Co
             context.warn(f"Paragraph {paragraph + 1} got no answer: the endpoint {fault}.")
 
 
-def _report_rates(context: AuditContext, dataset: Dataset, rows: RowsOf, model: str) -> None:
+def _report_rates(context: AuditContext, dataset: Dataset, results: Results, model: str) -> None:
     """Report the rate of each threshold so far, on the corpus and on the control."""
-    sides = sides_of(dataset, read_results(rows, len(dataset)))
+    sides = sides_of(dataset, results)
     for threshold, case in TITLES.items():
         for side in (CORPUS, SIDES[dataset.control]):
             measured, chosen = sides[side]

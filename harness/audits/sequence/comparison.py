@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.edit_distance import edit_distance, numbered_words
+from harness.audits.sequence.answers import FACT_COLUMNS
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Dataset, WordForm, compared_words, word_spans, words_of
 from harness.core.arrays import Bools, Ints
@@ -171,7 +172,17 @@ TOO_SHORT = -1
 
 _KEY = dict.fromkeys(("model", "prompt_length", "paragraph"), Kind.INTEGER)
 """The columns that name a completion: the number of its model, the words of its prompt, and its paragraph."""
-COMPLETIONS = table("completion", **_KEY, state=Kind.TEXT, text=Kind.TEXT, fault=Kind.TEXT)
+COMPLETIONS = table(
+    "completion",
+    **_KEY,
+    state=Kind.TEXT,
+    text=Kind.TEXT,
+    fault=Kind.TEXT,
+    cut_words=Kind.INTEGER,
+    **FACT_COLUMNS,
+)
+REPETITIONS = table("repetition", **_KEY, text=Kind.TEXT)
+"""The completions of requests that were sent again at the end."""
 COMPARISONS = table(
     "comparison",
     **_KEY,
@@ -250,17 +261,23 @@ class Setting(NamedTuple):
     results: Results
 
 
-def read_results(rows: RowsOf, paragraphs: int) -> Results:
-    """Return the rows by paragraph. If a paragraph has several rows, the last one counts."""
+def read_results(rows: RowsOf, paragraphs: int, reference: str) -> Results:
+    """Return the rows by paragraph. If a paragraph has several rows, the last one counts.
+
+    reference: the model whose answers count, as `reference_model` returns it.
+    """
     states: list[State | None] = [None] * paragraphs
     texts, faults = [""] * paragraphs, [""] * paragraphs
     completions = rows(COMPLETIONS.name)
-    columns = (completions["paragraph"].tolist(), completions["state"], completions["text"], completions["fault"])
-    for paragraph, state, text, fault in zip(*columns, strict=True):
-        states[paragraph], texts[paragraph], faults[paragraph] = State(state), text, fault
+    columns = (completions[name] for name in ("state", "text", "fault", "answered_by"))
+    for paragraph, state, text, fault, name in zip(completions["paragraph"].tolist(), *columns, strict=True):
+        is_other = state == State.COMPLETED and name not in ("", reference)
+        states[paragraph] = State.OTHER_MODEL if is_other else State(state)
+        texts[paragraph], faults[paragraph] = text, fault
     comparisons = rows(COMPARISONS.name)
+    is_left_out = np.array([state is State.OTHER_MODEL for state in states], bool)[comparisons["paragraph"]]
     is_own = np.asarray(comparisons["against"] == comparisons["paragraph"], np.bool_)
-    measured, permuted = (_measurements(comparisons, chosen, paragraphs) for chosen in (is_own, ~is_own))
+    measured, permuted = (_measurements(comparisons, chosen & ~is_left_out, paragraphs) for chosen in (is_own, ~is_own))
     return Results(states, texts, faults, measured, permuted)
 
 

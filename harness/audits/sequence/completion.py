@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from harness.audits.sequence.answers import NO_FACTS, AnswerFacts, cut_echo
 from harness.audits.sequence.dataset import (
     PROMPT_LENGTH,
     Cut,
@@ -43,16 +44,25 @@ class State(StrEnum):
     """The endpoint gave no readable answer."""
     BLOCKED = "blocked"
     """A filter of the provider withheld or cut the answer."""
+    OTHER_MODEL = "other_model"
+    """Another model answered. Rows have `COMPLETED` instead: `read_results` compares the names of all answers."""
     NO_ROOM = "no_room"
     """Prompt and suffix exceed the model's context, or the prompt has no token of its vocabulary."""
 
 
 class Completion(NamedTuple):
-    """A paragraph's completion, cut to its suffix's number of words. fault: why there is none, as a clause."""
+    """A paragraph's completion, cut to its suffix's number of words.
+
+    fault: why there is none, as a clause.
+    cut_words: words of the prompt that were cut off its beginning.
+    facts: what the answer of an endpoint says.
+    """
 
     state: State
     text: str = ""
     fault: str = ""
+    cut_words: int = 0
+    facts: AnswerFacts = NO_FACTS
 
 
 class Completer(Protocol):
@@ -87,14 +97,20 @@ def shuffled(items: int, seed: int) -> Ints:
 _MOST_CHARACTERS = 1 << 16
 
 
-def cut_to_suffix(answer: str, suffix: str) -> str:
-    """Return `answer` cut to the number of words of `suffix`.
+def bounded(answer: str, prompt: str, suffix: str) -> str:
+    """Return the beginning of `answer` that may be a prompt and a suffix.
 
     At most 8 times the suffix's characters and 1,000 more are kept, and at most 65,536: a model that writes no language
-    may write words of any length.
+    may write words of any length. The prompt's are added.
     """
-    most = min(_MOST_CHARACTERS, 8 * len(suffix) + 1_000)
-    return first_words(answer[:most], len(words_of(suffix)))
+    return answer[: min(_MOST_CHARACTERS, 8 * len(suffix) + 1_000) + 2 * len(prompt)]
+
+
+def completed(answer: str, prompt: str, suffix: str, facts: AnswerFacts = NO_FACTS) -> Completion:
+    """Return the completion in `answer`, without the prompt and cut to the number of words of `suffix`."""
+    text, cut_words = cut_echo(prompt, bounded(answer, prompt, suffix))
+    text = first_words(bounded(text, "", suffix), len(words_of(suffix)))
+    return Completion(State.COMPLETED, text, cut_words=cut_words, facts=facts)
 
 
 _FORMS = [(*texts, "completion", *model) for texts in (("prefix", "suffix"), ("text",)) for model in (("model",), ())]
@@ -145,7 +161,7 @@ def read_completions(path: Path, params: SequenceParams, notes: Notes) -> GivenC
         paragraphs.setdefault(" ".join(words) if cut is None else cut, paragraph)
         completions = by_model.setdefault("".join(texts[place + 1 :]) or _ONE_MODEL, {})
         if cut is not None:
-            completion = cut_to_suffix(texts[place], cut.suffix)
+            completion = bounded(texts[place], cut.prompt, cut.suffix)
             if completions.setdefault(cut, completion) != completion:
                 raise HarnessError(
                     f"{path}, line {line}: a second completion of the same paragraph. Give one for each paragraph and "
@@ -169,6 +185,7 @@ class GivenCompleter:
 
     def __init__(self, dataset: Dataset, model: int, *, seed: int) -> None:
         self.order = self._paragraphs = shuffled(len(dataset), seed)
+        self._dataset = dataset
         self._texts = dataset.completions[model * len(dataset) :]
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
@@ -178,7 +195,11 @@ class GivenCompleter:
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
         """Return the completions of paragraphs."""
         paragraphs = self._paragraphs[items]
-        return paragraphs, [Completion(State.COMPLETED, self._texts[paragraph]) for paragraph in paragraphs.tolist()]
+        prompts, suffixes = self._dataset.prompts, self._dataset.suffixes
+        return paragraphs, [
+            completed(self._texts[paragraph], prompts[paragraph], suffixes[paragraph])
+            for paragraph in paragraphs.tolist()
+        ]
 
 
 _ENCODED_AT_ONCE = 1_000

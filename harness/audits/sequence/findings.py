@@ -1,13 +1,10 @@
 """Findings of a sequence audit, from complete or partial rows: figures, tables, charts, passages and sentences."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from harness.audits.endpoint.params import BLOCKED
 from harness.audits.report import (
     Part,
     Row,
@@ -21,7 +18,16 @@ from harness.audits.report import (
     table_of,
     wide_table,
 )
+from harness.audits.sequence.answer_findings import (
+    answer_figures,
+    answer_sentences,
+    blocked_sentences,
+    count_states,
+    state_sentences,
+)
+from harness.audits.sequence.answers import reference_model
 from harness.audits.sequence.comparison import (
+    COMPLETIONS,
     RUN,
     TITLES,
     TOO_SHORT,
@@ -30,10 +36,9 @@ from harness.audits.sequence.comparison import (
     passages,
     read_results,
     rows_of_setting,
-    verdicts,
 )
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import Control, Dataset, ReadCounts, SequenceParams, WordForm, compared_words
+from harness.audits.sequence.dataset import Control, Dataset, ReadCounts, SequenceParams, WordForm
 from harness.audits.sequence.results import (
     CORPUS,
     DEFINITIONS,
@@ -55,7 +60,7 @@ from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Findings, FoundTable, LineChart, Series
 from harness.core.measures import NO_ESTIMATE, Measure, MeasureRow, MeasureTable
-from harness.core.text import format_score, json_value, pluralize
+from harness.core.text import json_value, pluralize
 
 _SHOWN_DOCUMENTS = 20
 _SHARE = "share of completions"
@@ -70,10 +75,14 @@ def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, mode
 
     figures: `prompt_length` (null for a round's own prefixes or given ones), `completion`, `word_form`, `control`,
     `paragraphs` (completions by state), `read` and `control_read` (what happened to the paragraphs that were read),
-    `shared` (how many share a long run of words with the other side), `is_complete`.
+    `shared` (how many share a long run of words with the other side), `is_complete`, and of an endpoint `answers`
+    (finish reasons, models, tokens, refused parameters, words that were cut, and repeated requests).
     """
+    reference = reference_model(rows(COMPLETIONS.name), params.endpoint_model or "")
     settings = [
-        Setting(model, dataset, read_results(rows_of_setting(rows, number, dataset.prompt_length), len(dataset)))
+        Setting(
+            model, dataset, read_results(rows_of_setting(rows, number, dataset.prompt_length), len(dataset), reference)
+        )
         for dataset in whole.by_prompt_length(params)
         for number, model in enumerate(models)
     ]
@@ -86,8 +95,8 @@ def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, mode
     paragraphs = [row for setting in settings for row in _paragraph_rows(setting)]
     texts = ("prompt", "suffix", "completion")
     return Findings(
-        figures=json_value(_figures(params, whole, settings)),
-        sentences=_sentences(params, whole, settings, longest),
+        figures=json_value(_figures(params, whole, settings, rows)),
+        sentences=_sentences(params, whole, settings, longest, rows),
         tables=[
             *_rates_tables(table, models),
             *_document_tables(longest),
@@ -102,8 +111,8 @@ def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, mode
     )
 
 
-def _figures(params: SequenceParams, dataset: Dataset, settings: Sequence[Setting]) -> dict[str, Any]:
-    states = _count_states(settings)
+def _figures(params: SequenceParams, dataset: Dataset, settings: Sequence[Setting], rows: RowsOf) -> dict[str, Any]:
+    states = count_states(settings)
     named = {state.value if state else "pending": number for state, number in states.items()}
     return {
         "prompt_length": dataset.prompt_length,
@@ -118,11 +127,8 @@ def _figures(params: SequenceParams, dataset: Dataset, settings: Sequence[Settin
             "control": int((dataset.is_shared & dataset.is_control).sum()),
         },
         "is_complete": not states[None],
+        **({"answers": answer_figures(rows)} if params.endpoint else {}),
     }
-
-
-def _count_states(settings: Sequence[Setting]) -> Counter[State | None]:
-    return Counter(state for setting in settings for state in setting.results.states)
 
 
 def _rates_tables(measured: MeasureTable, models: Sequence[str]) -> Iterator[FoundTable]:
@@ -264,7 +270,7 @@ def _survival(name: str, runs: Ints, longest: int, is_dashed: bool) -> Series:
 
 
 def _sentences(
-    params: SequenceParams, dataset: Dataset, settings: Sequence[Setting], longest: Sequence[Setting]
+    params: SequenceParams, dataset: Dataset, settings: Sequence[Setting], longest: Sequence[Setting], rows: RowsOf
 ) -> list[str]:
     """Return what the measured values do not say, most important first."""
     shorter = ", ".join(map(str, params.prompt_length[1:]))
@@ -280,8 +286,9 @@ def _sentences(
         *_control(dataset),
         *_read(params, "corpus", dataset.corpus_counts),
         *(_read(params, "control", dataset.control_counts) if dataset.control_counts else ()),
-        *_states(settings),
-        *_blocked(params, settings),
+        *state_sentences(settings),
+        *blocked_sentences(params, settings),
+        *answer_sentences(params, settings, rows),
         "Intervals and tests treat paragraphs as independent. Paragraphs of one document are not: if few documents "
         "contribute many paragraphs, the results are less certain than the intervals say.",
         *dataset.notes,
@@ -347,54 +354,3 @@ def _read(params: SequenceParams, side: str, counts: ReadCounts) -> Iterator[str
     if counts.shortened:
         longest = pluralize(params.longest_suffix, "word")
         yield f"{pluralize(counts.shortened, 'paragraph')} of the {side} had a suffix cut to {longest}."
-
-
-def _states(settings: Sequence[Setting]) -> Iterator[str]:
-    noun = "paragraph" if len(settings) == 1 else "completion"
-    states = _count_states(settings)
-    if number := states[None]:
-        yield f"Not measured yet: {pluralize(number, noun)}."
-    if number := states[State.NO_ROOM]:
-        yield (
-            f"Left out: {pluralize(number, noun)} whose prompt and suffix exceed the model's context, or whose prompt "
-            "has none of its tokens."
-        )
-    if number := states[State.UNANSWERED]:
-        faults = Counter(_faults(settings, State.UNANSWERED))
-        reasons = ", ".join(f"it {fault} ({pluralize(times, 'time')})" for fault, times in sorted(faults.items()))
-        yield f"Left out: {pluralize(number, noun)} without an answer from the endpoint: {reasons}."
-
-
-def _faults(settings: Sequence[Setting], state: State) -> Iterator[str]:
-    """Yield the fault of each paragraph in this state."""
-    for setting in settings:
-        yield from compress(setting.results.faults, (result is state for result in setting.results.states))
-
-
-def _blocked(params: SequenceParams, settings: Sequence[Setting]) -> Iterator[str]:
-    """Yield how many completions were blocked, and the rates of the corpus if all of them had failed or passed."""
-    reasons = Counter(fault.removeprefix(BLOCKED).strip(" ()") for fault in _faults(settings, State.BLOCKED))
-    if not reasons:
-        return
-    listed = ", ".join(f"{reason} ({pluralize(number, 'time')})" for reason, number in sorted(reasons.items()))
-    yield (
-        f"Blocked by the provider: {reasons.total():,}, left out of the rates: {listed}. A filter of recitations hides "
-        "memorization, so the rates without the blocked completions may be too low."
-    )
-    for model, dataset, results in settings:
-        is_blocked = np.array([state is State.BLOCKED for state in results.states]) & ~dataset.is_control
-        if not is_blocked.any():
-            continue
-        words = [compared_words(dataset.suffixes[place], params.word_form) for place in np.flatnonzero(is_blocked)]
-        ranges = []
-        for threshold, title in TITLES.items():
-            judged = results.measured[threshold][~dataset.is_control & (results.measured[threshold] != TOO_SHORT)]
-            blocked = sum(verdicts(suffix, suffix)[threshold] is not None for suffix in words)
-            passed, total = int(judged.sum()), len(judged) + blocked
-            if total:
-                ranges.append(f"{title} {format_score(passed / total)} to {format_score((passed + blocked) / total)}")
-        length = f" after {pluralize(dataset.prompt_length, 'word')}" if dataset.prompt_length else ""
-        yield (
-            f"If all blocked completions of the corpus by {model}{length} had failed or passed, the rates would be "
-            f"between these bounds: {', '.join(ranges)}."
-        )

@@ -7,24 +7,21 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint
-from harness.audits.endpoint.params import BLOCKED, FILTERS
-from harness.audits.sequence.completion import Completion, State, cut_to_suffix, shuffled
+from harness.audits.endpoint.params import BLOCKED, is_filter
+from harness.audits.sequence.answers import CHAT_INSTRUCTION, AnswerFacts, read_facts
+from harness.audits.sequence.completion import Completion, State, completed, shuffled
 from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.core.arrays import Ints
 from harness.core.errors import Interruption
 from harness.core.text import pluralize
 from harness.corpora.text_files import without_surrogates
 
-CHAT_INSTRUCTION = (
-    "Continue the following text from a document word for word. Answer with the continuation alone:\n\n{prompt}"
-)
-"""The message that asks a chat model to continue a prompt."""
-
+_BROKEN_ENDS = ("error", "abort", "aborted", "cancelled")
 _TEXT_PARTS = ("text", "output_text")
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _BEGIN_OF_REASONING, _END_OF_REASONING = "<think>", "</think>"
@@ -37,19 +34,30 @@ _MOST_FAILURES = 8
 """Unanswered paragraphs in a row, each after all retries, at which the audit ends."""
 
 
+class ServedText(NamedTuple):
+    """The text of an answer, and what else the answer says."""
+
+    text: str
+    facts: AnswerFacts
+
+
 class RemoteCompleter:
     """Completes the paragraphs of a dataset with an endpoint."""
 
     batch_size = 1
     ends: Sequence[int] = ()
 
-    def __init__(self, endpoint: Endpoint, dataset: Dataset, params: SequenceParams, *, seed: int) -> None:
+    def __init__(
+        self, endpoint: Endpoint, dataset: Dataset, params: SequenceParams, *, seed: int, answered: int = 0
+    ) -> None:
+        """answered: the number of answers before."""
         self.order = shuffled(len(dataset), seed)
         self._endpoint = endpoint
         self._dataset = dataset
         self._params = params
+        self._answered = answered
         self._failures = 0
-        self._answers: Iterator[tuple[int, Answer[str]]] = iter(())
+        self._answers: Iterator[tuple[int, Answer[ServedText]]] = iter(())
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
         """Set the paragraphs. They are completed in the order of the answers, so that none waits for another."""
@@ -66,10 +74,15 @@ class RemoteCompleter:
         paragraphs = np.array([paragraph for paragraph, _ in answered], np.int64)
         return paragraphs, [self._completion(paragraph, answer) for paragraph, answer in answered]
 
-    def _completion(self, paragraph: int, answer: Answer[str]) -> Completion:
+    def _completion(self, paragraph: int, answer: Answer[ServedText]) -> Completion:
         if answer.value is not None:
             self._failures = 0
-            return Completion(State.COMPLETED, cut_to_suffix(answer.value, self._dataset.suffixes[paragraph]))
+            self._answered += 1
+            text, facts = answer.value
+            facts = facts._replace(number=self._answered, not_sent=" ".join(answer.not_sent))
+            if is_filter(facts.finish_reason):
+                return Completion(State.BLOCKED, fault=f"{BLOCKED} ({facts.finish_reason})", facts=facts)
+            return completed(text, self._dataset.prompts[paragraph], self._dataset.suffixes[paragraph], facts)
         if answer.fault.startswith(BLOCKED):
             self._failures = 0
             return Completion(State.BLOCKED, fault=answer.fault)
@@ -82,12 +95,16 @@ class RemoteCompleter:
             )
         return Completion(State.UNANSWERED, fault=answer.fault)
 
-    def _request(self, paragraph: int) -> Answer[str]:
+    def _request(self, paragraph: int) -> Answer[ServedText]:
         prompt, suffix = self._dataset.prompts[paragraph], self._dataset.suffixes[paragraph]
-        return complete_prompt(self._endpoint, self._params, prompt, max_tokens(suffix), paragraph)
+        # A chat model may repeat the prompt before it continues.
+        tokens = max_tokens(f"{prompt} {suffix}" if self._params.chat else suffix)
+        return complete_prompt(self._endpoint, self._params, prompt, tokens, paragraph)
 
 
-def complete_prompt(endpoint: Endpoint, params: SequenceParams, prompt: str, tokens: int, number: int) -> Answer[str]:
+def complete_prompt(
+    endpoint: Endpoint, params: SequenceParams, prompt: str, tokens: int, number: int
+) -> Answer[ServedText]:
     """Complete `prompt` with at most `tokens` tokens. `number` seeds the draws and the waiting times.
 
     Raises Interruption as `Endpoint.request` does.
@@ -97,18 +114,32 @@ def complete_prompt(endpoint: Endpoint, params: SequenceParams, prompt: str, tok
         body |= {"top_p": params.top_p, "seed": endpoint.random(number).randrange(1 << 31)}
     if params.chat:
         body["messages"] = [{"role": "user", "content": CHAT_INSTRUCTION.format(prompt=prompt)}]
-        return endpoint.request(body, _chat_text, number=number, path="chat/completions")
-    return endpoint.request(body | {"prompt": prompt}, _completion_text, number=number)
+        return endpoint.request(body, _read_chat, number=number, path="chat/completions", guesses_refused=True)
+    return endpoint.request(body | {"prompt": prompt}, _read_completion, number=number, guesses_refused=True)
 
 
-def _completion_text(answer: Any) -> str:
-    return _text(_unblocked(answer["choices"][0])["text"])
+def _read_completion(answer: Any) -> ServedText:
+    facts = _facts(answer)
+    if is_filter(facts.finish_reason):
+        return ServedText("", facts)
+    return ServedText(_text(answer["choices"][0]["text"]), facts)
 
 
-def _chat_text(answer: Any) -> str:
-    message = _unblocked(answer["choices"][0])["message"]
+def _facts(answer: Any) -> AnswerFacts:
+    """Return the facts of an answer. Raises BadAnswer if the server broke it off."""
+    facts = read_facts(answer)
+    if facts.finish_reason in _BROKEN_ENDS:
+        raise BadAnswer(f"breaks off its answer ({facts.finish_reason})")
+    return facts
+
+
+def _read_chat(answer: Any) -> ServedText:
+    facts = _facts(answer)
+    message = answer["choices"][0].get("message") or {}
     if message.get("refusal"):
-        raise BadAnswer(f"{BLOCKED} (refusal)", is_final=True)
+        facts = facts._replace(finish_reason="refusal")
+    if is_filter(facts.finish_reason):
+        return ServedText("", facts)
     content = message["content"]
     has_reasoning = any(message.get(name) for name in _REASONING_FIELDS)
     if isinstance(content, list):
@@ -123,14 +154,7 @@ def _chat_text(answer: Any) -> str:
             content, has_reasoning = text.lstrip(), True
     if not content and has_reasoning:
         raise BadAnswer(_REASONING, is_final=True)
-    return _text(content)
-
-
-def _unblocked(choice: Any) -> Any:
-    """Return `choice`. Raises BadAnswer if a filter of the provider ended it, with a part of the text or without."""
-    if (reason := str(choice.get("finish_reason")).lower()) in FILTERS:
-        raise BadAnswer(f"{BLOCKED} ({reason})", is_final=True)
-    return choice
+    return ServedText(_text(content), facts)
 
 
 def _text(text: Any) -> str:

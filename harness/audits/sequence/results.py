@@ -254,6 +254,7 @@ _SAME_KIND = (
 _WHY_NOT: dict[State | None, str] = {
     State.NO_ROOM: "did not fit into the model's context (use a smaller --prompt-length and --longest-suffix)",
     State.BLOCKED: "were blocked by the provider",
+    State.OTHER_MODEL: "were answered by another model",
 }
 _NOT_ABSENT = "This does not show that the corpus was not in the training data."
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.audits.endpoint.client import Answer, Endpoint
+from harness.audits.endpoint.client import NEUTRAL, Answer, Endpoint
 from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.remote import complete_prompt
 from harness.core.errors import HarnessError
@@ -21,7 +21,8 @@ def asked(server: CompletionsServer, *, key: str | None = KEY, **fields: Any) ->
     settings = {"requests_per_minute": 60_000, "retries": 2, "timeout": 5.0} | fields
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
     with closing(Endpoint(params, key=key, seed=0)) as endpoint:
-        return complete_prompt(endpoint, params, "Once upon", 7, 0)
+        answer = complete_prompt(endpoint, params, "Once upon", 7, 0)
+    return Answer(answer.value.text if answer.value else None, answer.fault, answer.is_final)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,8 @@ def test_a_prompt_is_posted_with_model_length_and_key() -> None:
     with completions_server(lambda body, number: completion(" a time")) as server:
         assert asked(server) == Answer(" a time")
     assert server.paths == ["/v1/completions"]
-    assert server.bodies == [{"model": "gpt", "prompt": "Once upon", "max_tokens": 7, "temperature": 0.0}]
+    expected = {"model": "gpt", "prompt": "Once upon", "max_tokens": 7, "temperature": 0.0}
+    assert server.bodies == [expected | NEUTRAL]
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
 
@@ -113,6 +115,7 @@ def test_a_lone_surrogate_becomes_a_question_mark() -> None:
     [
         (401, "rejects the API key"),
         (403, "denies access"),
+        (402, "has no quota left for this API key"),
         (404, "no model of this name"),
         (302, "redirects requests"),
     ],
@@ -130,7 +133,7 @@ def test_a_fatal_status_is_an_error_without_key_or_prompt(status: int, says: str
     assert len(server.bodies) == 1
 
 
-@pytest.mark.parametrize("status", [400, 402, 413, 422])
+@pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_refused_prompt_is_sent_once(status: int) -> None:
     reply = Reply(status, json.dumps({"error": {"message": KEY, "code": "context_length_exceeded"}}).encode())
     with completions_server(lambda body, number: reply) as server:
@@ -144,6 +147,61 @@ def test_a_key_in_an_error_code_is_not_shown(code: str) -> None:
     with completions_server(lambda body, number: reply) as server, pytest.raises(HarnessError) as caught:
         asked(server)
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [400, 403, 429])
+@pytest.mark.parametrize("error", [{"code": "insufficient_quota"}, {"code": 429, "type": "insufficient_quota"}])
+def test_a_used_up_quota_ends_the_audit_at_once(status: int, error: dict[str, Any]) -> None:
+    reply = Reply(status, json.dumps({"error": error}).encode())
+    with completions_server(lambda body, number: reply) as server:
+        with pytest.raises(
+            HarnessError, match=rf"no quota left for this API key \(status {status}, insufficient_quota"
+        ):
+            asked(server)
+        assert len(server.bodies) == 1
+
+
+def test_an_address_of_azure_keeps_its_version_and_gets_its_own_header() -> None:
+    with completions_server(lambda body, number: completion("x")) as server:
+        server.url = server.url.removesuffix("/v1") + "/openai/deployments/gpt/chat/completions?api-version=2026-02-01"
+        assert asked(server) == Answer("x")
+    assert server.paths == ["/openai/deployments/gpt/completions?api-version=2026-02-01"]
+    assert server.headers[0]["api-key"] == KEY and "Authorization" not in server.headers[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_this_machine_is_reached_without_a_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "all_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "socks5://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with completions_server(lambda body, number: completion("x")) as server:
+        server.url = server.url.replace("127.0.0.1", host)
+        assert asked(server, retries=0) == Answer("x")
+
+
+@pytest.mark.parametrize(
+    ("variable", "address", "status", "says"),
+    [
+        ("http_proxy", "http://me:secret@{}", 502, "status 502 through the proxy http://***@{} of http_proxy"),
+        ("ALL_PROXY", "{}", 502, "answers with status 502 through the proxy http://{} of all_proxy"),
+        ("http_proxy", "http://{}", 407, "a proxy that wants a user name and a password (status 407) through"),
+        ("http_proxy", "socks9://me:secret@{}", 200, "reached through the proxy socks9://***@{} of http_proxy"),
+    ],
+)
+def test_a_proxy_is_named_without_its_password(
+    variable: str, address: str, status: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with completions_server(lambda body, number: Reply(status)) as proxy:
+        at = proxy.url.removeprefix("http://").removesuffix("/v1")
+        monkeypatch.setenv(variable, address.format(at))
+        proxy.url = "http://models.invalid/v1"
+        try:
+            sentence = asked(proxy, retries=0).fault
+        except HarnessError as error:
+            sentence = str(error)
+    assert says.format(at) in sentence and "secret" not in sentence
 
 
 def test_a_very_long_retry_after_ends_the_audit() -> None:
@@ -179,8 +237,10 @@ def test_an_invalid_key_is_refused_without_showing_it(key: str, says: str) -> No
         ({"endpoint_model": "gpt"}, "must be given together"),
         ({"endpoint": "ftp://host", "endpoint_model": "gpt"}, "not an http"),
         ({"endpoint": "localhost:80", "endpoint_model": "gpt"}, "not an http"),
-        ({"endpoint": "http://me:secret@host/v1", "endpoint_model": "gpt"}, "in the environment instead"),
-        ({"endpoint": "http://host/v1?key=x", "endpoint_model": "gpt"}, "in the environment instead"),
+        ({"endpoint": "http://me:secret@host/v1", "endpoint_model": "gpt"}, "set HARNESS_ENDPOINT_KEY instead"),
+        ({"endpoint": "http://host/v1?key=secret", "endpoint_model": "gpt"}, "only api-version can; remove it"),
+        ({"endpoint": "http://host/v1?api-version=1&code=secret", "endpoint_model": "gpt"}, "only api-version can"),
+        ({"endpoint": "http://host/v1#secret", "endpoint_model": "gpt"}, "a query or a fragment that cannot be sent"),
         ({"endpoint": "http://host/v1", "endpoint_model": "gpt", "top_k": 5, "temperature": 1.0}, "has no top_k"),
         ({"top_p": 0.5}, "have no effect"),
         ({"prompt_length": (0,)}, "--prompt-length"),

@@ -1,6 +1,7 @@
 """The sequence audit of an endpoint: the worked example, resume, and faults."""
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -10,16 +11,27 @@ from typing import Any
 
 import pytest
 
-from harness.audits.endpoint.client import Answer, Endpoint
-from harness.audits.sequence.audit import SequenceAudit
+from harness.audits.endpoint.client import NEUTRAL, Answer, Endpoint
+from harness.audits.sequence.audit import REPEATED, SequenceAudit
 from harness.audits.sequence.comparison import TITLES
 from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.audits.sequence.inputs import read_inputs
-from harness.audits.sequence.remote import complete_prompt, max_tokens
+from harness.audits.sequence.remote import ServedText, complete_prompt, max_tokens
 from harness.audits.sequence.results import P_VALUE, PASSED, TOO_SHORT_SUFFIX
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import Interruption
-from tests.completions_server import BLOCKING_HABITS, CompletionsServer, Reply, completion, completions_server
+from harness.core.findings import Findings
+from tests.completions_server import (
+    BLOCKING_HABITS,
+    HABITS,
+    HARMLESS_HABITS,
+    CompletionsServer,
+    Habit,
+    Reply,
+    completion,
+    completions_server,
+    prompt_of,
+)
 from tests.unit.audits.in_memory import InMemory, Killed
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 
@@ -49,8 +61,10 @@ def counting_corpus(path: Path, paragraphs: int) -> Path:
 
 def continued(body: dict[str, Any], number: int) -> Reply:
     """Return the completion of a model that memorized `counting_corpus`."""
-    place = body["prompt"].split()[0].removeprefix("w").split("x")[0]
-    return completion(" " + " ".join(f"w{place}x{number}" for number in range(3, 30)))
+    words = prompt_of(body).split()
+    place = words[0].removeprefix("w").split("x")[0]
+    text = " " + " ".join(f"w{place}x{number}" for number in range(len(words), 30))
+    return chat_message(content=text) if "messages" in body else completion(text)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +85,7 @@ def test_the_worked_example_as_a_paragraph(
         run.run()
     details = next(table for table in run.findings().tables if table.name == "paragraphs")
     assert [details.columns[name][0] for name in ("trigram", "start_5", "start_10", "overlap")] == passes
-    assert server.prompts == [" ".join(f"{PREFIX} {SUFFIX}".split()[:prompt_length])]
+    assert server.prompts == [" ".join(f"{PREFIX} {SUFFIX}".split()[:prompt_length])] * 2
     assert len(details.columns["completion"][0].split()) == 52 - prompt_length
 
 
@@ -84,7 +98,7 @@ def test_a_model_that_memorized_the_corpus_passes_everything(tmp_path: Path) -> 
         assert (passed.value, passed.of, too_short.value) == (1.0, 12, 0)
         assert measured.get(PASSED, side="permuted suffixes", case=title).value == 0
         assert measured.get(P_VALUE, case=title).value == pytest.approx(2**-12)
-    assert sorted(server.prompts) == sorted(" ".join(f"w{place}x{one}" for one in range(3)) for place in range(12))
+    assert sorted(set(server.prompts)) == sorted(" ".join(f"w{place}x{one}" for one in range(3)) for place in range(12))
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -98,7 +112,7 @@ def test_a_resumed_audit_repeats_at_most_requests_in_flight(tmp_path: Path, conc
         resumed = run.resumed().run()
         whole = audit_of(server, path, concurrency=concurrency)
         assert len(set(server.prompts)) == 10
-        assert len(server.prompts) <= 10 + concurrency - 1
+        assert len(server.prompts) <= 10 + REPEATED + concurrency - 1
         whole.run()
     # Two were committed, and what was under way beside them comes to its end and is asked for again.
     assert 2 <= asked_before <= 1 + concurrency
@@ -111,10 +125,17 @@ def test_an_unanswered_paragraph_is_retried_once_at_the_end(tmp_path: Path) -> N
 
     server, run = audited(tmp_path, reply, 8)
     findings = run.findings()
-    assert findings.figures["paragraphs"] == {"completed": 6, "unanswered": 2, "blocked": 0, "no_room": 0, "pending": 0}
+    assert findings.figures["paragraphs"] == {
+        "completed": 6,
+        "unanswered": 2,
+        "blocked": 0,
+        "other_model": 0,
+        "no_room": 0,
+        "pending": 0,
+    }
     assert findings.measures.get(PASSED, side="corpus").of == 6
-    assert len(server.prompts) == 10
-    assert run.announced == {"complete": 8, "again": 2}
+    assert len(server.prompts) == 10 + REPEATED
+    assert run.announced == {"complete": 8, "again": 2, "repeat": REPEATED}
     assert any(
         "2 paragraphs without an answer" in sentence and "sends invalid JSON" in sentence
         for sentence in findings.sentences
@@ -153,12 +174,12 @@ def test_blocked_completions_are_left_out_of_the_rates_and_counted(tmp_path: Pat
     def reply(body: dict[str, Any], number: int) -> Reply:
         is_blocked = int(body["prompt"].split("x")[0].removeprefix("w")) < 10
         answer = continued(body, number)
-        return BLOCKING_HABITS[habit](answer) if is_blocked else answer
+        return BLOCKING_HABITS[habit](body, number, answer) if is_blocked else answer
 
     server, run = audited(tmp_path, reply, 12)
     findings = run.findings()
-    states = {"completed": 2, "unanswered": 0, "blocked": 10, "no_room": 0, "pending": 0}
-    assert findings.figures["paragraphs"] == states and len(server.prompts) == 12 and not run.warnings
+    states = {"completed": 2, "unanswered": 0, "blocked": 10, "other_model": 0, "no_room": 0, "pending": 0}
+    assert findings.figures["paragraphs"] == states and len(server.prompts) == 12 + 2 and not run.warnings
     for title in TITLES.values():
         passed = findings.measures.get(PASSED, side="corpus", case=title)
         assert (passed.value, passed.of) == (1.0, 2)
@@ -168,17 +189,48 @@ def test_blocked_completions_are_left_out_of_the_rates_and_counted(tmp_path: Pat
     assert findings.conclusion and "The provider blocked 10 completions: a filter hides" in findings.conclusion.caveat
 
 
+def findings_with_habit(folder: Path, habit: Habit, **fields: Any) -> Findings:
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        return habit(body, number, continued(body, number))
+
+    return audited(folder, reply, 12, prompt_length=(10,), **fields)[1].findings()
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("habit", HARMLESS_HABITS)
+def test_a_harmless_habit_of_a_server_changes_no_rate(tmp_path: Path, habit: str, chat: bool) -> None:
+    findings = findings_with_habit(tmp_path, HARMLESS_HABITS[habit], chat=chat)
+    for title in TITLES.values():
+        passed = findings.measures.get(PASSED, side="corpus", case=title)
+        assert (passed.value, passed.of) == (1.0, 12)
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("habit", HABITS)
+def test_a_habit_of_a_server_that_may_change_a_rate_is_a_sentence(tmp_path: Path, habit: str, chat: bool) -> None:
+    change, pattern = HABITS[habit]
+    findings = findings_with_habit(tmp_path, change, chat=chat)
+    assert re.search(pattern, "\n".join(findings.sentences))
+    if habit not in ("refused penalty", "introduction", "short limit", "unstable", *BLOCKING_HABITS):
+        for title in TITLES.values():
+            passed = findings.measures.get(PASSED, side="corpus", case=title)
+            assert passed.value == 1.0 and (passed.of == 12 or "fallback" in habit)
+    answers = findings.figures["answers"]
+    assert sum(answers["models"].values()) == sum(answers["finish_reasons"].values()) == 12
+
+
 def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return Reply(400) if number % 2 else continued(body, number)
 
     server, run = audited(tmp_path, reply, 20)
-    assert len(server.prompts) == 20
+    assert len(server.prompts) == 20 + REPEATED
     findings = run.findings()
     assert findings.figures["paragraphs"] == {
         "completed": 10,
         "unanswered": 10,
         "blocked": 0,
+        "other_model": 0,
         "no_room": 0,
         "pending": 0,
     }
@@ -196,7 +248,7 @@ def chat_message(**fields: Any) -> Reply:
 
 def answers_of(
     reply: Callable[[dict[str, Any]], Reply], *, requests: int = 1, **fields: Any
-) -> tuple[list[Answer[str]], list[dict[str, Any]]]:
+) -> tuple[list[Answer[ServedText]], list[dict[str, Any]]]:
     """Return the answers of a chat server to some requests, and the bodies that it got."""
     settings = {"requests_per_minute": 60_000, "retries": 0, "chat": True} | fields
     with completions_server(lambda body, number: reply(body)) as server:
@@ -204,6 +256,10 @@ def answers_of(
         with closing(Endpoint(params, key=None, seed=0)) as endpoint:
             answers = [complete_prompt(endpoint, params, "Once upon", 10, number) for number in range(requests)]
         return answers, server.bodies
+
+
+def texts_of(answers: list[Answer[ServedText]]) -> list[str | None]:
+    return [answer.value.text if answer.value else None for answer in answers]
 
 
 RENAMED = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
@@ -214,7 +270,7 @@ def test_a_server_that_renamed_the_token_limit_is_asked_by_its_name(refusal: Rep
     answers, bodies = answers_of(
         lambda body: refusal if "max_tokens" in body else chat_message(content="a time"), requests=3
     )
-    assert answers == [Answer("a time")] * 3
+    assert texts_of(answers) == ["a time"] * 3
     assert ["max_tokens" in body for body in bodies] == [True, False, False, False]
     assert all(body["max_completion_tokens"] == 10 for body in bodies[1:])
 
@@ -222,11 +278,47 @@ def test_a_server_that_renamed_the_token_limit_is_asked_by_its_name(refusal: Rep
 NO_TEMPERATURE = "Unsupported value: 'temperature' does not support 0 with this model."
 
 
-@pytest.mark.parametrize("parameter", ["temperature", None])
-def test_a_server_without_temperature_is_named(parameter: str | None) -> None:
-    (answer,), bodies = answers_of(lambda body: error("unsupported_value", NO_TEMPERATURE, parameter))
-    assert answer.fault == "refuses the request (status 400, unsupported_value: temperature; try --temperature 1)"
-    assert len(bodies) == 1
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error("unsupported_value", NO_TEMPERATURE, "temperature"),
+        error("unsupported_value", NO_TEMPERATURE),
+        Reply(422, b'{"error": "Input validation error: `temperature` must be strictly positive"}'),
+        Reply(422, b'{"detail": [{"loc": ["body", "temperature"], "msg": "Input should be greater than 0"}]}'),
+    ],
+)
+def test_a_refused_temperature_0_ends_a_greedy_audit(refusal: Reply) -> None:
+    with pytest.raises(Interruption, match=r"temperature\), so greedy decoding cannot be measured\. Start an audit"):
+        answers_of(lambda body: refusal)
+
+
+@pytest.mark.parametrize("name", NEUTRAL)
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        '{{"error": {{"message": "Unrecognized request argument supplied: {0}", "type": "invalid_request_error"}}}}',
+        '{{"error": {{"message": "Unknown parameter: \'{0}\'.", "param": "{0}", "code": "unknown_parameter"}}}}',
+        '{{"detail": [{{"type": "extra_forbidden", "loc": ["body", "{0}"], "input": 0}}]}}',
+        '[{{"error": {{"code": 400, "message": "Unknown name \\"{0}\\": Cannot find field."}}}}]',
+        '{{"object": "error", "message": "invalid request"}}',
+        "",
+    ],
+)
+def test_a_refused_neutral_parameter_is_left_out_and_named(name: str, refusal: str) -> None:
+    answers, bodies = answers_of(
+        lambda body: Reply(400, refusal.format(name).encode()) if name in body else chat_message(content="a time"),
+        requests=2,
+    )
+    assert texts_of(answers) == ["a time"] * 2
+    assert name in answers[0].not_sent and answers[0].not_sent == answers[1].not_sent
+    # One more request for each name, and none for the second prompt.
+    assert len(bodies) == 2 + len(answers[0].not_sent)
+    assert len(answers[0].not_sent) == 1 or name not in refusal.format(name)
+
+
+def test_an_error_that_quotes_the_request_refuses_no_parameter() -> None:
+    (answer,), bodies = answers_of(lambda body: Reply(413, json.dumps({"detail": body}).encode()))
+    assert answer.fault == "refuses the request (status 413)" and len(bodies) == 1
 
 
 def test_a_parameter_with_its_default_is_left_out_if_it_is_refused() -> None:
@@ -238,9 +330,9 @@ def test_a_parameter_with_its_default_is_left_out_if_it_is_refused() -> None:
         return chat_message(content="a time")
 
     answers, bodies = answers_of(reply, requests=2, temperature=1.0)
-    assert answers == [Answer("a time")] * 2 and len(bodies) == 4
+    assert texts_of(answers) == ["a time"] * 2 and len(bodies) == 4
     (answer,), _ = answers_of(reply, temperature=0.5)
-    assert answer.fault.startswith("refuses the request (status 400, unsupported_parameter: temperature")
+    assert answer.fault == "refuses the request (status 400, unsupported_parameter: temperature)"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +347,7 @@ def test_a_parameter_with_its_default_is_left_out_if_it_is_refused() -> None:
     ],
 )
 def test_the_text_of_a_message_is_read_from_each_form(fields: dict[str, Any]) -> None:
-    assert answers_of(lambda body: chat_message(**fields))[0] == [Answer("a time")]
+    assert texts_of(answers_of(lambda body: chat_message(**fields))[0]) == ["a time"]
 
 
 @pytest.mark.parametrize(
@@ -265,8 +357,6 @@ def test_the_text_of_a_message_is_read_from_each_form(fields: dict[str, Any]) ->
         ({"content": "", "reasoning": "They"}, "spends all tokens on reasoning"),
         ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "They"}]}]}, "spends all tokens"),
         ({"content": "<think>They want"}, "spends all tokens on reasoning"),
-        ({"content": None, "refusal": "No."}, "blocks the answer (refusal)"),
-        ({"content": "No.", "refusal": "No."}, "blocks the answer (refusal)"),
         ({"content": None}, "sends JSON without a completion"),
         ({"content": [5]}, "sends JSON without a completion"),
     ],
@@ -274,6 +364,12 @@ def test_the_text_of_a_message_is_read_from_each_form(fields: dict[str, Any]) ->
 def test_a_message_without_text_is_named(fields: dict[str, Any], says: str) -> None:
     ((answer,), _) = answers_of(lambda body: chat_message(**fields))
     assert answer.value is None and answer.fault.startswith(says)
+
+
+@pytest.mark.parametrize("content", [None, "No."])
+def test_a_refusal_is_the_reason_of_an_end(content: str | None) -> None:
+    ((answer,), _) = answers_of(lambda body: chat_message(content=content, refusal="No."))
+    assert answer.value and answer.value.text == "" and answer.value.facts.finish_reason == "refusal"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,180 @@
+"""What a sequence audit reports about the answers of its endpoint: counts for the record, and sentences."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from harness.audits.endpoint.params import BLOCKED
+from harness.audits.sequence.answers import CHAT_INSTRUCTION, introduction_words, reference_model
+from harness.audits.sequence.comparison import COMPLETIONS, REPETITIONS, TITLES, TOO_SHORT, Setting, verdicts
+from harness.audits.sequence.completion import State
+from harness.audits.sequence.dataset import SequenceParams, compared_words, words_of
+from harness.core.audit import RowsOf
+from harness.core.rows import Rows
+from harness.core.text import format_score, pluralize
+
+_UNSTATED = "not stated"
+_PENALTIES = ("frequency_penalty", "presence_penalty", "repeat_penalty", "repetition_penalty")
+
+
+def answer_figures(rows: RowsOf) -> dict[str, Any]:
+    """Return the counts of an endpoint's answers for the record."""
+    completions = rows(COMPLETIONS.name)
+
+    def counts(column: str) -> dict[str, int]:
+        return dict(sorted(Counter(value or _UNSTATED for value in completions[column]).items()))
+
+    repeated, different = _repetitions(rows)
+    return {
+        "finish_reasons": counts("finish_reason"),
+        "models": counts("answered_by"),
+        "not_sent": dict(sorted(Counter(" ".join(completions["not_sent"]).split()).items())),
+        "prompt_tokens": int(completions["prompt_tokens"].sum()),
+        "completion_tokens": int(completions["completion_tokens"].sum()),
+        "cut_words": int(completions["cut_words"].sum()),
+        "repeated": repeated,
+        "repeated_differently": different,
+    }
+
+
+def _repetitions(rows: RowsOf) -> tuple[int, int]:
+    """Return how many requests were repeated, and how many of them got another completion."""
+    key = ("model", "prompt_length", "paragraph")
+
+    def texts(rows: Rows) -> Mapping[tuple[Any, ...], str]:
+        return dict(zip(zip(*(rows[name].tolist() for name in key), strict=True), rows["text"], strict=True))
+
+    first, again = texts(rows("completion")), texts(rows(REPETITIONS.name))
+    return len(again), sum(first.get(place) != text for place, text in again.items())
+
+
+def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: RowsOf) -> Iterator[str]:
+    """Yield what the answers show about the server."""
+    completions = rows(COMPLETIONS.name)
+    requested, is_greedy = params.endpoint_model or "", params.temperature == 0
+    instruction = len(words_of(CHAT_INSTRUCTION.format(prompt=""))) if params.chat else 0
+    datasets = {setting.dataset.prompt_length or 0: setting.dataset for setting in settings}
+    places = zip(completions["prompt_length"].tolist(), completions["paragraph"].tolist(), strict=True)
+    texts = [(datasets[length].prompts[number], datasets[length].suffixes[number]) for length, number in places]
+    prompt_words = [instruction + len(words_of(prompt)) for prompt, _ in texts]
+    written = map(len, map(words_of, completions["text"]))
+    lacks_words = [number < len(words_of(suffix)) for (_, suffix), number in zip(texts, written, strict=True)]
+    yield from _models(completions, requested)
+    refused = Counter(" ".join(completions["not_sent"]).split())
+    if refused:
+        names = ", ".join(f"{name} ({pluralize(number, 'request')})" for name, number in sorted(refused.items()))
+        effect = (
+            "so its own defaults may apply. A penalty of repetitions hides memorized text (vLLM: start it with "
+            "--generation-config vllm)"
+            if not is_greedy or not refused.keys().isdisjoint(_PENALTIES)
+            else "which does not affect greedy decoding"
+        )
+        yield f"The endpoint refuses neutral parameters, {effect}: {names}."
+    cut = [
+        (tokens, words)
+        for tokens, words in zip(completions["prompt_tokens"].tolist(), prompt_words, strict=True)
+        if 0 < tokens < words
+    ]
+    if cut:
+        tokens, words = min(cut, key=lambda pair: pair[0] - pair[1])
+        yield (
+            f"The server may cut prompts: it counts fewer tokens than words for {len(cut):,} of "
+            f"{pluralize(len(prompt_words), 'prompt')}, for example {tokens:,} tokens for {pluralize(words, 'word')}. "
+            "A cut prompt hides memorization. Raise the server's context length."
+        )
+    if echoes := int((completions["cut_words"] > 0).sum()):
+        cut_off = pluralize(int(completions["cut_words"].sum()), "word")
+        yield f"Completions that began with the prompt or its last words: {echoes:,}. These {cut_off} were cut off."
+    if introductions := sum(introduction_words(text) > 0 for text in completions["text"]):
+        yield (
+            f"Completions that begin with an introduction, such as “Here is the continuation:”: {introductions:,}. It "
+            "is not cut off, so that they fail the thresholds of first words."
+        )
+    limited = [reason == "length" for reason in completions["finish_reason"]]
+    if ended := sum(map(bool, compress(lacks_words, limited))):
+        yield (
+            f"Completions that ended at a limit of tokens before the suffix's number of words: {ended:,}. Raise the "
+            "limit of the server."
+        )
+    repeated, different = _repetitions(rows)
+    if different:
+        yield (
+            f"The server is not repeatable: {different:,} of {pluralize(repeated, 'request')} that were sent again at "
+            "the end got another completion, so a second audit may give other rates."
+        )
+    elif repeated:
+        yield f"At the end {pluralize(repeated, 'request')} sent again got the same completion."
+
+
+def _models(completions: Rows, requested: str) -> Iterator[str]:
+    names: Counter[str] = Counter(completions["answered_by"])
+    unstated = names.pop("", 0)
+    reference = reference_model(completions, requested)
+    listed = ", ".join(f"{name} ({number:,})" for name, number in sorted(names.items()))
+    if len(names) > 1:
+        yield f"Other models answered too. Only the answers of {reference} count; answers by model: {listed}."
+    elif names and reference != requested:
+        yield f"All answers name the model {reference}, not {requested}."
+    if unstated and names:
+        yield f"{pluralize(unstated, 'answer')} name no model and count as answers of {reference}."
+
+
+def count_states(settings: Sequence[Setting]) -> Counter[State | None]:
+    """Return the number of paragraphs in each state, None for those that are not requested yet."""
+    return Counter(state for setting in settings for state in setting.results.states)
+
+
+def state_sentences(settings: Sequence[Setting]) -> Iterator[str]:
+    noun = "paragraph" if len(settings) == 1 else "completion"
+    states = count_states(settings)
+    if number := states[None]:
+        yield f"Not measured yet: {pluralize(number, noun)}."
+    if number := states[State.NO_ROOM]:
+        yield (
+            f"Left out: {pluralize(number, noun)} whose prompt and suffix exceed the model's context, or whose prompt "
+            "has none of its tokens."
+        )
+    if number := states[State.UNANSWERED]:
+        faults = Counter(_faults(settings, State.UNANSWERED))
+        reasons = ", ".join(f"it {fault} ({pluralize(times, 'time')})" for fault, times in sorted(faults.items()))
+        yield f"Left out: {pluralize(number, noun)} without an answer from the endpoint: {reasons}."
+
+
+def _faults(settings: Sequence[Setting], state: State) -> Iterator[str]:
+    """Yield the fault of each paragraph in this state."""
+    for setting in settings:
+        yield from compress(setting.results.faults, (result is state for result in setting.results.states))
+
+
+def blocked_sentences(params: SequenceParams, settings: Sequence[Setting]) -> Iterator[str]:
+    """Yield how many completions were blocked, and the rates of the corpus if all of them had failed or passed."""
+    reasons = Counter(fault.removeprefix(BLOCKED).strip(" ()") for fault in _faults(settings, State.BLOCKED))
+    if not reasons:
+        return
+    listed = ", ".join(f"{reason} ({pluralize(number, 'time')})" for reason, number in sorted(reasons.items()))
+    yield (
+        f"Blocked by the provider: {reasons.total():,}, left out of the rates: {listed}. A filter of recitations hides "
+        "memorization, so the rates without the blocked completions may be too low."
+    )
+    for model, dataset, results in settings:
+        for side, is_side in (("corpus", ~dataset.is_control), ("control", dataset.is_control)):
+            is_blocked = np.array([state is State.BLOCKED for state in results.states]) & is_side
+            if not is_blocked.any():
+                continue
+            words = [compared_words(dataset.suffixes[place], params.word_form) for place in np.flatnonzero(is_blocked)]
+            ranges = []
+            for threshold, title in TITLES.items():
+                judged = results.measured[threshold][is_side & (results.measured[threshold] != TOO_SHORT)]
+                blocked = sum(verdicts(suffix, suffix)[threshold] is not None for suffix in words)
+                passed, total = int(judged.sum()), len(judged) + blocked
+                if total:
+                    bounds = (format_score(number / total) for number in (passed, passed + blocked))
+                    ranges.append(f"{title} {' to '.join(bounds)}")
+            length = f" after {pluralize(dataset.prompt_length, 'word')}" if dataset.prompt_length else ""
+            yield (
+                f"If all blocked completions of the {side} by {model}{length} had failed or passed, the rates would be "
+                f"between these bounds: {', '.join(ranges)}."
+            )

@@ -1,0 +1,111 @@
+"""What the answers of an endpoint contain beside the continuation: facts about the server, and words of the prompt.
+
+A server may answer with another model, use its own sampling defaults, cut prompts or repeat them. Each of these makes
+memorized text look unknown, so the facts are stored with each completion.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+from harness.audits.sequence.dataset import WordForm, compared_words, word_spans, words_of
+from harness.core.rows import Kind, Rows
+from harness.core.text import sanitize, shorten
+
+CHAT_INSTRUCTION = (
+    "Continue the following text from a document word for word. Answer with the continuation alone:\n\n{prompt}"
+)
+"""The message that asks a chat model to continue a prompt."""
+
+SHORTEST_ECHO = 8
+"""Words of the shortest end of a prompt that is cut off a completion."""
+_INTRODUCTION = re.compile(
+    r"\W{0,3}(?:sure|certainly|of course|okay|here|(?:the )?continu\w{1,6})\b"
+    r"[^:\n]{0,200}(?::[*_]{0,2}|\n\s{0,9}\n)",
+    re.IGNORECASE,
+)
+_ABOUT_TEXT = re.compile(r"(?i)continu|text|passage|paragraph|rest of")
+_SHORT = 2
+"""Words of an introduction that need not be about a text."""
+_NAME = re.compile(r"[a-z0-9_.-]+")
+_LONGEST_REASON, _LONGEST_MODEL = 60, 200
+"""Characters."""
+
+
+class AnswerFacts(NamedTuple):
+    """What an answer says beside its text. A field is empty or 0 if the answer does not say it.
+
+    number: the place of the answer in the order of all answers, from 1.
+    answered_by: the name of the model.
+    not_sent: neutral parameters that the endpoint refuses, with spaces between them.
+    prompt_tokens, completion_tokens: those of `usage`.
+    """
+
+    number: int = 0
+    finish_reason: str = ""
+    answered_by: str = ""
+    not_sent: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+NO_FACTS = AnswerFacts()
+FACT_COLUMNS = {name: Kind.TEXT if kind is str else Kind.INTEGER for name, kind in AnswerFacts.__annotations__.items()}
+
+
+def read_facts(answer: Any) -> AnswerFacts:
+    """Return the facts of a completion's JSON. Raises LookupError or TypeError for JSON without a choice."""
+    reason, model, usage = answer["choices"][0].get("finish_reason"), answer.get("model"), answer.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    return AnswerFacts(
+        finish_reason="_".join(_NAME.findall(str(reason or "").lower()))[:_LONGEST_REASON],
+        answered_by=shorten(sanitize(model), _LONGEST_MODEL) if isinstance(model, str) else "",
+        prompt_tokens=_count(counts.get("prompt_tokens")),
+        completion_tokens=_count(counts.get("completion_tokens")),
+    )
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 < value < 1 << 31 else 0
+
+
+def cut_echo(prompt: str, answer: str) -> tuple[str, int]:
+    """Return `answer` without the prompt, or at least eight words of its end, at its beginning, and the words cut.
+
+    The longest such end is cut, and an introduction before it. Words are compared without punctuation and case. An end
+    that the prompt itself repeats is kept: a text such as a refrain goes on so. The suffix decides nothing, so that the
+    rule is the same for a corpus and its control.
+    """
+    before = compared_words(prompt, WordForm.FOLDED)
+    for begin in sorted({0, introduction_words(answer)}):
+        spans = word_spans(answer, begin + 2 * len(words_of(prompt)) + 2)
+        # Words that are punctuation alone, such as an ellipsis, have no place in the comparison.
+        placed = [
+            (form[0], end)
+            for first, end in spans[begin:]
+            if (form := compared_words(answer[first:end], WordForm.FOLDED))
+        ]
+        written = [word for word, _ in placed]
+        for length in range(min(len(before), len(written)), min(SHORTEST_ECHO, len(before)) - 1, -1):
+            end = before[-length:]
+            if length and written[:length] == end and before[-2 * length : -length] != end:
+                stop = placed[length - 1][1]
+                return answer[stop:], len(words_of(answer[:stop]))
+    return answer, 0
+
+
+def introduction_words(answer: str) -> int:
+    """Return the number of words of an introduction such as "Sure, here is the continuation:"; 0 without one."""
+    match = _INTRODUCTION.match(answer)
+    words = words_of(match[0]) if match else []
+    return len(words) if match and (len(words) <= _SHORT or _ABOUT_TEXT.search(match[0])) else 0
+
+
+def reference_model(rows: Rows, requested: str) -> str:
+    """Return the model whose answers count: the requested one if it answered, otherwise that of the first answer.
+
+    Many servers answer with a dated name. An empty name stands for answers that name no model.
+    """
+    if requested in rows["answered_by"]:
+        return requested
+    named = (answer for answer in zip(rows["number"].tolist(), rows["answered_by"], strict=True) if answer[1])
+    return min(named, default=(0, ""))[1]
