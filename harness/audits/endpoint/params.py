@@ -16,6 +16,7 @@ from harness.audits.probabilities import Scheme
 from harness.core.attack import Field
 from harness.core.errors import UsageError
 from harness.core.protocol import ENDPOINT_KEYS
+from harness.core.text import sanitize, shorten
 
 MASK = "[API key]"
 _SHORTEST_KEY = 8
@@ -87,6 +88,7 @@ class EndpointForm(BaseModel):
     skip: positions that the endpoint returns before those of the prompt.
     likeliest: the number of likeliest tokens that is requested for each position.
     fingerprint: the log-probabilities of the probe's text.
+    model: the name in the probe's answers, empty if they have none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -97,6 +99,7 @@ class EndpointForm(BaseModel):
     skip: int
     likeliest: int
     fingerprint: tuple[float, ...]
+    model: str = ""
 
 
 REFUSAL = "refuses the request"
@@ -110,6 +113,8 @@ _FILTERS = re.compile(
 ENDPOINT_SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
 """The decoding schemes whose probabilities follow from the tokens that an endpoint returns."""
 _PROBE_RETRIES = 2
+_LONGEST_MODEL = 200
+"""Characters."""
 _API_VERSION = "api-version"
 """The name in the query of an address of Azure."""
 _BASE_URL = "a base URL is expected, such as http://localhost:8000/v1"
@@ -118,6 +123,12 @@ _BASE_URL = "a base URL is expected, such as http://localhost:8000/v1"
 def is_filter(reason: str) -> bool:
     """Return True if the reason of an end, or the code of an error, names a filter of the provider."""
     return bool(_FILTERS.search(reason))
+
+
+def model_of(answer: Any) -> str:
+    """Return the name of the model in an answer's JSON, safe to print; empty if it has none."""
+    name = answer.get("model")
+    return shorten(sanitize(name), _LONGEST_MODEL) if isinstance(name, str) else ""
 
 
 class EndpointParams(AuditParams):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.audits.endpoint.client import TIMED_OUT, UNREACHABLE, BadAnswer, Endpoint, Value
-from harness.audits.endpoint.params import REFUSAL, EndpointForm, LogprobsField, PromptForm
+from harness.audits.endpoint.params import REFUSAL, EndpointForm, LogprobsField, PromptForm, model_of
 from harness.audits.endpoint.prompt_logprobs import (
     OTHER_TOKENS,
     ROUNDING,
@@ -104,8 +104,8 @@ class Probe:
         first, second = first[: shared + 2], second[: shared + 2]
         if min(len(first), len(second)) < shared + 2:
             raise self._error("cannot be probed: the tokenizer of --target encodes the probe's text to too few tokens")
-        skip, is_unknown = self._added_positions(form, first)
-        form = form.model_copy(update={"skip": skip})
+        skip, is_unknown, model = self._added_positions(form, first)
+        form = form.model_copy(update={"skip": skip, "model": model})
         logprobs, changed = (self._ask(form, tokens) for tokens in (first, second))
         vocabulary = self._tokenizer.get_vocab_size()
         if max(map(len, logprobs.likeliest)) < min(form.likeliest, vocabulary):
@@ -126,14 +126,14 @@ class Probe:
             )
         return form.model_copy(update={"fingerprint": tuple(logprobs.tokens[1:].tolist())}), warnings
 
-    def _added_positions(self, form: EndpointForm, tokens: Ints) -> tuple[int, bool]:
-        """Return the positions before those of the prompt in answers, and whether a hidden token is possible.
+    def _added_positions(self, form: EndpointForm, tokens: Ints) -> tuple[int, bool, str]:
+        """Return the positions before those of the prompt, whether a hidden token is possible, and the model's name.
 
         Raises BadAnswer if the endpoint adds a token that the tokenizer does not add, or the other way round. A token
         that is added is the first of the returned ones, or is only counted in `usage`.
         """
         sent = with_first_token(form, tokens)
-        skip, counted = self._request(form, sent, lambda answer: self._read_added(answer, form, sent))
+        skip, counted, model = self._request(form, sent, lambda answer: self._read_added(answer, form, sent))
         # A smaller number is wrong: all tokens of the prompt are returned.
         added = None if counted is None or counted < len(sent) else counted - len(sent)
         added = max(skip, added or 0) if skip or added is not None else None
@@ -151,10 +151,10 @@ class Probe:
                 raise BadAnswer(f"does not put {name} before prompts, as the tokenizer of --target does", is_final=True)
             if added is not None and added > 1:
                 raise BadAnswer(OTHER_TOKENS, is_final=True)
-        return skip, added is None and form.prompt is PromptForm.TEXT
+        return skip, added is None and form.prompt is PromptForm.TEXT, model
 
-    def _read_added(self, answer: Any, form: EndpointForm, sent: Ints) -> tuple[int, int | None]:
-        """Return the positions before those of the prompt, 0 or 1, and the number of prompt tokens in `usage`."""
+    def _read_added(self, answer: Any, form: EndpointForm, sent: Ints) -> tuple[int, int | None, str]:
+        """Return the positions before those of the prompt, 0 or 1, the prompt tokens in `usage`, and the model."""
         try:
             skip = 0
             read_prompt_logprobs(answer, sent, self._tokenizer, form.field)
@@ -167,7 +167,7 @@ class Probe:
             except BadAnswer:
                 raise error from None
         counted = (answer.get("usage") or {}).get("prompt_tokens")
-        return skip, counted if type(counted) is int else None
+        return skip, counted if type(counted) is int else None, model_of(answer)
 
     def _encode(self, text: str) -> Ints:
         return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
@@ -199,9 +199,14 @@ class Probe:
         return HarnessError(f"{self._endpoint.url}: the endpoint {clause}.")
 
 
+def drift(form: EndpointForm, logprobs: PromptLogprobs) -> float:
+    """Return the mean difference in nats of the probe's text from when the audit was started."""
+    return _difference(np.array([np.nan, *form.fingerprint]), logprobs.tokens)
+
+
 def require_unchanged(form: EndpointForm, logprobs: PromptLogprobs, url: str) -> None:
     """Raise Interruption if the probe's text has other log-probabilities than when the audit was started."""
-    if (difference := _difference(np.array([np.nan, *form.fingerprint]), logprobs.tokens)) > _CHANGED:
+    if (difference := drift(form, logprobs)) > _CHANGED:
         raise Interruption(
             f"{url}: the endpoint's log-probabilities differ from those before the audit by {difference:.2g} nats on "
             "average, so it serves another model or precision. Serve the first one and resume the audit, or start "

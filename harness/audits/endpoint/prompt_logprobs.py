@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint, Value
-from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm
+from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm, model_of
 from harness.core.arrays import Floats, Ints
 from harness.core.policy import Policy
 
@@ -94,7 +94,13 @@ def request_prompt(
         body |= {"echo": True, "logprobs": form.likeliest}
     else:
         body |= {"prompt_logprobs": form.likeliest}
-    return endpoint.request(body, read, number=number)
+
+    def read_answer(answer: Any) -> Value:
+        if form.model and form.model != model_of(answer):
+            raise BadAnswer(f"answers with another model ({model_of(answer) or 'without a name'}) than {form.model}")
+        return read(answer)
+
+    return endpoint.request(body, read_answer, number=number)
 
 
 def with_first_token(form: EndpointForm, tokens: Ints) -> Ints:

@@ -9,8 +9,9 @@ import numpy as np
 
 from harness.audits.endpoint.client import Answer, Endpoint, open_endpoint
 from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm, ScoringParams
-from harness.audits.endpoint.probe import probe_tokens, require_unchanged
+from harness.audits.endpoint.probe import drift, probe_tokens, require_unchanged
 from harness.audits.endpoint.prompt_logprobs import (
+    ROUNDING,
     PromptLogprobs,
     read_prompt_logprobs,
     request_prompt,
@@ -43,6 +44,7 @@ class ServedModel:
         self._context = context
         self._faults = 0
         self._is_checked = False
+        self._is_told = False
 
     def exact_logprobs(
         self, model: int, stage: Stage, policies: Sequence[Policy], *, least: float = 0.0
@@ -149,7 +151,7 @@ class ServedModel:
             if self._tokenizer.encode(text, add_special_tokens=False).ids != tokens.tolist():
                 return Answer(None, _NO_TEXT)
         sent = with_first_token(form, tokens)
-        return request_prompt(
+        answer = request_prompt(
             self._endpoint,
             self._tokenizer,
             form,
@@ -157,6 +159,24 @@ class ServedModel:
             number=number,
             read=lambda answer: read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=form.skip),
         )
+        if answer.not_sent and not self._is_told:
+            self._is_told = True
+            names = ", ".join(answer.not_sent)
+            self._context.warn(f"The endpoint refuses {names}, so its own defaults of them may apply.")
+        return answer
+
+    def repeat_probe(self) -> None:
+        """Warn if the probe's text has other log-probabilities at the end. Nothing is asked if no text was."""
+        if not self._is_checked:
+            return
+        tokens = probe_tokens(self._tokenizer, self._form)
+        answer = self._ask(tokens, 0)
+        difference = drift(self._form, answer.value.last(len(tokens))) if answer.value else 0.0
+        if difference > ROUNDING:
+            self._context.warn(
+                f"The server is not repeatable: at the end the log-probabilities of the probe's text differ by "
+                f"{difference:.2g} nats on average from those before the audit."
+            )
 
 
 @contextmanager
@@ -166,4 +186,6 @@ def served_model(params: ScoringParams, context: AuditContext) -> Iterator[Serve
     path = context.models[0].path
     tokenizer = load_text_tokenizer(Model(str(path), path))
     with open_endpoint(params, context) as endpoint:
-        yield ServedModel(endpoint, params.form, tokenizer, context)
+        model = ServedModel(endpoint, params.form, tokenizer, context)
+        yield model
+        model.repeat_probe()

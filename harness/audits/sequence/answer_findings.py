@@ -1,4 +1,4 @@
-"""What a sequence audit reports about the answers of its endpoint: counts for the record, and sentences."""
+"""Findings of a sequence audit about the answers of its endpoint: counts for the record, and sentences."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,7 +93,9 @@ def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
             f"Completions that begin with an introduction, such as “Here is the continuation:”: {introductions:,}. It "
             "is not cut off, so that they fail the thresholds of first words."
         )
-    limited = [reason == "length" for reason in completions["finish_reason"]]
+    counted = ("", reference_model(completions, requested))
+    reasons = zip(completions["finish_reason"], completions["answered_by"], strict=True)
+    limited = [reason == "length" and name in counted for reason, name in reasons]
     if ended := sum(map(bool, compress(lacks_words, limited))):
         yield (
             f"Completions that ended at a limit of tokens before the suffix's number of words: {ended:,}. Raise the "

@@ -7,9 +7,9 @@ memorized text look unknown, so the facts are stored with each completion.
 import re
 from typing import Any, NamedTuple
 
+from harness.audits.endpoint.params import model_of
 from harness.audits.sequence.dataset import WordForm, compared_words, word_spans, words_of
 from harness.core.rows import Kind, Rows
-from harness.core.text import sanitize, shorten
 
 CHAT_INSTRUCTION = (
     "Continue the following text from a document word for word. Answer with the continuation alone:\n\n{prompt}"
@@ -27,12 +27,12 @@ _ABOUT_TEXT = re.compile(r"(?i)continu|text|passage|paragraph|rest of")
 _SHORT = 2
 """Words of an introduction that need not be about a text."""
 _NAME = re.compile(r"[a-z0-9_.-]+")
-_LONGEST_REASON, _LONGEST_MODEL = 60, 200
+_LONGEST_REASON = 60
 """Characters."""
 
 
 class AnswerFacts(NamedTuple):
-    """What an answer says beside its text. A field is empty or 0 if the answer does not say it.
+    """Facts that an answer contains beside its text. A field is empty or 0 if the answer lacks it.
 
     number: the place of the answer in the order of all answers, from 1.
     answered_by: the name of the model.
@@ -54,11 +54,11 @@ FACT_COLUMNS = {name: Kind.TEXT if kind is str else Kind.INTEGER for name, kind 
 
 def read_facts(answer: Any) -> AnswerFacts:
     """Return the facts of a completion's JSON. Raises LookupError or TypeError for JSON without a choice."""
-    reason, model, usage = answer["choices"][0].get("finish_reason"), answer.get("model"), answer.get("usage")
+    reason, usage = answer["choices"][0].get("finish_reason"), answer.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     return AnswerFacts(
         finish_reason="_".join(_NAME.findall(str(reason or "").lower()))[:_LONGEST_REASON],
-        answered_by=shorten(sanitize(model), _LONGEST_MODEL) if isinstance(model, str) else "",
+        answered_by=model_of(answer),
         prompt_tokens=_count(counts.get("prompt_tokens")),
         completion_tokens=_count(counts.get("completion_tokens")),
     )

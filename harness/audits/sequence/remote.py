@@ -35,7 +35,7 @@ _MOST_FAILURES = 8
 
 
 class ServedText(NamedTuple):
-    """The text of an answer, and what else the answer says."""
+    """The text of an answer and its other facts."""
 
     text: str
     facts: AnswerFacts

@@ -241,6 +241,49 @@ def test_another_model_behind_the_endpoint_is_noticed() -> None:
             context.run()
 
 
+def test_answers_of_another_model_are_left_out_and_named() -> None:
+    model = DemoModel(TINY.path)
+    fallback = leakage_inputs(12).arrays["suffixes"][[3, 8]].tolist()
+
+    def answer(body: Body) -> Body:
+        return model.answer(body) | {"model": "\x1b[1mother" if body["prompt"][-50:] in fallback else "tiny-2026"}
+
+    with serve(answer) as served:
+        params = probed(LEAKAGE, served, top_k=10, concurrency=1)
+        context = run(LeakageAudit(params), leakage_inputs(12)).run()
+    figures = context.findings("x").figures
+    assert params.form.model == "tiny-2026"
+    assert (figures["sequences"], figures["unmeasured"], figures["is_complete"]) == (10, 2, True)
+    assert all("answers with another model (\ufffd[1mother) than tiny-2026" in warning for warning in context.warnings)
+    assert len(context.warnings) == 2
+
+
+def test_a_server_that_drifts_or_refuses_neutral_parameters_is_named() -> None:
+    model = DemoModel(TINY.path)
+    prompts: list[Any] = []
+
+    def reply(body: Body, number: int) -> Reply:
+        if "min_p" in body:
+            return Reply(400, b'{"error": {"message": "extra inputs are not permitted", "param": "min_p"}}')
+        prompts.append(body["prompt"])
+        answer = model.answer(body)
+        if len(prompts) == 14:
+            # The text of the probe, which is sent before the first sequence, is sent again after the last one.
+            assert prompts[-1] == prompts[0]
+            for position in answer["choices"][0]["prompt_logprobs"][1:]:
+                for entry in position.values():
+                    entry["logprob"] -= 0.05
+        return Reply(body=json.dumps(answer).encode())
+
+    with completions_server(reply) as served:
+        params = probed(LEAKAGE, served, top_k=10, concurrency=1)
+        prompts.clear()
+        context = run(LeakageAudit(params), leakage_inputs(12)).run()
+    refusal, drifting = context.warnings
+    assert refusal == "The endpoint refuses min_p, so its own defaults of them may apply."
+    assert "The server is not repeatable: at the end" in drifting and "differ by 0.05 nats" in drifting
+
+
 @pytest.mark.parametrize("code", [400, 500])
 def test_texts_that_a_working_server_cannot_answer_are_left_out_and_counted(code: int) -> None:
     model = DemoModel(TINY.path)

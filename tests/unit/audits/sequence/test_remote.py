@@ -1,7 +1,6 @@
 """The sequence audit of an endpoint: the worked example, resume, and faults."""
 
 import json
-import re
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -15,56 +14,13 @@ from harness.audits.endpoint.client import NEUTRAL, Answer, Endpoint
 from harness.audits.sequence.audit import REPEATED, SequenceAudit
 from harness.audits.sequence.comparison import TITLES
 from harness.audits.sequence.dataset import Dataset, SequenceParams
-from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sequence.remote import ServedText, complete_prompt, max_tokens
 from harness.audits.sequence.results import P_VALUE, PASSED, TOO_SHORT_SUFFIX
-from harness.audits.sources import CorpusFiles
 from harness.core.errors import Interruption
-from harness.core.findings import Findings
-from tests.completions_server import (
-    BLOCKING_HABITS,
-    HABITS,
-    HARMLESS_HABITS,
-    CompletionsServer,
-    Habit,
-    Reply,
-    completion,
-    completions_server,
-    prompt_of,
-)
-from tests.unit.audits.in_memory import InMemory, Killed
+from tests.completions_server import Reply, completion, completions_server
+from tests.unit.audits.in_memory import Killed
+from tests.unit.audits.sequence.served_corpus import audit_of, audited, chat_message, continued, counting_corpus
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
-
-
-def audit_of(
-    server: CompletionsServer, path: Path, batches: int | None = None, control: Path | None = None, **fields: Any
-) -> InMemory:
-    settings = {"requests_per_minute": 60_000, "retries": 0, "prompt_length": (3,)} | fields
-    params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
-    inputs = read_inputs(CorpusFiles(path), control and CorpusFiles(control), params, seed=0)
-    return InMemory(SequenceAudit(params), inputs, api_key="sk-x", batches=batches)
-
-
-def audited(
-    folder: Path, reply: Callable[[dict[str, Any], int], Reply], paragraphs: int, **fields: Any
-) -> tuple[CompletionsServer, InMemory]:
-    """Run the audit of `counting_corpus` on a server that replies so."""
-    with completions_server(reply) as server:
-        return server, audit_of(server, counting_corpus(folder / "a.txt", paragraphs), **fields).run()
-
-
-def counting_corpus(path: Path, paragraphs: int) -> Path:
-    texts = [" ".join(f"w{place}x{number}" for number in range(20)) for place in range(paragraphs)]
-    path.write_text("\n\n".join(texts))
-    return path
-
-
-def continued(body: dict[str, Any], number: int) -> Reply:
-    """Return the completion of a model that memorized `counting_corpus`."""
-    words = prompt_of(body).split()
-    place = words[0].removeprefix("w").split("x")[0]
-    text = " " + " ".join(f"w{place}x{number}" for number in range(len(words), 30))
-    return chat_message(content=text) if "messages" in body else completion(text)
 
 
 @pytest.mark.parametrize(
@@ -169,56 +125,6 @@ def test_a_dead_endpoint_ends_the_audit_and_a_resume_continues(tmp_path: Path) -
     assert resumed.findings().figures["paragraphs"]["completed"] == 12
 
 
-@pytest.mark.parametrize("habit", BLOCKING_HABITS)
-def test_blocked_completions_are_left_out_of_the_rates_and_counted(tmp_path: Path, habit: str) -> None:
-    def reply(body: dict[str, Any], number: int) -> Reply:
-        is_blocked = int(body["prompt"].split("x")[0].removeprefix("w")) < 10
-        answer = continued(body, number)
-        return BLOCKING_HABITS[habit](body, number, answer) if is_blocked else answer
-
-    server, run = audited(tmp_path, reply, 12)
-    findings = run.findings()
-    states = {"completed": 2, "unanswered": 0, "blocked": 10, "other_model": 0, "no_room": 0, "pending": 0}
-    assert findings.figures["paragraphs"] == states and len(server.prompts) == 12 + 2 and not run.warnings
-    for title in TITLES.values():
-        passed = findings.measures.get(PASSED, side="corpus", case=title)
-        assert (passed.value, passed.of) == (1.0, 2)
-    sentences = " ".join(findings.sentences)
-    assert "Blocked by the provider: 10, left out of the rates" in sentences
-    assert "trigrams 0.167 to 1.000, first 5 words 0.167 to 1.000" in sentences
-    assert findings.conclusion and "The provider blocked 10 completions: a filter hides" in findings.conclusion.caveat
-
-
-def findings_with_habit(folder: Path, habit: Habit, **fields: Any) -> Findings:
-    def reply(body: dict[str, Any], number: int) -> Reply:
-        return habit(body, number, continued(body, number))
-
-    return audited(folder, reply, 12, prompt_length=(10,), **fields)[1].findings()
-
-
-@pytest.mark.parametrize("chat", [False, True])
-@pytest.mark.parametrize("habit", HARMLESS_HABITS)
-def test_a_harmless_habit_of_a_server_changes_no_rate(tmp_path: Path, habit: str, chat: bool) -> None:
-    findings = findings_with_habit(tmp_path, HARMLESS_HABITS[habit], chat=chat)
-    for title in TITLES.values():
-        passed = findings.measures.get(PASSED, side="corpus", case=title)
-        assert (passed.value, passed.of) == (1.0, 12)
-
-
-@pytest.mark.parametrize("chat", [False, True])
-@pytest.mark.parametrize("habit", HABITS)
-def test_a_habit_of_a_server_that_may_change_a_rate_is_a_sentence(tmp_path: Path, habit: str, chat: bool) -> None:
-    change, pattern = HABITS[habit]
-    findings = findings_with_habit(tmp_path, change, chat=chat)
-    assert re.search(pattern, "\n".join(findings.sentences))
-    if habit not in ("refused penalty", "introduction", "short limit", "unstable", *BLOCKING_HABITS):
-        for title in TITLES.values():
-            passed = findings.measures.get(PASSED, side="corpus", case=title)
-            assert passed.value == 1.0 and (passed.of == 12 or "fallback" in habit)
-    answers = findings.figures["answers"]
-    assert sum(answers["models"].values()) == sum(answers["finish_reasons"].values()) == 12
-
-
 def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return Reply(400) if number % 2 else continued(body, number)
@@ -240,10 +146,6 @@ def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
 def error(code: str | None, message: str, parameter: str | None = None) -> Reply:
     body = {"error": {"code": code, "message": message, "param": parameter, "type": "invalid_request_error"}}
     return Reply(400, body=json.dumps(body).encode())
-
-
-def chat_message(**fields: Any) -> Reply:
-    return Reply(body=json.dumps({"choices": [{"message": fields, "finish_reason": "length"}]}).encode())
 
 
 def answers_of(
