@@ -17,11 +17,9 @@ from pydantic import Field
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.tokenizers import load_tokenizer
+from harness.core.tokenizers import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
     from harness.engine.target import Target
 
 RankerName = Literal[
@@ -192,7 +190,7 @@ def decoded(tokens: Tokens, tokenizer_file: Path | None) -> list[str]:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(file: Path) -> "Tokenizer":
+def _tokenizer(file: Path) -> Tokenizer:
     return load_tokenizer(file)
 
 

@@ -3,19 +3,15 @@
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.core.arrays import Tokens
 from harness.core.inputs import as_harness_error
 from harness.core.text import sanitize
-from harness.core.tokenizers import decode_pieces, load_tokenizer
+from harness.core.tokenizers import Tokenizer, decode_pieces, load_tokenizer
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 
 def text_of_run(folder: RunFolder, spec: AttackSpec) -> "TokenText":

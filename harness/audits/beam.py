@@ -12,7 +12,7 @@ This module loads torch, so an audit imports it only where a model is measured.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,14 +25,12 @@ from harness.audits.near_results import CHARACTER_EDITS, NearParams
 from harness.audits.probabilities import log_esp
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.policy import Policy
+from harness.core.tokenizers import Tokenizer
 from harness.engine.branches import Placement, Predictor
 from harness.engine.memory import non_finite_error
 from harness.engine.shaping import top_tokens
 from harness.engine.target import Target
 from harness.engine.tree import assign_rows, begin_branches, prefix_groups, to_device, to_host
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 _HEAD = 256
 """The number of likeliest tokens to examine after each partial suffix."""
@@ -343,7 +341,7 @@ def near_probabilities(
     suffixes: Tokens,
     policy: Policy,
     params: NearParams,
-    tokenizer: "Tokenizer | None",
+    tokenizer: Tokenizer | None,
 ) -> tuple[Floats, Floats]:
     """Return lower bounds of the probability of a suffix near the given one.
 

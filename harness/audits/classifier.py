@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding
 from transformers import AutoModelForTokenClassification, PreTrainedModel
 
 from harness.audits.entities.inputs import PERSONS
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
-from harness.core.tokenizers import plain_tokenizer
+from harness.core.tokenizers import Tokenizer
 from harness.engine.first_token import load_offset_tokenizer
 from harness.engine.loading import load_model
 from harness.engine.memory import non_finite_error, run_within_memory
@@ -76,7 +76,7 @@ class TokenClassifier:
         """Wrap a model that is on its device and in evaluation mode, and its fast tokenizer."""
         self.model = model
         self.device: torch.device = model.device
-        self.tokenizer = plain_tokenizer(tokenizer)
+        self.tokenizer = tokenizer
         names: Any = model.config.id2label or {}
         self.labels = tuple(str(names.get(number, number)) for number in range(model.config.num_labels or 0))
         self.max_tokens = _max_tokens(model)

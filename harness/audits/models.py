@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
-from harness.core.tokenizers import parse_tokenizer
+from harness.core.tokenizers import Tokenizer, parse_tokenizer
 from harness.corpora.text_files import parse_json, read_text
 from harness.engine.first_token import first_token, first_token_sentence
 from harness.engine.resolving import CONTEXT_KEYS, VOCABULARY_KEYS, configured_number
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 
 class Model(NamedTuple):
@@ -59,7 +56,7 @@ def require_tokenizer(tokenizer: str | None, models: Sequence[Model]) -> str:
     return tokenizer
 
 
-def load_text_tokenizer(model: Model) -> "Tokenizer":
+def load_text_tokenizer(model: Model) -> Tokenizer:
     """Return the tokenizer with which a model reads the text of a corpus.
 
     Raises HarnessError if the model has no tokenizer.json.

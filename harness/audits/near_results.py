@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +15,7 @@ from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.policy import Policy
 from harness.core.rows import Kind, table
 from harness.core.text import pluralize
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from harness.core.tokenizers import Tokenizer
 
 CHARACTER_EDITS = (5, 10, 20)
 """The numbers of character edits at which probabilities are reported."""
@@ -71,7 +68,7 @@ def measure_near(
     params: NearParams,
     policy: Policy,
     model: int,
-    tokenizer: "Tokenizer | None",
+    tokenizer: Tokenizer | None,
     pairs: tuple[Tokens, Tokens],
     keys: tuple[Ints, Ints],
 ) -> None:

@@ -26,6 +26,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.files import try_lock
 from harness.core.times import format_duration
 from harness.plugins.discovery import attack_named
+from harness.plugins.schema import validated_params
 from harness.runs.facts import score_text
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -99,6 +100,11 @@ def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
     directory = None if attacks is None else attacks.absolute()
     planned = {name: attack_named(name, directory) for name in content.attacks}
     uses_target = {name: attack.uses_target for name, attack in planned.items()}
+    for name, params in content.params.items():
+        try:
+            validated_params(planned[name].path, {param: values[0] for param, values in params.items()})
+        except UsageError as error:
+            raise UsageError(f"{file}: params.{name}: {error}") from None
     # A few lines of values can have more combinations than the memory can hold.
     runs = tuple(islice(combinations(content, uses_target=uses_target), MAX_RUNS + 1))
     if len(runs) > MAX_RUNS:

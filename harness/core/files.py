@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import io
 import os
 import secrets
 import stat
@@ -17,6 +18,9 @@ from typing import IO
 from harness.core.errors import HarnessError
 
 CHUNK_BYTES = 1 << 20
+MAX_RECORD_BYTES = 64 << 20
+"""The size up to which a small record, such as the spec of a run, is read."""
+NOT_REGULAR = "not a regular file"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HELD_LEVELS = 64
 
@@ -104,9 +108,30 @@ def create_folder(path: Path) -> None:
         sync_folder(path.parent)
 
 
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a regular file to read bytes, without waiting for the writer of a named pipe.
+
+    Raises OSError, whose `strerror` is NOT_REGULAR for anything but a file.
+    """
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115  returned
+    # Of the open file: its name may lead to another one by now.
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, NOT_REGULAR, str(path))
+    return file
+
+
+def read_start(path: Path, most: int = MAX_RECORD_BYTES) -> bytes:
+    """Return at most `most` bytes of the start of a regular file. Raises OSError as `open_regular` does."""
+    with open_regular(path) as file:
+        # Python allocates as many bytes as it is asked for. Files such as those of /proc have no size.
+        size = os.fstat(file.fileno()).st_size
+        return file.read(min(most, size + 1) if size else most)
+
+
 def file_sha256(path: Path) -> str:
-    """Return the hex SHA-256 of the bytes of a file."""
-    with path.open("rb") as file:
+    """Return the hex SHA-256 of the bytes of a file. Raises OSError as `open_regular` does."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.core.errors import HarnessError
-from harness.core.files import file_sha256
+from harness.core.files import NOT_REGULAR, file_sha256, read_start
 from harness.core.text import shorten
 
 _MAX_FILES = 100_000
@@ -152,31 +152,21 @@ JSON_WORDS = {
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file as `open` does, but do not wait for the writer of a named pipe."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def read_bounded(path: Path, *, limit: int) -> bytes:
     """Return the content of a regular file of at most `limit` bytes.
 
     Raises HarnessError if the file is missing, is not a regular file, is larger, or cannot be read.
     """
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
-            # Of the open file: its name may lead to another one by now.
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise HarnessError(f"{path}: not a regular file.")
-            if status.st_size > limit or len(content := file.read(limit + 1)) > limit:
-                raise HarnessError(f"{path}: larger than {limit:,} bytes.")
-            return content
-    except IsADirectoryError:
-        raise HarnessError(f"{path}: not a regular file.") from None
+        content = read_start(path, limit + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         raise HarnessError(f"{path}: no such file.") from None
     except OSError as error:
-        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+        is_other = isinstance(error, IsADirectoryError) or error.strerror == NOT_REGULAR
+        raise HarnessError(f"{path}: {NOT_REGULAR if is_other else f'cannot be read ({error.strerror})'}.") from None
+    if len(content) > limit:
+        raise HarnessError(f"{path}: larger than {limit:,} bytes.")
+    return content
 
 
 def read_bounded_text(path: Path, *, limit: int) -> str:

@@ -66,5 +66,5 @@ def setting_error(field: str, reason: str) -> HarnessError:
 
 
 def _line_of(field: str, text: str) -> int:
-    match = re.search(rf"^\s*\[*\s*[\"']?{re.escape(field.partition('.')[0])}[\"']?\s*[=.\]]", text, re.MULTILINE)
+    match = re.search(rf"^[ \t\[]*[\"']?{re.escape(field.partition('.')[0])}[\"']?[ \t]*[=.\]]", text, re.MULTILINE)
     return 1 if match is None else text.count("\n", 0, match.end()) + 1

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from harness.core.arrays import Bools, Ints, Tokens, token_dtype
 from harness.core.errors import HarnessError
+from harness.core.files import open_regular
 from harness.core.submission import HEADER
 from harness.core.text import pluralize, shorten
 
@@ -255,7 +256,7 @@ def submission_faults(path: Path, rules: SubmissionRules, limit: int = MAX_FAULT
 def _parts(path: Path, rules: SubmissionRules) -> Iterator[SubmissionRows | SubmissionFault]:
     """Yield the rows of the file, block by block, and its faults, in the order of their lines."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             yield from _parts_of(file, path.name, rules)
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None

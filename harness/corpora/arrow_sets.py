@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.inputs import read_bounded
 from harness.core.text import sanitize, shorten
 from harness.corpora.text_files import Notes, parse_json
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
 _SHOWN_NAMES = 6
+_MAX_JSON_BYTES = 64 << 20
 _ROWS_AT_ONCE, _BUFFERED = 256, 1 << 20
 
 
@@ -127,9 +129,7 @@ def _listed(names: list[str]) -> str:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        content = parse_json(path.read_bytes())
-    except OSError as error:
-        raise HarnessError(f"cannot read {path}: {error.strerror}.") from None
+        content = parse_json(read_bounded(path, limit=_MAX_JSON_BYTES))
     except ValueError:
         content = None
     if not isinstance(content, dict):

@@ -6,6 +6,7 @@ a file without a header is text of the corpus, and notes are published with find
 
 import codecs
 import csv
+import errno
 import io
 import os
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.files import open_regular, read_start
 from harness.core.inputs import require_inside
 from harness.core.text import pluralize, sanitize, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
@@ -24,6 +26,8 @@ from harness.corpora.text_files import Notes, parse_json, with_line_feeds, witho
 _LONGEST_FIELD = 1 << 26  # bytes
 _PIECE = 1 << 16  # characters
 _INVALID = re.compile("[\ud800-\udfff]")
+_LONGEST_LINE = 1 << 30  # bytes
+_BINARY = "a binary file (it contains zero bytes)"
 _SNIFFED = 1 << 12  # bytes in which a zero byte marks a binary file
 
 
@@ -189,10 +193,6 @@ def _text_pieces(file: Path, name: str, reading: _Reading) -> Iterator[str]:
     notes = reading.notes
     try:
         encoding = _encoding(file)
-        with file.open("rb") as binary:
-            if encoding != "utf-16" and b"\0" in binary.read(_SNIFFED):
-                notes.add("binary files", f"Skipped {name}: a binary file (it contains zero bytes).")
-                return
         # The error handler turns each invalid byte into a lone surrogate, which valid text does not contain.
         errors = "surrogateescape" if reading.replaces_invalid_bytes and encoding != "utf-16" else "strict"
         with file.open(encoding=encoding, newline="" if reading.keeps_line_ends else None, errors=errors) as stream:
@@ -214,9 +214,12 @@ def _text_pieces(file: Path, name: str, reading: _Reading) -> Iterator[str]:
 
 
 def _encoding(file: Path) -> str:
-    with file.open("rb") as binary:
-        mark = binary.read(2)
-    return "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    start = read_start(file, _SNIFFED)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if b"\0" in start:
+        raise OSError(errno.EINVAL, _BINARY)
+    return "utf-8-sig"
 
 
 def _json_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
@@ -241,17 +244,18 @@ def _json_records(file: Path, name: str, fields: Sequence[str], notes: Notes) ->
 def _json_lines(file: Path) -> Iterator[bytes | str]:
     if (encoding := _encoding(file)) == "utf-16":
         with file.open(encoding=encoding, newline="\n") as text:
-            yield from text
+            yield from iter(lambda: text.readline(_LONGEST_LINE), "")
         return
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         # A line that is not UTF-8 is not JSON, and the others are read.
-        yield from (line.removeprefix(codecs.BOM_UTF8) for line in stream)
+        yield from (line.removeprefix(codecs.BOM_UTF8) for line in iter(lambda: stream.readline(_LONGEST_LINE), b""))
 
 
 def _json_file_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
     """Yield the records of a `.json` file: JSON Lines, or an array of objects or texts."""
     try:
-        content = parse_json(file.read_bytes())
+        _encoding(file)  # a file of zero bytes is not read
+        content = parse_json(read_start(file, _LONGEST_LINE))
     except ValueError:
         yield from _json_records(file, name, fields, notes)
         return
@@ -323,4 +327,7 @@ def _csv_rows(stream: Iterable[str], dialect: type[csv.Dialect]) -> Iterator[tup
 
 
 def _note_unreadable(name: str, error: OSError, notes: Notes) -> None:
-    notes.add("files that cannot be read", f"Skipped {name}: cannot be read ({error.strerror}).")
+    if error.strerror == _BINARY:
+        notes.add("binary files", f"Skipped {name}: {_BINARY}.")
+    else:
+        notes.add("files that cannot be read", f"Skipped {name}: cannot be read ({error.strerror}).")

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.core.arrays import Tokens, mapped_array, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.files import file_version, remove_tree, try_lock, write_atomically
+from harness.core.files import file_sha256, file_version, read_start, remove_tree, try_lock, write_atomically
 from harness.core.text import sanitize, shorten
 from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import documents_in, visible_files
@@ -35,8 +35,7 @@ def open_tokens(file: Path, vocabulary: int) -> Tokens:
     otherwise of 4 bytes. Raises HarnessError if the file holds anything else.
     """
     try:
-        with file.open("rb") as opened:
-            has_header = opened.read(len(_NPY_MAGIC)) == _NPY_MAGIC
+        has_header = read_start(file, len(_NPY_MAGIC)) == _NPY_MAGIC
         size = file.stat().st_size
         if not has_header:
             dtype = token_dtype(vocabulary).newbyteorder("<")
@@ -148,7 +147,7 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
             "--end-of-text."
         )
     total = sum(file.stat().st_size for file in token_files or files)
-    sha256 = hashlib.sha256(corpus.tokenizer.read_bytes()).hexdigest()
+    sha256 = file_sha256(corpus.tokenizer)
     key = _key(corpus, files, sha256)
     work = folder / f"{_WORK}{key}"
     for directory in folder.glob(f"{_WORK}*"):

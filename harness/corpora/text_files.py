@@ -6,19 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.inputs import read_bounded
 from harness.core.text import pluralize
 
+_MAX_BYTES = 1 << 30
 _NOTES_IN_FULL = 3
 
 
 def read_text(file: Path) -> str:
     """Return the text of a UTF-8 file with line feeds as line ends. Raises HarnessError if it cannot be read."""
     try:
-        return file.read_text(encoding="utf-8-sig")
-    except (FileNotFoundError, IsADirectoryError):
-        raise HarnessError(f"no such file: {file}.") from None
-    except OSError as error:
-        raise HarnessError(f"cannot read {file}: {error.strerror}.") from None
+        text = read_bounded(file, limit=_MAX_BYTES).decode("utf-8-sig")
+        return text.replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise HarnessError(f"not UTF-8 text: {file}. Convert the file to UTF-8.") from None
 

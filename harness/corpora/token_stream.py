@@ -10,17 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, write_atomically
+from harness.core.tokenizers import Tokenizer
 from harness.corpora.documents import Document
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 LONGEST_PIECE = 1 << 20
 """Characters after which a document is cut, because a tokenizer needs a text in memory."""
@@ -211,14 +208,14 @@ class _Writer:
         self._uncommitted = 0
 
 
-def pieces_of_documents(documents: Iterable[Document], tokenizer: "Tokenizer", state: StreamState) -> Iterator[Piece]:
+def pieces_of_documents(documents: Iterable[Document], tokenizer: Tokenizer, state: StreamState) -> Iterator[Piece]:
     """Yield the tokens of `documents` that follow those of `state`.
 
     A long document is cut at ends of lines into pieces of about a million characters, which are tokenized one by one.
     At a cut the tokens may differ from those of the whole document.
     """
     for batch in _batches(islice(_texts(documents), state.pieces, None)):
-        encodings = tokenizer.encode_batch_fast([text for _, text, _ in batch], add_special_tokens=False)
+        encodings = tokenizer.encode_batch([text for _, text, _ in batch], add_special_tokens=False, has_offsets=False)
         for (name, text, is_new), encoding in zip(batch, encodings, strict=True):
             yield Piece(name, np.array(encoding.ids, np.int64), len(text), is_new)
 

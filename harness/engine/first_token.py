@@ -1,14 +1,10 @@
 """The token that a model's tokenizer puts before every text, whichever files declare it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.text import shorten
-from harness.core.tokenizers import added_tokens, load_tokenizer
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from harness.core.tokenizers import Tokenizer, added_tokens, library_errors, load_tokenizer, parse_tokenizer
 
 _OTHER_FILES = ("vocab.json", "vocab.txt", "*.model", "tekken.json", "*.tiktoken")
 """The vocabulary of a tokenizer that has no tokenizer.json."""
@@ -25,7 +21,8 @@ def first_token(path: Path) -> int | None:
         tokens = added_tokens(load_tokenizer(path / "tokenizer.json"))
     elif any(any(path.glob(name)) for name in _OTHER_FILES):
         built = build_tokenizer(path)
-        whole, plain = (built("a", add_special_tokens=is_added)["input_ids"] for is_added in (True, False))
+        with library_errors(f"the tokenizer fails: {path}"):
+            whole, plain = (built("a", add_special_tokens=is_added)["input_ids"] for is_added in (True, False))
         tokens = whole[: next((n for n in range(len(whole)) if whole[n : n + len(plain)] == plain), 0)]
     else:
         return None
@@ -52,24 +49,18 @@ def build_tokenizer(path: Path) -> Any:
     """
     from transformers import AutoTokenizer  # slow to import
 
-    try:
+    with library_errors(f"the tokenizer cannot be loaded: {path}", "Add the tokenizer.json of the model."):
         return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except Exception as error:
-        # A broken file may make the loader raise anything. The user reads one sentence; --debug shows the rest.
-        reason = shorten(" ".join(str(error).split()), 160)
-        raise HarnessError(
-            f"the tokenizer cannot be loaded: {path} ({reason}). Add the tokenizer.json of the model."
-        ) from error
 
 
-def load_offset_tokenizer(path: Path) -> "Tokenizer":
+def load_offset_tokenizer(path: Path) -> Tokenizer:
     """Return the tokenizer of the folder `path`, which reports the characters of each token.
 
     Raises HarnessError if the folder has none.
     """
     if (path / "tokenizer.json").exists():
         return load_tokenizer(path / "tokenizer.json")
-    backend: Tokenizer | None = getattr(build_tokenizer(path), "backend_tokenizer", None)
+    backend = getattr(build_tokenizer(path), "backend_tokenizer", None)
     if backend is None:
         raise HarnessError(f"the tokenizer reports no character offsets: {path}. Add a tokenizer.json to the folder.")
-    return backend
+    return parse_tokenizer(backend.to_str(), str(path))

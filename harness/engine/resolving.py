@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.files import CHUNK_BYTES, file_version, write_atomically
-from harness.core.inputs import files_in, read_bounded_text
+from harness.core.inputs import files_in, read_bounded, read_bounded_text
 from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
 from harness.core.text import shorten
@@ -24,7 +24,10 @@ OnProgress = Callable[[int, int], None]
 _TEXT_FILES = ["*.json", "merges.txt", "vocab.txt", "*.model"]
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
-_MAX_INDEX_BYTES = 64 << 20
+_MAX_JSON_BYTES, _MAX_CONFIG_BYTES = 64 << 20, 8 << 20
+_READ_WHOLE = (*_TEXT_FILES, "*.tiktoken", "*.jinja")
+_CONFIGURATIONS = ("*config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja")
+"""The files of a model that libraries read whole, and those that are small."""
 _ADAPTER = "adapter_config.json"
 _TEXT_CONFIGS = ("text_config", "decoder", "generator")
 """The parts of config.json that describe the language model within a larger model, as in `transformers`."""
@@ -100,17 +103,21 @@ def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
 
 def _tokenizer_sizes(path: Path) -> list[int]:
     """Return the number of tokens of a target's tokenizer, without and with added tokens; empty if it is unknown."""
-    with contextlib.suppress(OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+    with contextlib.suppress(HarnessError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         if (path / "tokenizer.json").exists():
-            tokenizer = json.loads((path / "tokenizer.json").read_bytes())
+            tokenizer = _read_json(path / "tokenizer.json")
             learned = {entry if isinstance(entry, str) else entry[0] for entry in tokenizer["model"]["vocab"]}
             added = {token["content"] for token in tokenizer.get("added_tokens", ())}
         else:
-            learned = set(json.loads((path / "vocab.json").read_bytes()))
+            learned = set(_read_json(path / "vocab.json"))
             file = path / "added_tokens.json"
-            added = set(json.loads(file.read_bytes())) if file.exists() else set()
+            added = set(_read_json(file)) if file.exists() else set()
         return sorted({len(learned), len(learned | added)})
     return []
+
+
+def _read_json(file: Path) -> Any:
+    return json.loads(read_bounded(file, limit=_MAX_JSON_BYTES))
 
 
 def configured_number(path: Path, names: tuple[str, ...]) -> int | None:
@@ -120,8 +127,8 @@ def configured_number(path: Path, names: tuple[str, ...]) -> int | None:
     field, if the number is not positive.
     """
     try:
-        config = json.loads((path / "config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        config = _read_json(path / "config.json")
+    except (HarnessError, ValueError, RecursionError):
         return None
     if not isinstance(config, dict):
         return None
@@ -165,7 +172,7 @@ def resolve_target(
     else:
         path = _hub_folder(id_, revision, offline, needs_weights=needs_weights)
         commit = path.name
-    files_in(path)  # refuses links that leave the directory, and what is not a file
+    _require_small(path, files_in(path))  # which refuses links that leave the directory, and what is not a file
     weights = weight_files(path) if needs_weights else []
     if not weights and not (path / "tokenizer.json").exists():
         raise HarnessError(f"no tokenizer.json in {path}. Name a directory or a hub id that has one.")
@@ -173,6 +180,16 @@ def resolve_target(
     files = sorted([*weights, *configuration], key=lambda file: file.name)
     sha256 = _combined_sha256(files, on_progress or (lambda done, total: None))
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))
+
+
+def _require_small(path: Path, files: list[Path]) -> None:
+    """Raise HarnessError if a file that a library reads whole is large. Weights and files in other folders may be."""
+    for file in files:
+        is_small = any(map(file.match, _CONFIGURATIONS))
+        limit = _MAX_CONFIG_BYTES if is_small else _MAX_JSON_BYTES
+        is_read = file.parent == path and (is_small or any(map(file.match, _READ_WHOLE)))
+        if is_read and file.stat().st_size > limit:
+            raise HarnessError(f"{file}: larger than {limit:,} bytes. Download the model again.")
 
 
 def weight_files(path: Path) -> list[Path]:
@@ -309,7 +326,7 @@ def _named_shards(path: Path) -> list[str]:
     """
     if not (path / _INDEX).exists():
         return []
-    text = read_bounded_text(path / _INDEX, limit=_MAX_INDEX_BYTES)
+    text = read_bounded_text(path / _INDEX, limit=_MAX_JSON_BYTES)
     try:
         named = json.loads(text)["weight_map"].values()
         return sorted({os.fspath(shard) for shard in named})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from harness.analysis.submissions import submission_of_run
 from harness.core.errors import HarnessError
+from harness.core.files import read_start
 from harness.core.spec import JobSpec
 from harness.core.text import sanitize
 from harness.notebook.scores import FIGURE_SIZE, Score, html_figure, html_table
@@ -124,7 +125,7 @@ class Run:
     def scorecard(self) -> dict[str, Any]:
         """The content of scorecard.json. Raises HarnessError before the run is over."""
         try:
-            content: dict[str, Any] = json.loads(self._folder.scorecard.read_bytes())
+            content: dict[str, Any] = json.loads(read_start(self._folder.scorecard))
         except FileNotFoundError:
             raise HarnessError(
                 f"{self.id} has no scorecard: it is {self.status.words}. A run gets one when it is over."

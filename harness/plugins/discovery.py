@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
-from harness.core.files import file_errors
+from harness.core.files import file_errors, read_start
 from harness.core.text import display_name
 from harness.plugins.declarations import Declaration, declaration_in, missing_distribution
 
@@ -137,8 +137,7 @@ def _module_file(entry: importlib.metadata.EntryPoint) -> Path | None:
 
 def _attack_in(file: Path, origin: str) -> AttackFile:
     try:
-        with file.open("rb") as opened:
-            source = opened.read(MAX_SOURCE_BYTES + 1)
+        source = read_start(file, MAX_SOURCE_BYTES + 1)
     except OSError as error:
         return _broken(file, origin, f"cannot be read ({error.strerror}).")
     if len(source) > MAX_SOURCE_BYTES:

@@ -14,7 +14,15 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel
 
 from harness.core.errors import HarnessError, UsageError, unknown_name
-from harness.core.files import create_folder, file_errors, is_locked, sync_folder, try_lock, write_atomically
+from harness.core.files import (
+    create_folder,
+    file_errors,
+    is_locked,
+    read_start,
+    sync_folder,
+    try_lock,
+    write_atomically,
+)
 from harness.core.inputs import as_harness_error
 from harness.core.paths import runs_home, state_home
 from harness.core.spec import JobSpec
@@ -60,7 +68,7 @@ class RecordFiles(Generic[ModelType]):
         """
         file = self.file_of(matching_id(self._noun, name, self.ids(), see=self._see))
         with as_harness_error(file):
-            return self._model.model_validate_json(file.read_bytes())
+            return self._model.model_validate_json(read_start(file))
 
     def delete(self, id_: str, deleted_at: int) -> list[Deleted]:
         """Move a record and the files beside it to the trash. Its runs stay. Raises HarnessError if that fails."""

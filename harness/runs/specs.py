@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
-from harness.core.files import file_errors
+from harness.core.files import file_errors, read_start
 from harness.core.guesses import GUESSES
 from harness.core.inputs import first_fault
 from harness.core.rounds import FILE_FIELDS, Round
@@ -182,7 +182,7 @@ _SPEC: TypeAdapter[RunSpec] = TypeAdapter(Annotated[RunSpec, Field(discriminator
 def read_spec(path: Path) -> RunSpec:
     """Return the spec in the file `path`. Raises HarnessError, naming the file, if it is absent or invalid."""
     with file_errors(path):
-        content = path.read_bytes()
+        content = read_start(path)
     try:
         return _SPEC.validate_json(content)
     except ValidationError as error:

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
+from harness.core.files import read_start, write_atomically
 from harness.core.inputs import as_harness_error
 from harness.core.spec import JobSpec
 from harness.core.text import display_name, format_interval, sanitize, shorten
@@ -301,7 +301,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         sandbox=worker.get("sandbox"),
         in_force=worker.get("in_force"),
         network=spec.network,
-        note=folder.note.read_text(encoding="utf-8").strip() if folder.note.is_file() else "",
+        note=read_start(folder.note).decode().strip() if folder.note.is_file() else "",
         tags=tags_of(folder),
         parent=spec.parent,
         trend=_trend(stored.points, stored.spent),
@@ -313,7 +313,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
 def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
     """Return the cached summary if the record has not changed since."""
     try:
-        cache = json.loads(folder.summary.read_bytes())
+        cache = json.loads(read_start(folder.summary))
         if cache["state"] != state:
             return None
         # The directory of the runs may have been moved, and a change of the tags changes no file of the record.
@@ -386,7 +386,7 @@ class _Scorecard(BaseModel):
 
 def _scorecard(folder: RunFolder) -> dict[str, Any]:
     try:
-        scorecard = _Scorecard.model_validate_json(folder.scorecard.read_bytes())
+        scorecard = _Scorecard.model_validate_json(read_start(folder.scorecard))
     except FileNotFoundError:
         return {}
     except (OSError, ValidationError):

@@ -34,8 +34,13 @@ _SETTINGS = (
 _PRIVATE_KEYS = (Path("/etc/ssl/private"), Path("/etc/pki/tls/private"), Path("/etc/nvidia/private"))
 PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
 _DEVICES = ("nvidia*", "dri", "kfd", "dxg")
-_PACKAGES = tuple(f"{place}py*/*-packages" for place in ("", "lib*/", "*/lib*/", "*/*/lib/"))
-"""The places of packages below a directory with interpreters or environments, at depths that are quick to search."""
+_PACKAGES = tuple(
+    f"{place}py*/*-packages"
+    for place in ("", "lib*/", "*/lib*/", "*/*/lib/", *(f"local/{'*/' * depth}lib/" for depth in (2, 3, 4)))
+)
+"""The places of packages below a directory with interpreters or environments, at depths that are quick to search.
+
+In /usr/local are the environments of pipx, of uv and of administrators."""
 _INTERPRETER_PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "ssl", "pyvenv.cfg")
 
 

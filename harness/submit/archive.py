@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from harness.core import paths
 from harness.core.errors import HarnessError
+from harness.core.files import open_regular
 from harness.core.text import shorten
 from harness.plugins.discovery import built_in_folder
 
@@ -48,7 +49,11 @@ def unpack(archive: Path, folder: Path) -> list[str]:
     shorter than declared or its checksum is wrong. Raises HarnessError.
     """
     try:
-        with _BoundedFile(archive) as file, zipfile.ZipFile(file) as opened:
+        with (
+            open_regular(archive) as regular,
+            _BoundedFile(regular.fileno(), closefd=False) as file,
+            zipfile.ZipFile(file) as opened,
+        ):
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
             fault = _archive_fault(archive.stat().st_size, opened)
             if fault is not None:

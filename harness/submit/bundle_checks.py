@@ -10,7 +10,7 @@ from typing import NamedTuple
 from harness import __version__
 from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
-from harness.core.files import file_errors, file_sha256
+from harness.core.files import file_errors, file_sha256, open_regular, read_start
 from harness.core.inputs import read_bounded_text
 from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, read_submission
@@ -108,7 +108,7 @@ def check_documents(folder: Path, log: FindingLog) -> None:
         log.fail("team", error_in_bundle(error, folder))
     log.note("team", team.title)
     pdf = folder / "description.pdf"
-    is_pdf = pdf.is_file() and pdf.read_bytes()[:5] == b"%PDF-"
+    is_pdf = pdf.is_file() and read_start(pdf, 5) == b"%PDF-"
     log.check("description", is_pdf, "description.pdf is present", "description.pdf is missing or not a PDF")
     try:
         sentence, is_short = description_length(folder / "description" / "method.md")
@@ -258,7 +258,7 @@ def error_in_bundle(error: HarnessError, folder: Path) -> str:
 def _check_encoding(source: Path) -> None:
     """Raise HarnessError if Python would read another text in a source file than its reviewers."""
     try:
-        with source.open("rb") as file:
+        with open_regular(source) as file:
             encoding = codecs.lookup(tokenize.detect_encoding(file.readline)[0]).name
     except (SyntaxError, LookupError):
         encoding = "unknown"
@@ -269,7 +269,7 @@ def _check_encoding(source: Path) -> None:
 def _note_other_files(code: Path, manifest: Manifest, spec: CodeSpec, rules: Round, log: FindingLog) -> None:
     """Note files of code/ that `harness bundle` writes differently or not at all: the result may come from them."""
     script = code / RUN_SH
-    if not script.is_file() or script.read_bytes() != run_script(spec, rules):
+    if not _has_content(script, run_script(spec, rules)):
         log.note("code", f"{RUN_SH} is not the one that harness bundle writes")
     known = (*FIXED_FILES, f"attack/{spec.attack.file}", *([TRAIN] if spec.trains else []))
     folders = tuple(f"paths/{name}/{kind}/" for name in spec.paths for kind in ("file", "folder"))
@@ -281,12 +281,14 @@ def _note_other_files(code: Path, manifest: Manifest, spec: CodeSpec, rules: Rou
         log.note("code", f"code/ contains files that harness bundle does not write: {listed}{more}")
 
 
+def _has_content(file: Path, content: bytes) -> bool:
+    return file.is_file() and read_start(file, len(content) + 1) == content
+
+
 def _note_harness_version(code: Path, version: str, log: FindingLog) -> None:
     """Note whether the bundle's harness is the one that verifies. A team may have changed its copy."""
     name, content = harness_wheel()
-    wheel = code / name
-    is_same = wheel.is_file() and wheel.stat().st_size == len(content) and wheel.read_bytes() == content
-    if is_same:
+    if _has_content(code / name, content):
         log.note("harness", "the bundle's harness is the one that verifies")
         return
     log.note(

@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlparse
 from packaging.utils import canonicalize_name
 
 from harness.core.errors import HarnessError
+from harness.core.files import read_start
 from harness.core.text import shorten
 from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS, CodeSpec
@@ -83,7 +84,7 @@ def create_environment(
     wheels = [path for path in code.glob("*.whl") if path.is_file()]
     if len(wheels) != 1:
         raise HarnessError(f"code/ contains {len(wheels)} wheels, expected one.")
-    pins = [pin for pin in read_pins((code / REQUIREMENTS).read_text(encoding="ascii")) if pin.applies]
+    pins = [pin for pin in read_pins(read_start(code / REQUIREMENTS).decode("ascii")) if pin.applies]
     # It comes before other distributions, so this is the harness that runs.
     site = work / "site"
     site.mkdir()

@@ -24,10 +24,12 @@ _AMBIGUOUS_COMMENT = re.compile(r"^[^#\n]*\#.*(coding[:=]|\\$)", re.MULTILINE)
 """pip decodes a file by the encoding that a comment declares (PEP 263), and does not continue a comment after \\."""
 _PIN = re.compile(
     r"""(?P<name>[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9.+!_-]+)
-    ([ ]*;[ ]*(?P<marker>(?:(?!--)[^\\#])*?))?                 # an environment marker
-    (?P<hashes>([ ]+--hash=sha256:[0-9a-f]{64})+)[ ]*(\#.*)?  # one hash or more, and a comment""",
+    ([ ]?;(?P<marker>(?:(?!--)[^\\#])*))?  # an environment marker""",
     re.VERBOSE,
 )
+_HASH = " --hash="
+_HASHES = re.compile(r"(?P<hashes>( --hash=sha256:[0-9a-f]{64})+) ?(#.*)?")
+"""One hash or more, and a comment."""
 _MAX_MARKER = 500
 _MAX_ENTRY = 1 << 16  # characters, of a pin with all of its hashes
 _END = (0, "")
@@ -132,7 +134,6 @@ def read_pins(requirements: str) -> list[Pin]:
             entry = f"{entry[:-1].rstrip()} {next(lines, _END)[1].strip()}"
         if len(entry) > _MAX_ENTRY:
             raise HarnessError(f"requirements.txt, line {number}: a pin has more than {_MAX_ENTRY:,} characters.")
-        # Neighbouring parts of the pattern match blanks, so the time for a run of them would grow with its cube.
         pins.append(_parsed_pin(" ".join(entry.split()), number))
     applying = Counter(pin.name for pin in pins if pin.applies)
     if twice := sorted(name for name, times in applying.items() if times > 1):
@@ -142,9 +143,10 @@ def read_pins(requirements: str) -> list[Pin]:
 
 def _parsed_pin(entry: str, number: int) -> Pin:
     """Return the pin of an entry whose continued lines are joined. `number` is that of its first line."""
-    match = _PIN.fullmatch(entry)
+    pin, hash_, rest = entry.partition(_HASH)
+    match, hashed = _PIN.fullmatch(pin), _HASHES.fullmatch(hash_ + rest)
     try:
-        if match is None:
+        if match is None or hashed is None:
             raise ValueError
         Version(match["version"])
         marker = (match["marker"] or "").strip()
@@ -155,7 +157,7 @@ def _parsed_pin(entry: str, number: int) -> Pin:
         raise HarnessError(
             f"requirements.txt, line {number}: {shorten(entry, 100)!r} does not pin a distribution by version and hash."
         ) from None
-    hashes = tuple(match["hashes"].split())
+    hashes = tuple(hashed["hashes"].split())
     condition = f" ; {marker}" if marker else ""
     text = " \\\n    ".join([f"{match['name']}=={match['version']}{condition}", *hashes])
     return Pin(str(canonicalize_name(match["name"])), match["version"], hashes, applies, text)

@@ -27,7 +27,7 @@ _SETTINGS = {
 }
 _STATUS = {Status.STOPPED: "KILLED", Status.CRASHED: "FAILED", Status.LOST: "FAILED"}
 _SQLITE = "sqlite:///"
-_LOGIN = re.compile(r"[^/?#\s]*@")
+_LOGIN = re.compile(r"(?<![^/?#\s])[^/?#\s]*@")
 
 
 def require_mlflow() -> Any:

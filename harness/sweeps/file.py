@@ -118,9 +118,12 @@ def combinations(file: SweepFile, *, uses_target: Mapping[str, bool]) -> Iterato
     `uses_target` says for each attack if it has a target. An attack without one is not repeated for each target.
     """
     targets = file.targets or (None,)
-    for seed, round_, target, attack in itertools.product(file.seeds, file.rounds, targets, file.attacks):
-        if not uses_target[attack] and target != targets[0]:
-            continue
+    pairs = [
+        (target, attack)
+        for target, attack in itertools.product(targets, file.attacks)
+        if uses_target[attack] or target == targets[0]
+    ]
+    for seed, round_, (target, attack) in itertools.product(file.seeds, file.rounds, pairs):
         params = file.params.get(attack, {})
         for texts in itertools.product(*params.values()):
             yield SweptRun(

@@ -70,7 +70,7 @@ _RULES = {
 """pydantic's name of each rule of a JSON schema."""
 _THOUSANDS = re.compile(r"\d,\d{3}(?!\d)")
 """Digits that a comma may group. With a space after the comma they are two numbers."""
-_REFUSAL = re.compile(r"(?:Invalid value for '?)?(?P<option>--[\w-]+)[^:]*: (?P<reason>.+)")
+_REFUSAL = re.compile(r"(?:Invalid value for '?)?(?P<option>--[\w-]+)(?:[^\w:-][^:]*)?: (?P<reason>.+)")
 """The error of a command about one of its options."""
 
 

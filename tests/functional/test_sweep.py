@@ -17,6 +17,8 @@ ATTACKS = ("--attacks", str(PLUGINS))
 
 _40_PARAMETERS = "\n".join(f"p{place} = [1, 2, 3, 4, 5, 6, 7, 8, 9]" for place in range(40))
 
+_MANY = list(range(1, 400))
+
 
 def _write(machine: Machine, text: str) -> str:
     file = machine.folder / "small.toml"
@@ -108,7 +110,8 @@ def test_a_run_that_crashes_does_not_stop_the_others(machine: Machine) -> None:
         ('attacks = ["draws"]\nrounds = ["absent"]', "unknown round 'absent'"),
         ('attacks = ["draws"]\nrounds = ["./round.toml"]\n[params.draws]\nnone = 1', "unknown parameter 'none'"),
         ('attacks = ["draws"]\nrounds = ["./round.toml"]\nbaseline = "greedy"', "is not a setting of the sweep"),
-        ('attacks = ["draws"]\n[params.draws]\n' + _40_PARAMETERS, "more than 100,000 runs"),
+        ('attacks = ["draws"]\n[params.draws]\n' + _40_PARAMETERS, "params.draws: unknown parameter 'p0'"),
+        (f'attacks = ["draws"]\n[params.draws]\npause = {_MANY}\ntrials = {_MANY}', "more than 100,000 runs"),
     ],
 )
 def test_a_sweep_with_a_mistake_starts_nothing(machine: Machine, text: str, message: str) -> None:

@@ -1,7 +1,5 @@
 """The book audit: the probability that a model returns each window of a text, and what can be extracted."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from harness.audits.book.coverage import COUNTS, COVERAGE, MEASURES, TABLES, WINDOWS
@@ -27,10 +25,8 @@ from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.measures import Estimate, MeasureRow
+from harness.core.tokenizers import Tokenizer
 from harness.corpora.text_files import read_text
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 WINDOWS_PER_BATCH = 128
 _MOST_FIGURES = 20
@@ -66,7 +62,7 @@ class BookAudit(Audit[BookParams]):
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         return book_findings(self.params, Texts.from_inputs(inputs), rows, self.params.model_names(models))
 
-    def _cut(self, context: AuditContext, texts: Texts) -> list[tuple["Tokenizer", Windows]]:
+    def _cut(self, context: AuditContext, texts: Texts) -> list[tuple[Tokenizer, Windows]]:
         """Return each model's tokenizer and the windows of all texts. Models of equal tokenizers share them."""
         by_tokenizer: dict[str, tuple[Tokenizer, Windows]] = {}
         models = []

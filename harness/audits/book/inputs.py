@@ -24,11 +24,12 @@ from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
+from harness.core.tokenizers import Tokenizer
 from harness.corpora.documents import documents_in, require_fields
 from harness.corpora.text_files import Notes
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Encoding
 
 THRESHOLDS = (0.001, 0.01, 0.1, 0.5)
 """The probabilities at which coverage is reported."""
@@ -162,7 +163,7 @@ def read_texts(
     return Texts(read, list(texts), np.array(is_control), notes.sentences).to_inputs()
 
 
-def _tokens_up_to(text: str, tokenizer: "Tokenizer", wanted: int) -> int:
+def _tokens_up_to(text: str, tokenizer: Tokenizer, wanted: int) -> int:
     """Return the number of tokens of a text, or at least `wanted` if it has more."""
     for part in (text[: _CHARACTERS_PER_TOKEN * wanted], text):
         tokens = len(tokenizer.encode(part, add_special_tokens=False).ids)
@@ -211,7 +212,7 @@ class Windows:
         return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
 
 
-def cut_windows(text: str, tokenizer: "Tokenizer", params: BookParams) -> Windows:
+def cut_windows(text: str, tokenizer: Tokenizer, params: BookParams) -> Windows:
     """Return the windows of `text`, which begin at every `stride`-th character or token and have all their tokens."""
     if params.stride_unit is StrideUnit.TOKENS:
         return _windows_at_tokens(text, tokenizer, params)
@@ -240,7 +241,7 @@ def coarse_to_fine(windows: int) -> Ints:
     return np.argsort(-level, kind="stable")
 
 
-def _windows_at_tokens(text: str, tokenizer: "Tokenizer", params: BookParams) -> Windows:
+def _windows_at_tokens(text: str, tokenizer: Tokenizer, params: BookParams) -> Windows:
     (encoding,) = _encode(tokenizer, [text])
     ids, offsets = np.array(encoding.ids, np.int32), np.array(encoding.offsets, np.int64).reshape(-1, 2)
     first = np.arange(0, len(ids) - params.window_tokens + 1, params.stride)
@@ -250,7 +251,7 @@ def _windows_at_tokens(text: str, tokenizer: "Tokenizer", params: BookParams) ->
     return Windows(tokens, offsets[first, 0], cut, end, np.zeros_like(first))
 
 
-def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams) -> Iterator[tuple[Tokens, Ints]]:
+def _windows_at_characters(text: str, tokenizer: Tokenizer, params: BookParams) -> Iterator[tuple[Tokens, Ints]]:
     """Yield the tokens [n, window tokens] and the start, cut and end [n, 3] of some windows after the other."""
     starts = range(0, max(1, len(text)), params.stride)
     reach = _expected_reach(text, tokenizer, params.window_tokens)
@@ -271,7 +272,7 @@ def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams
         yield (np.array(tokens, np.int32).reshape(-1, params.window_tokens), np.array(bounds, np.int64).reshape(-1, 3))
 
 
-def _expected_reach(text: str, tokenizer: "Tokenizer", tokens: int) -> int:
+def _expected_reach(text: str, tokenizer: Tokenizer, tokens: int) -> int:
     """Return how many characters usually have a few more than `tokens` tokens."""
     sample = text[:_SAMPLED]
     characters = len(sample) / max(1, len(_encode(tokenizer, [sample])[0].ids))
@@ -279,7 +280,7 @@ def _expected_reach(text: str, tokenizer: "Tokenizer", tokens: int) -> int:
     return int(min(_MOST_CHARACTERS, 1.5 * characters) * (tokens + _FURTHER_TOKENS)) + 1
 
 
-def _encode(tokenizer: "Tokenizer", texts: list[str]) -> "list[Encoding]":
+def _encode(tokenizer: Tokenizer, texts: list[str]) -> "list[Encoding]":
     encodings: list[Encoding] = tokenizer.encode_batch(texts, add_special_tokens=False)
     return encodings
 

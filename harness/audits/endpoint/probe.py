@@ -5,7 +5,7 @@ it: at the first token that differs it must be the same, and at the token after 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +21,7 @@ from harness.audits.endpoint.prompt_logprobs import (
 )
 from harness.core.arrays import Floats, Ints
 from harness.core.errors import HarnessError, Interruption
-from harness.core.tokenizers import added_tokens
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from harness.core.tokenizers import Tokenizer, added_tokens
 
 _TEXT = (
     "The committee met on the first Monday of the month. After the minutes of the last meeting were read, the "
@@ -53,7 +50,7 @@ _ATTEMPTS = (
 class Probe:
     """The probe of an endpoint whose model has this tokenizer."""
 
-    def __init__(self, endpoint: Endpoint, tokenizer: "Tokenizer", *, top_k: int) -> None:
+    def __init__(self, endpoint: Endpoint, tokenizer: Tokenizer, *, top_k: int) -> None:
         """top_k: the number of likeliest tokens that the audit needs."""
         self._endpoint = endpoint
         self._tokenizer = tokenizer
@@ -214,7 +211,7 @@ def require_unchanged(form: EndpointForm, logprobs: PromptLogprobs, url: str) ->
         )
 
 
-def probe_tokens(tokenizer: "Tokenizer", form: EndpointForm) -> Ints:
+def probe_tokens(tokenizer: Tokenizer, form: EndpointForm) -> Ints:
     """Return the tokens whose log-probabilities are the fingerprint."""
     ids = tokenizer.encode(_TEXT + _ENDINGS[0], add_special_tokens=False).ids
     return np.array(ids[: len(form.fingerprint) + 1], np.int64)

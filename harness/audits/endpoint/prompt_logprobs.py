@@ -7,7 +7,7 @@ tokens that were sent.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from harness.audits.endpoint.client import Answer, BadAnswer, Endpoint, Value
 from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm, model_of
 from harness.core.arrays import Floats, Ints
 from harness.core.policy import Policy
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from harness.core.tokenizers import Tokenizer
 
 ROUNDING = 1e-3
 """Nats that rounding explains."""
@@ -73,7 +71,7 @@ class PromptLogprobs:
 
 def request_prompt(
     endpoint: Endpoint,
-    tokenizer: "Tokenizer",
+    tokenizer: Tokenizer,
     form: EndpointForm,
     tokens: Ints,
     *,
@@ -109,7 +107,7 @@ def with_first_token(form: EndpointForm, tokens: Ints) -> Ints:
 
 
 def read_prompt_logprobs(
-    answer: Any, tokens: Ints, tokenizer: "Tokenizer", field: LogprobsField, *, skip: int = 0
+    answer: Any, tokens: Ints, tokenizer: Tokenizer, field: LogprobsField, *, skip: int = 0
 ) -> PromptLogprobs:
     """Return the log-probabilities of `tokens` [n] from an answer's JSON.
 
@@ -139,7 +137,7 @@ def read_prompt_logprobs(
     return read
 
 
-def _read_echo(lists: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) -> PromptLogprobs:
+def _read_echo(lists: Any, tokens: Ints, tokenizer: Tokenizer, skip: int) -> PromptLogprobs:
     if not lists or not lists.get("tokens"):
         raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
     stop = skip + len(tokens)
@@ -151,7 +149,7 @@ def _read_echo(lists: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) -> P
     return _from_lists(values[skip:stop], texts[skip:stop], [_numbers(top) for top in tops[skip:stop]])
 
 
-def _read_vllm(positions: Any, tokens: Ints, tokenizer: "Tokenizer", skip: int) -> PromptLogprobs:
+def _read_vllm(positions: Any, tokens: Ints, tokenizer: Tokenizer, skip: int) -> PromptLogprobs:
     if not positions:
         raise BadAnswer("returns no log-probabilities of the prompt", is_final=True)
     _require_positions(len(positions), skip + len(tokens))
@@ -174,7 +172,7 @@ def _require_positions(returned: int, wanted: int) -> None:
         raise BadAnswer(f"returns {returned} positions for a prompt of {wanted} tokens", is_final=True)
 
 
-def _require_equal_tokens(texts: Sequence[Any], tokens: Ints, tokenizer: "Tokenizer") -> None:
+def _require_equal_tokens(texts: Sequence[Any], tokens: Ints, tokenizer: Tokenizer) -> None:
     """Raise BadAnswer if the texts of tokens are not those of `tokens`. Servers write spaces and bytes differently."""
     for text, token in zip(texts, tokens.tolist(), strict=True):
         if not isinstance(text, str):

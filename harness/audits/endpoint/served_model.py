@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,11 +22,8 @@ from harness.core.arrays import Floats, Ints
 from harness.core.audit import AuditContext
 from harness.core.errors import Interruption
 from harness.core.policy import Policy
-from harness.core.tokenizers import added_tokens
+from harness.core.tokenizers import Tokenizer, added_tokens
 from harness.engine.resolving import CONTEXT_KEYS, configured_number
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 _WARNED_FAULTS = 3
 _NO_TEXT = "accepts text only, and the tokenizer encodes this text to other tokens"
@@ -36,7 +32,7 @@ _NO_TEXT = "accepts text only, and the tokenizer encodes this text to other toke
 class ServedModel:
     """The model at an endpoint. A text whose probabilities cannot be read gets NaN."""
 
-    def __init__(self, endpoint: Endpoint, form: EndpointForm, tokenizer: "Tokenizer", context: AuditContext) -> None:
+    def __init__(self, endpoint: Endpoint, form: EndpointForm, tokenizer: Tokenizer, context: AuditContext) -> None:
         self._endpoint = endpoint
         self._form = form
         self._tokenizer = tokenizer

@@ -30,7 +30,7 @@ HAND_WRITTEN = ("My name is MASK.", "I am MASK.", "I am named MASK.", "Here is m
 """The prompts of the baselines (Ali et al. 2022, quoted by Xia et al. 2024, Section 4.1)."""
 _MASKS = re.compile(rf"(?<!\w){MASK}(?!\w)")
 _WORDS = re.compile(rf"{_MASKS.pattern}|['’]s\b|\w+(?:(?!['’]s\b|['’-]{MASK}\b)['’-]\w+)*|[^\w\s]")
-_SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
+_SPACE_BEFORE_PUNCTUATION = re.compile(r" ([.,;:!?])")
 
 
 class Word(NamedTuple):

@@ -14,11 +14,11 @@ from harness.audits.probabilities import DEFAULT_SCHEMES, MOST_QUERIES, RANDOM_S
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
-from harness.core.tokenizers import decode_pieces, parse_tokenizer
+from harness.core.tokenizers import Tokenizer, decode_pieces, parse_tokenizer
 from harness.core.windows import WINDOW, cluster_ids
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Encoding
 
     from harness.audits.classifier import Entity
 
@@ -198,7 +198,7 @@ class TokenDecoder:
 
 
 def entity_pairs(
-    text: str, entities: "Sequence[Entity]", tokenizer: "Tokenizer", pairs: Pairs, kinds: Sequence[str]
+    text: str, entities: "Sequence[Entity]", tokenizer: Tokenizer, pairs: Pairs, kinds: Sequence[str]
 ) -> Iterator[tuple[int, list[int]]]:
     """Yield the first character and the tokens, prefix and suffix, of each pair whose suffix is a whole entity.
 

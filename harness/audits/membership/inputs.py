@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,12 +27,10 @@ from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.rows import Kind, Table, table
+from harness.core.tokenizers import Tokenizer
 from harness.core.windows import cluster_ids
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 
 class Score(StrEnum):
@@ -188,7 +185,7 @@ def read_documents(
 
 
 def _read_side(
-    source: Source, tokenizer: "Tokenizer", params: MembershipParams, notes: Notes
+    source: Source, tokenizer: Tokenizer, params: MembershipParams, notes: Notes
 ) -> dict[bytes, tuple[str, Ints]]:
     """Return the name and the scored tokens of each document that is long enough; equal tokens are one document."""
     side: dict[bytes, tuple[str, Ints]] = {}
@@ -210,7 +207,7 @@ def _read_side(
     return side
 
 
-def _documents(source: Source, tokenizer: "Tokenizer", notes: Notes) -> Iterator[tuple[str, Ints]]:
+def _documents(source: Source, tokenizer: Tokenizer, notes: Notes) -> Iterator[tuple[str, Ints]]:
     """Yield the name and the token ids of each document."""
     if isinstance(source, Round):
         prefixes, answers = load_answered_examples(source)

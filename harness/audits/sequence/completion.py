@@ -26,13 +26,11 @@ from harness.audits.sequence.dataset import (
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError, UsageError
 from harness.core.text import shorten
-from harness.core.tokenizers import load_tokenizer
+from harness.core.tokenizers import Tokenizer, load_tokenizer
 from harness.corpora.documents import records_in
 from harness.corpora.text_files import Notes
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
     from harness.engine.target import Target
 
 
@@ -277,7 +275,7 @@ class LocalCompleter:
         return text
 
 
-def _encode(tokenizer: "Tokenizer", texts: Iterable[str]) -> Iterator[list[int]]:
+def _encode(tokenizer: Tokenizer, texts: Iterable[str]) -> Iterator[list[int]]:
     """Yield the ids of each text. The target itself adds the token that its tokenizer puts before every text."""
     left = iter(texts)
     while part := list(islice(left, _ENCODED_AT_ONCE)):

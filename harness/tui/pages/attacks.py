@@ -21,7 +21,7 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
+from harness.core.files import read_start, write_atomically
 from harness.core.paths import runs_home
 from harness.core.text import format_score, pluralize, sanitize
 from harness.core.times import day_and_time
@@ -307,6 +307,6 @@ def _row(attack: AttackFile, overview: Overview, round_name: str | None, *, has_
 
 def _source_of(path: Path) -> str:
     try:
-        return path.read_bytes()[:_MAX_SOURCE].decode(errors="replace").replace("\t", "    ")
+        return read_start(path, _MAX_SOURCE).decode(errors="replace").replace("\t", "    ")
     except OSError as error:
         return f"# cannot be read: {error.strerror}"

@@ -15,6 +15,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Input, Static
 
 from harness.core.errors import HarnessError
+from harness.core.files import read_start
 from harness.core.rounds import built_in_rounds, load_round
 from harness.core.text import sanitize, shorten
 from harness.runs.folder import RunFolder
@@ -268,6 +269,6 @@ def _sources(folder: Path) -> dict[str, list[str]]:
     lines = {}
     for file in sorted(folder.rglob("*.py")):
         with contextlib.suppress(OSError):
-            text = file.read_bytes()[:_MAX_BYTES].decode(errors="replace")
+            text = read_start(file, _MAX_BYTES).decode(errors="replace")
             lines[str(file.relative_to(folder))] = text.splitlines()
     return lines

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer
 
 from harness.core.errors import HarnessError
+from harness.core.tokenizers import Tokenizer, load_tokenizer
 from harness.corpora import token_stream
 from harness.corpora.documents import Document
 from harness.corpora.opening import pieces_of_tokens, token_files_among
@@ -31,7 +31,7 @@ def built(folder: Path, texts: dict[str, str], tokenizer: Tokenizer) -> TokenStr
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_file(str(SIZES[0].weights / "tokenizer.json"))
+    return load_tokenizer(SIZES[0].weights / "tokenizer.json", reads_special_tokens=True)
 
 
 def test_documents_are_separated_and_pointers_lead_back(tmp_path: Path) -> None:

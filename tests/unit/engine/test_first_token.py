@@ -4,10 +4,10 @@ import json
 import shutil
 
 import pytest
+from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from harness.core.errors import HarnessError
-from harness.core.tokenizers import load_tokenizer
 from harness.demo import SIZES
 from harness.engine.first_token import first_token
 from harness.engine.loading import load_target
@@ -20,7 +20,7 @@ NAMES = {"bos_token": END, "eos_token": END, "unk_token": END, "tokenizer_class"
 def _folder(path, *, template=None, has_json=True, config=None):
     """Write a folder with the demo's tokenizer in one of the layouts of the hub."""
     path.mkdir()
-    tokenizer = load_tokenizer(WEIGHTS / "tokenizer.json")
+    tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
     model = json.loads(tokenizer.to_str())["model"]
     (path / "config.json").write_text(json.dumps({"model_type": "opt", "vocab_size": 384}))
     if config is not None:

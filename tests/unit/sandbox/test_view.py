@@ -114,6 +114,9 @@ def test_answers_are_hidden_in_every_copy_of_the_package(tmp_path: Path, monkeyp
         "local/lib/python3.11/dist-packages",
         "envs/other/lib/python3.12/site-packages",
         "lib/other/lib/python3.12/site-packages",
+        "local/venvs/other/lib/python3.12/site-packages",
+        "local/pipx/venvs/other/lib/python3.12/site-packages",
+        "local/share/pipx/venvs/other/lib/python3.12/site-packages",
     ],
 )
 @pytest.mark.parametrize("is_home", [False, True], ids=["alone", "in a home"])

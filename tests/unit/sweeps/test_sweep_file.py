@@ -87,3 +87,10 @@ def test_the_default_name_is_valid(tmp_path: Path, file: str, name: str) -> None
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="no such file"):
         read_sweep_file(tmp_path / "absent.toml")
+
+
+def test_the_targets_of_an_attack_without_one_are_left_out_before_anything_is_combined() -> None:
+    # Skipping them one by one would take a billion steps.
+    fields = {"name": "x", "attacks": ["a"], "targets": [str(n) for n in range(20_000)], "seeds": range(50_000)}
+    file = SweepFile.model_validate(fields)
+    assert sum(1 for _ in combinations(file, uses_target={"a": False})) == 50_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
@@ -20,6 +20,7 @@ from harness.audits.endpoint.prompt_logprobs import PromptLogprobs
 from harness.audits.models import Model, load_text_tokenizer
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
+from harness.core.tokenizers import Tokenizer, parse_tokenizer
 from harness.demo import WEIGHTS
 from tests.completions_server import CompletionsServer, Reply, completions_server
 from tests.demo_server import DemoModel, serve
@@ -88,10 +89,10 @@ def test_a_server_that_lies_is_refused(
 
 @pytest.fixture(scope="module")
 def tokenizer_with_bos() -> Tokenizer:
-    found = load_text_tokenizer(Model("demo", WEIGHTS))
-    name = found.id_to_token(0)
-    found.post_processor = TemplateProcessing(single=f"{name} $A", special_tokens=[(name, 0)])
-    return found
+    library = LibraryTokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+    name = library.id_to_token(0)
+    library.post_processor = TemplateProcessing(single=f"{name} $A", special_tokens=[(name, 0)])
+    return parse_tokenizer(library.to_str(), "the demo")
 
 
 TEXT_ONLY = {"has_vllm_field": False, "takes_tokens": False}
@@ -201,7 +202,7 @@ def test_a_server_that_is_not_there_is_one_sentence(tokenizer: Tokenizer) -> Non
 
 def test_a_tokenizer_of_whole_words_can_be_probed(tmp_path: Path) -> None:
     words = sorted({word for ending in _ENDINGS for word in re.findall(r"\w+|[^\w\s]", _TEXT + ending)})
-    whole = Tokenizer(WordLevel({word: number for number, word in enumerate(["?", *words])}, unk_token="?"))
+    whole = LibraryTokenizer(WordLevel({word: number for number, word in enumerate(["?", *words])}, unk_token="?"))
     whole.pre_tokenizer = Whitespace()
 
     def answer(body: dict[str, Any]) -> dict[str, Any]:
