@@ -18,6 +18,7 @@ from harness.plugins.parameters import Span, every_setting, settings_of, space_o
 from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RecordFiles, RunFolder, attack_runs
 from harness.runs.specs import AttackSpec
+from harness.runs.status import Status
 from harness.runs.summary import run_summary
 
 if TYPE_CHECKING:
@@ -54,11 +55,12 @@ TUNINGS = RecordFiles("tuning", Tuning, see="harness list tunings")
 
 @dataclass(frozen=True)
 class Tried:
-    """One run of a tuning, and its recall; None if it has none."""
+    """One run of a tuning, its recall (None if it has none), and its status (None if there is no record of it)."""
 
     folder: RunFolder
     spec: AttackSpec
     recall: float | None
+    status: Status | None = None
 
     @property
     def fold(self) -> str:
@@ -80,13 +82,24 @@ class Setting:
 
     @property
     def recall(self) -> float | None:
-        """The mean recall over its folds so far."""
-        return statistics.fmean(self.recalls) if self.recalls else None
+        """The mean recall over its folds so far; None if a run has no recall, because folds differ in difficulty."""
+        return statistics.fmean(self.recalls) if self.recalls and not self.has_failed else None
 
     @property
     def has_failed(self) -> bool:
         """True if one of its runs has no recall."""
         return len(self.recalls) < len(self.runs)
+
+    def missing_folds(self, folds: Sequence[str]) -> str:
+        """Return what is missing, such as `1 of 2 folds; fold1of5 crashed`; empty if it has a recall on all folds."""
+        if len(self.recalls) == len(folds):
+            return ""
+        failed = [run for run in self.runs if run.recall is None]
+        states = (
+            "has no recall" if run.status is None or run.status.is_complete else run.status.words for run in failed
+        )
+        reasons = (f"{run.fold} {state}" for run, state in zip(failed, states, strict=True))
+        return "; ".join((f"{len(self.recalls)} of {len(folds)} folds", *reasons))
 
 
 @dataclass(frozen=True)
@@ -145,7 +158,7 @@ def next_step(
 
 def best_of(past: Sequence[Setting]) -> Setting | None:
     """Return the setting with the highest mean recall among those with the most folds; None if there is no recall."""
-    done = [setting for setting in past if setting.recall is not None and not setting.has_failed]
+    done = [setting for setting in past if setting.recall is not None]
     most = max((len(setting.runs) for setting in done), default=0)
     return max(
         (setting for setting in done if len(setting.runs) == most),
@@ -191,7 +204,8 @@ def runs_of(id_: str) -> list[Tried]:
     for folder, spec in attack_runs():
         if spec.parent == id_:
             summary = run_summary(folder)
-            tried.append(Tried(folder, spec, summary.recall_at_cap if summary.status.is_complete else None))
+            recall = summary.recall_at_cap if summary.status.is_complete else None
+            tried.append(Tried(folder, spec, recall, summary.status))
     return sorted(tried, key=lambda run: run.spec.created_at)
 
 
