@@ -82,23 +82,15 @@ class Setting:
 
     @property
     def recall(self) -> float | None:
-        """The mean recall over its folds so far; None if a run has no recall, because folds differ in difficulty."""
-        return statistics.fmean(self.recalls) if self.recalls and not self.has_failed else None
-
-    @property
-    def has_failed(self) -> bool:
-        """True if one of its runs has no recall."""
-        return len(self.recalls) < len(self.runs)
+        """The mean recall over its folds so far; None if a run has none, because one fold is easier than another."""
+        return statistics.fmean(self.recalls) if len(self.recalls) == len(self.runs) else None
 
     def missing_folds(self, folds: Sequence[str]) -> str:
         """Return what is missing, such as `1 of 2 folds; fold1of5 crashed`; empty if it has a recall on all folds."""
         if len(self.recalls) == len(folds):
             return ""
-        failed = [run for run in self.runs if run.recall is None]
-        states = (
-            "has no recall" if run.status is None or run.status.is_complete else run.status.words for run in failed
-        )
-        reasons = (f"{run.fold} {state}" for run, state in zip(failed, states, strict=True))
+        failed = (run for run in self.runs if run.recall is None)
+        reasons = (f"{run.fold} {'failed' if run.status is None else run.status.words}" for run in failed)
         return "; ".join((f"{len(self.recalls)} of {len(folds)} folds", *reasons))
 
 
@@ -137,7 +129,7 @@ def next_step(
     past = settings_tried(space, tried)
     for number, setting in enumerate(past):
         # An earlier setting is unfinished if one of its runs was lost and has been resumed since.
-        is_unfinished = not setting.has_failed and len(setting.runs) < len(folds)
+        is_unfinished = setting.recall is not None and len(setting.runs) < len(folds)
         if is_unfinished and not _is_pruned(space, past[: number + 1], folds):
             return Step(settings_of(space, setting.params), folds[len(setting.runs)])
     if not past and defaults is not None and all(name in defaults for name in space):
@@ -169,7 +161,7 @@ def best_of(past: Sequence[Setting]) -> Setting | None:
 
 def is_pruned(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> bool:
     """Return True if the last setting of `past` ended before its last fold because it was below the median."""
-    return len(past[-1].runs) < len(folds) and not past[-1].has_failed and _is_pruned(space, past, folds)
+    return len(past[-1].runs) < len(folds) and past[-1].recall is not None and _is_pruned(space, past, folds)
 
 
 def importances(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> dict[str, float]:
@@ -230,7 +222,7 @@ def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[s
         pruner=library.pruners.MedianPruner(n_startup_trials=_UNPRUNED),
     )
     for setting in past:
-        if setting.recalls and not setting.has_failed and _is_inside(space, setting):
+        if setting.recall is not None and _is_inside(space, setting):
             study.add_trial(_trial(space, setting, is_complete=len(setting.runs) == len(folds)))
     return study
 
