@@ -23,13 +23,14 @@ from harness.cli.options import (
     Threads,
     budget_seconds,
     make_directory,
+    usage_errors,
 )
 from harness.cli.output import ProgressBars, align_columns, print_json, sanitize, say
 from harness.cli.resolving import require_device
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError, UsageError
 from harness.core.paths import expand_home
-from harness.core.times import format_duration
+from harness.core.times import format_duration, parse_moment
 from harness.plugins.scaffold import new_attack
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ def make_round(
     threads: Threads = None,
     answers_out: Path | None = Option(None, metavar="DIR", help="Directory for the test answers.  [default: --out]"),
     budget: str = Option("24h", metavar="DURATION", help="Wall clock of a run, such as 24h or 90m."),
+    title: str | None = Option(None, help="Title of the contest, on one line."),
+    closes: str | None = Option(
+        None, metavar="DATE", help="Deadline: 2026-12-20 (its end Anywhere on Earth), or 2026-12-20T18:00+01:00."
+    ),
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
@@ -84,7 +89,7 @@ def make_round(
 
     Draws sequences whose prefix has one continuation in the whole corpus and whose suffix is not trivial. Sequences
     that share 32 tokens are in the same split. Writes arrays, a TOML file for each attacked split, pointers into the
-    corpus and a data card. The same command continues an interrupted one.
+    corpus, a data card and a page for the teams. The same command continues an interrupted one.
     """
     from harness.corpora.documents import require_fields
     from harness.corpora.making import Rules
@@ -96,6 +101,10 @@ def make_round(
     if not val and not test:
         raise UsageError("--val and --test are both 0, so nothing would be attacked. Make one of them larger.")
     budget_seconds(budget)
+    with usage_errors("--closes"):
+        parse_moment("1970-01-01" if closes is None else closes)
+    if title is not None and not (title.strip() and title.isprintable()):
+        raise typer.BadParameter("expected one line of printable text.", param_hint="--title")
     require_fields(reading.field, [corpus])
     rules = Rules(sizes, prefix_tokens, suffix_tokens, _strata(strata), seed=seed)
     name = _round_name(name, out)
@@ -115,7 +124,8 @@ def make_round(
     try:
         with locked(out):
             named = {"name": name, "target": target, "budget": budget}
-            card = _make(read, rules, out, answers, resolved if extractable else None, compute, named)
+            contest = {name: text for name, text in (("title", title), ("closes", closes)) if text is not None}
+            card = _make(read, rules, out, answers, resolved if extractable else None, compute, named, contest)
     except KeyboardInterrupt:
         say("interrupted. The tokens are kept, and the same command continues.")
         raise typer.Exit(130) from None
@@ -155,11 +165,12 @@ def _make(
     target: "ResolvedTarget | None",
     compute: DeviceOptions,
     named: dict[str, str],
+    contest: dict[str, str],
 ) -> dict[str, Any]:
     """Make the round with a progress bar for each step, and return its data card.
 
     target: the model that completes every example, None if none has to.
-    named: name, target and budget of the round.
+    named: name, target and budget of the round. contest: its title and deadline, if they were given.
     """
     from harness.corpora.making import ATTACKED, draw_examples
     from harness.corpora.opening import open_corpus, remove_work
@@ -192,7 +203,7 @@ def _make(
         harness_version=harness.__version__,
         **named,
     )
-    card = write_round(out, answers, opened.stream, examples, rules, origin)
+    card = write_round(out, answers, opened.stream, examples, rules, origin, contest)
     remove_work(out)
     return card
 
@@ -270,8 +281,8 @@ def _print_card(card: dict[str, Any], out: Path) -> None:
             say(f"{split}: found {checked['examples']:,} of {checked['wanted']:,} requested examples.")
     for note in card["notes"]:
         say(sanitize(note))
-    rules = next(name for name in card["files"] if name.endswith(".toml"))
-    say(f"Files are in {out}. `harness run ATTACK --round {out / rules}` attacks it.")
+    attack = f"`harness run ATTACK --round {out / card['rounds'][0]}` attacks it."
+    say(f"Files are in {out}, TEAMS.md is for the teams. {attack}")
 
 
 def _strata(text: str) -> tuple[int, ...]:

@@ -1,12 +1,16 @@
 """Output of commands: data on stdout, messages on stderr, untrusted text made visible."""
 
+import contextlib
 import json
+import os
+import select
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.core.terminal import end_process, handled_end
 from harness.core.text import align_columns as align_columns
 from harness.core.text import json_value
 from harness.core.text import pluralize as pluralize
@@ -51,6 +55,15 @@ def _is_repainted() -> bool:
     return sys.stderr.isatty() and not is_quiet
 
 
+def _show_cursor_and_end(number: int) -> None:
+    """End this process by a signal. Rich hides the cursor of the terminal while it repaints lines."""
+    with contextlib.suppress(OSError):
+        # A terminal that takes no output would keep the process.
+        for file in select.select([], [sys.stderr.fileno()], [], 0)[1]:
+            os.write(file, b"\x1b[?25h\n")
+    end_process(number)
+
+
 class StatusLine(ExitStack):
     """A line of text that changes. If stderr is not a terminal, it is printed again every `seconds` seconds."""
 
@@ -65,6 +78,7 @@ class StatusLine(ExitStack):
             from rich.live import Live
 
             live = Live(console=Console(stderr=True), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+            self.enter_context(handled_end(_show_cursor_and_end))
             self._live = self.enter_context(live)
 
     def update(self, line: str, key: object = None) -> None:
@@ -103,6 +117,7 @@ class ProgressBars(ExitStack):
         columns = (name, progress.BarColumn(), amount, progress.TimeRemainingColumn())
         # By default Rich sends everything printed meanwhile, data too, to stderr.
         bars = progress.Progress(*columns, console=Console(stderr=True), redirect_stdout=False, redirect_stderr=False)
+        self.enter_context(handled_end(_show_cursor_and_end))
         self._bars = self.enter_context(bars)
 
     def update(self, name: str, done: int, total: int, *, line: str | None = None) -> None:

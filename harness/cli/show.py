@@ -180,16 +180,17 @@ def print_tuning(tuning: Tuning, *, json: bool) -> None:
     if not tried:
         say(f"{tuning.id} has no runs. `harness resume {tuning.id}` continues it.")
         return
-    print(align_columns([(*space, *tuning.folds, "recall"), *(_row(setting, tuning.folds) for setting in tried)]))
+    print(align_columns([(*space, *tuning.folds, "recall", ""), *(_row(setting, tuning.folds) for setting in tried)]))
 
 
 def _row(setting: Setting, folds: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the values of a setting, its recall on each fold (empty if it was not tried there), and their mean."""
+    """Return the values of a setting, its recall on each fold (empty if not tried), their mean, and what is missing."""
     recalls = {run.fold: format_score(run.recall) for run in setting.runs}
     return (
         *(sanitize(str(value)) for value in setting.params.values()),
         *(recalls.get(fold, "") for fold in folds),
         format_score(setting.recall),
+        setting.missing_folds(folds),
     )
 
 
@@ -197,5 +198,8 @@ def _setting_as_json(setting: Setting) -> dict[str, Any]:
     return {
         "params": setting.params,
         "recall_at_cap": setting.recall,
-        "runs": [{"id": run.folder.id, "fold": run.fold, "recall_at_cap": run.recall} for run in setting.runs],
+        "runs": [
+            {"id": run.folder.id, "fold": run.fold, "status": run.status, "recall_at_cap": run.recall}
+            for run in setting.runs
+        ],
     }

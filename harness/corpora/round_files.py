@@ -1,4 +1,4 @@
-"""Write the files of a round that was drawn from a corpus: arrays, rules, pointers, and a data card."""
+"""Write the files of a round that was drawn from a corpus: arrays, rules, pointers, a data card, a page for teams."""
 
 import io
 import json
@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import StrictUndefined, Template
 
 from harness.core.arrays import Tokens, token_dtype
 from harness.core.exports import write_rows
 from harness.core.files import file_sha256, write_export
+from harness.core.times import moment_text, parse_moment
 from harness.corpora.making import ATTACKED, TRAINING, Examples, Filters, Rules
 from harness.corpora.sequences import Sequences
 from harness.corpora.token_stream import TokenStream
 
-CARD, CARD_TEXT, POINTERS = "card.json", "README.md", "pointers.csv"
+CARD, CARD_TEXT, POINTERS, TEAMS = "card.json", "README.md", "pointers.csv", "TEAMS.md"
+_TEAMS_TEMPLATE = Path(__file__).with_name("teams.md.j2")
 _ARRAYS = tuple(f"{split}_{part}.npy" for split in (TRAINING, *ATTACKED) for part in ("prefix", "suffix"))
 _COLUMNS = ("split", "row", "document", "token", "copies", "context", "cluster")
 
@@ -51,19 +54,25 @@ class Origin:
 
 def existing_files(folder: Path, name: str, answers: Path | None) -> list[Path]:
     """Return the files of rounds of this name that exist already in `folder` and in the directory for `answers`."""
-    inside = [CARD, CARD_TEXT, *_ARRAYS, POINTERS, *(f"{name}-{split}.toml" for split in ATTACKED)]
+    inside = [CARD, CARD_TEXT, TEAMS, *_ARRAYS, POINTERS, *(f"{name}-{split}.toml" for split in ATTACKED)]
     apart = [] if answers is None else [answers / file for file in ("test_suffix.npy", POINTERS)]
     return [path for path in (*(folder / file for file in inside), *apart) if path.exists()]
 
 
 def write_round(
-    folder: Path, answers: Path | None, stream: TokenStream, examples: Examples, rules: Rules, origin: Origin
+    folder: Path,
+    answers: Path | None,
+    stream: TokenStream,
+    examples: Examples,
+    rules: Rules,
+    origin: Origin,
+    contest: Mapping[str, str],
 ) -> dict[str, Any]:
     """Write the files of a round to `folder` and return its data card, which is written last.
 
     Files of an earlier round of the same name are deleted first, so none is taken for one of this round. answers: the
-    directory for the answers of the test split and their pointers, None for `folder`. Raises OSError if a file cannot
-    be written.
+    directory for the answers of the test split and their pointers, None for `folder`. contest: fields of each round
+    that `origin` does not have, such as `title`. Raises OSError if a file cannot be written.
     """
     places = dict.fromkeys(rules.sizes, folder) | ({"test": answers} if answers is not None else {})
     for place in {folder, *places.values()}:
@@ -74,7 +83,7 @@ def write_round(
 
     def add(place: Path, name: str, content: bytes | str) -> None:
         write_export(place / name, content)
-        written[name if place == folder else f"answers/{name}"] = place / name
+        written[name if place == folder else f"{place.resolve().name}/{name}"] = place / name
 
     splits = {name: sequences for name, sequences in examples.splits.items() if len(sequences.copies)}
     for name, sequences in splits.items():
@@ -83,11 +92,12 @@ def write_round(
         add(places[name], f"{name}_suffix.npy", _array(tokens[:, rules.prefix_length :]))
     for place in dict.fromkeys(places.values()):
         add(place, POINTERS, _pointers(stream, examples, [name for name in splits if places[name] == place]))
-    for name in ATTACKED:
-        if name in splits:
-            text = _rules_text(name, splits, rules, origin, is_apart=places[name] != folder)
-            add(folder, f"{origin.name}-{name}.toml", text)
-    card = _card(stream, examples, rules, origin, written)
+    rounds = {f"{origin.name}-{name}.toml": name for name in ATTACKED if name in splits}
+    card = _card(stream, examples, rules, origin, written) | {"rounds": list(rounds)}
+    # The organizers edit these files later, so the card has no hash of them.
+    for file, name in rounds.items():
+        write_export(folder / file, _rules_text(name, splits, rules, origin, contest, is_apart=places[name] != folder))
+    write_export(folder / TEAMS, _team_page(card, contest))
     write_export(folder / CARD_TEXT, _card_text(card))
     write_export(folder / CARD, json.dumps(card, indent=1) + "\n")
     return card
@@ -120,7 +130,25 @@ def _pointers(stream: TokenStream, examples: Examples, splits: list[str]) -> str
     return output.getvalue()
 
 
-def _rules_text(split: str, splits: Mapping[str, Sequences], rules: Rules, origin: Origin, *, is_apart: bool) -> str:
+def _team_page(card: Mapping[str, Any], contest: Mapping[str, str]) -> str:
+    """Return a page in Markdown that says how to take part. The last round is attacked, the one before has answers."""
+    *develop, attacked = card["rounds"]
+    closes = moment_text(parse_moment(contest["closes"])) if "closes" in contest else ""
+    template = Template(_TEAMS_TEMPLATE.read_text(encoding="utf-8"), undefined=StrictUndefined)
+    title = contest.get("title", f"Round {card['name']}")
+    page = template.render(card, title=title, closes=closes, attacked=attacked, develop=next(iter(develop), ""))
+    return f"{page}\n"
+
+
+def _rules_text(
+    split: str,
+    splits: Mapping[str, Sequences],
+    rules: Rules,
+    origin: Origin,
+    contest: Mapping[str, str],
+    *,
+    is_apart: bool,
+) -> str:
     """Return the TOML file of the round that attacks `split`."""
     count = len(splits[split].copies)
     fields: dict[str, str | int] = {
@@ -139,6 +167,7 @@ def _rules_text(split: str, splits: Mapping[str, Sequences], rules: Rules, origi
         "error_cap": max(1, count // 10),
         "budget": origin.budget,
         "target": origin.target,
+        **contest,
     }
     # A basic string of TOML has the escapes of JSON.
     return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in fields.items())
@@ -226,6 +255,7 @@ def _card_text(card: Mapping[str, Any]) -> str:
         "|---|---|",
     ]
     lines += [f"| {name} | {sha256} |" for name, sha256 in card["files"].items()]
+    lines += ["", f"{', '.join(card['rounds'])} and {TEAMS} have no hash, because the organizers may change them."]
     if card["notes"]:
         lines += ["", "Notes:", "", *(f"- {note}" for note in card["notes"])]
     return "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -172,17 +172,21 @@ def leaderboard(
 
 
 def leaderboard_csv(entries: Sequence[Entry]) -> str:
-    """Return the entries as CSV, one row each."""
+    """Return the entries as CSV, one row each. The columns are the fields, and two for each interval."""
     text = io.StringIO()
-    write_rows(text, [[field.name for field in fields(Entry)]])
-    write_rows(text, (map(_joined, asdict(entry).values()) for entry in entries))
+    write_rows(text, [_cells(Entry("")), *(_cells(entry).values() for entry in entries)])
     return text.getvalue()
 
 
-def _joined(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return " ".join(map(str, value))
-    return value
+def _cells(entry: Entry) -> dict[str, Any]:
+    """Return the cells of an entry by column. Each number has its own cell, so that spreadsheets calculate with it."""
+    cells: dict[str, Any] = {}
+    for name, value in asdict(entry).items():
+        if name.endswith("_interval"):
+            cells[f"{name}_low"], cells[f"{name}_high"] = value or (None, None)
+        else:
+            cells[name] = " ".join(value) if isinstance(value, tuple) else value
+    return cells
 
 
 def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -> _Scored:

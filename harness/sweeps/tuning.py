@@ -18,6 +18,7 @@ from harness.plugins.parameters import Span, every_setting, settings_of, space_o
 from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RecordFiles, RunFolder, attack_runs
 from harness.runs.specs import AttackSpec
+from harness.runs.status import Status
 from harness.runs.summary import run_summary
 
 if TYPE_CHECKING:
@@ -54,11 +55,12 @@ TUNINGS = RecordFiles("tuning", Tuning, see="harness list tunings")
 
 @dataclass(frozen=True)
 class Tried:
-    """One run of a tuning, and its recall; None if it has none."""
+    """One run of a tuning, its recall (None if it has none), and its status (None if there is no record of it)."""
 
     folder: RunFolder
     spec: AttackSpec
     recall: float | None
+    status: Status | None = None
 
     @property
     def fold(self) -> str:
@@ -80,13 +82,16 @@ class Setting:
 
     @property
     def recall(self) -> float | None:
-        """The mean recall over its folds so far."""
-        return statistics.fmean(self.recalls) if self.recalls else None
+        """The mean recall over its folds so far; None if a run has none, because one fold is easier than another."""
+        return statistics.fmean(self.recalls) if len(self.recalls) == len(self.runs) else None
 
-    @property
-    def has_failed(self) -> bool:
-        """True if one of its runs has no recall."""
-        return len(self.recalls) < len(self.runs)
+    def missing_folds(self, folds: Sequence[str]) -> str:
+        """Return what is missing, such as `1 of 2 folds; fold1of5 crashed`; empty if it has a recall on all folds."""
+        if len(self.recalls) == len(folds):
+            return ""
+        failed = (run for run in self.runs if run.recall is None)
+        reasons = (f"{run.fold} {'failed' if run.status is None else run.status.words}" for run in failed)
+        return "; ".join((f"{len(self.recalls)} of {len(folds)} folds", *reasons))
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ def next_step(
     past = settings_tried(space, tried)
     for number, setting in enumerate(past):
         # An earlier setting is unfinished if one of its runs was lost and has been resumed since.
-        is_unfinished = not setting.has_failed and len(setting.runs) < len(folds)
+        is_unfinished = setting.recall is not None and len(setting.runs) < len(folds)
         if is_unfinished and not _is_pruned(space, past[: number + 1], folds):
             return Step(settings_of(space, setting.params), folds[len(setting.runs)])
     if not past and defaults is not None and all(name in defaults for name in space):
@@ -145,7 +150,7 @@ def next_step(
 
 def best_of(past: Sequence[Setting]) -> Setting | None:
     """Return the setting with the highest mean recall among those with the most folds; None if there is no recall."""
-    done = [setting for setting in past if setting.recall is not None and not setting.has_failed]
+    done = [setting for setting in past if setting.recall is not None]
     most = max((len(setting.runs) for setting in done), default=0)
     return max(
         (setting for setting in done if len(setting.runs) == most),
@@ -156,7 +161,7 @@ def best_of(past: Sequence[Setting]) -> Setting | None:
 
 def is_pruned(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> bool:
     """Return True if the last setting of `past` ended before its last fold because it was below the median."""
-    return len(past[-1].runs) < len(folds) and not past[-1].has_failed and _is_pruned(space, past, folds)
+    return len(past[-1].runs) < len(folds) and past[-1].recall is not None and _is_pruned(space, past, folds)
 
 
 def importances(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> dict[str, float]:
@@ -191,7 +196,8 @@ def runs_of(id_: str) -> list[Tried]:
     for folder, spec in attack_runs():
         if spec.parent == id_:
             summary = run_summary(folder)
-            tried.append(Tried(folder, spec, summary.recall_at_cap if summary.status.is_complete else None))
+            recall = summary.recall_at_cap if summary.status.is_complete else None
+            tried.append(Tried(folder, spec, recall, summary.status))
     return sorted(tried, key=lambda run: run.spec.created_at)
 
 
@@ -216,7 +222,7 @@ def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[s
         pruner=library.pruners.MedianPruner(n_startup_trials=_UNPRUNED),
     )
     for setting in past:
-        if setting.recalls and not setting.has_failed and _is_inside(space, setting):
+        if setting.recall is not None and _is_inside(space, setting):
             study.add_trial(_trial(space, setting, is_complete=len(setting.runs) == len(folds)))
     return study
 

@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import time
 from dataclasses import replace
@@ -26,6 +27,7 @@ from harness.core.files import write_export
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
+from harness.core.terminal import end_process, handled_end
 from harness.core.text import format_score, sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -94,12 +96,19 @@ class _VisibleFormatter(logging.Formatter):
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
 _NOTICE_SECONDS = 20.0
+_SECONDS_TO_CLOSE = 5
 _GOOD_ENDINGS = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 def show(app: "HarnessApp") -> None:
-    """Run `app` until the user closes it. An unexpected error is raised after the terminal has been restored."""
-    app.run()
+    """Run `app` until the user closes it.
+
+    An unexpected error is raised, and a signal ends the process, after the terminal has been restored.
+    """
+    with handled_end(app.close_by_signal):
+        app.run()
+    if app.end_signal is not None:
+        end_process(app.end_signal)
     if app.crash is not None:
         raise app.crash
 
@@ -133,6 +142,8 @@ class HarnessApp(OrderedKeysApp):
         super().__init__()
         self.crash: Exception | None = None
         """The unexpected error that ended the application."""
+        self.end_signal: int | None = None
+        """The signal that ended the application."""
         self.watched = watched
         self._notice = notice
         self._settings: Settings = read_settings()
@@ -295,6 +306,15 @@ class HarnessApp(OrderedKeysApp):
         # Textual would print a page of traceback over the terminal; the log has it, and `show` raises the error.
         self.bell()
         self._close_messages_no_wait()
+
+    def close_by_signal(self, number: int) -> None:
+        """Close the application because of a signal."""
+        self.end_signal = self.end_signal or number
+        # If the terminal does not take output any more, the event loop may wait for it forever.
+        signal.signal(signal.SIGALRM, lambda *_: end_process(number))
+        signal.alarm(_SECONDS_TO_CLOSE)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.exit)
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy with OSC 52, or through tmux inside tmux, which ignores OSC 52 by default."""

@@ -130,14 +130,18 @@ def fine_tune(
     folder.mkdir(parents=True, exist_ok=True)
     all_names = [*names.read, *names.unread, *names.other_unread, *names.places]
     tokenizer = _train_tokenizer(family, [*FRAMES, *all_names])
-    threads = torch.get_num_threads()
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     # More threads do not speed up small matrices, and the last digits of the weights depend on their number.
     torch.set_num_threads(1)
+    # Processors round sums differently. Training magnifies that: in float32 to other models, in float64 to less than
+    # the rounding of the saved weights.
+    torch.set_default_dtype(torch.float64)
     try:
         model = _fit(family, tokenizer, names, steps, seed, report)
     finally:
         torch.set_num_threads(threads)
-    model.save_pretrained(folder)
+        torch.set_default_dtype(dtype)
+    model.float().save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600
     tokenizer.save(str(folder / "tokenizer.json"))
 

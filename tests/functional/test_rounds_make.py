@@ -2,6 +2,9 @@
 
 import csv
 import json
+import re
+import shlex
+import shutil
 import signal
 from collections import Counter
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 from pyarrow import parquet
 from tokenizers import Tokenizer
 
+from harness.core.files import file_sha256
 from harness.demo import SEED, SIZES
 from tests.demo_target.corpus import corpus, shuffled_copies
 from tests.functional.machine import Machine, wait_until
@@ -110,11 +114,89 @@ def test_answers_of_the_test_split_are_kept_apart(machine: Machine, texts: list[
     source = write_jsonl(folder / "demo.jsonl", texts[:2_000])
     card = make(machine, source, "--out", folder / "open", "--answers-out", folder / "secret", *SMALL)
     assert card["splits"]["test"]["examples"] == 30
+    hashed = {"secret/test_suffix.npy", "secret/pointers.csv", "pointers.csv", "train_prefix.npy", "train_suffix.npy"}
+    assert set(card["files"]) == hashed | {"val_prefix.npy", "val_suffix.npy", "test_prefix.npy"}
+    for name, sha256 in card["files"].items():
+        assert file_sha256(folder / (name if "/" in name else f"open/{name}")) == sha256
     assert {path.name for path in (folder / "secret").iterdir()} == {"test_suffix.npy", "pointers.csv"}
     assert not (folder / "open" / "test_suffix.npy").exists()
     with (folder / "open" / "pointers.csv").open() as file:
         assert {row["split"] for row in csv.DictReader(file)} == {"train", "val"}
     assert machine.json("show", str(folder / "open" / "open-test.toml"))["is_blind"]
+
+
+def test_an_organizer_edits_the_files_that_have_no_hash(machine: Machine, texts: list[str]) -> None:
+    """The data card stays true if the rules and the page for the teams change."""
+    folder = machine.folder
+    out = folder / "open"
+    card = make(machine, write_jsonl(folder / "demo.jsonl", texts[:1_000]), "--out", out, *SMALL)
+    edited = {*card["rounds"], "TEAMS.md"}
+    assert {path.name for path in out.iterdir()} == {*card["files"], *edited, "card.json", "README.md"}
+    assert all(f"| {name} |" not in (out / "README.md").read_text() for name in edited)
+
+
+@pytest.mark.parametrize(
+    ("options", "closes"),
+    [
+        (("--title", "Our contest", "--closes", "2099-12-20"), "2099-12-20 AoE"),
+        (("--title", 'Größe | "x"', "--closes", " 2099-12-20T18:00+01:00"), "2099-12-20 18:00:00 UTC+01:00"),
+        (("--val", "0"), "the organizers announce it"),
+        (("--test", "0", "--train", "0"), "the organizers announce it"),
+    ],
+)
+def test_rounds_and_the_page_for_teams_have_title_and_deadline(
+    machine: Machine, texts: list[str], options: tuple[str, ...], closes: str
+) -> None:
+    out = machine.folder / "contest"
+    card = make(machine, write_jsonl(machine.folder / "demo.jsonl", texts[:1_000]), "--out", out, *SMALL, *options)
+    page = (out / "TEAMS.md").read_text()
+    assert f"| closes | {closes} |" in page and page.endswith("again.\n") and "\n\n\n" not in page
+    for name in card["rounds"]:
+        shown = machine.json("show", str(out / name))
+        assert ("--title" in options) == (shown["title"] == options[1])
+        assert (shown["closes"] is None) == ("--closes" not in options)
+        assert name in page
+    assert ("fold0of5" in page) == ("train" in card["splits"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--closes", ""),
+        ("--closes", "tomorrow"),
+        ("--closes", "2026-02-30"),
+        ("--closes", "2026-12-20 18:00"),
+        ("--title", " "),
+        ("--title", "two\nlines"),
+        ("--title", "\x7f"),
+    ],
+)
+def test_an_invalid_title_or_deadline_is_refused_before_the_corpus_is_read(
+    machine: Machine, option: str, value: str
+) -> None:
+    out = machine.folder / "out"
+    arguments = ("new", "round", str(machine.folder / "absent"), "--target", "demo", "--out", str(out))
+    assert option in machine.run(*arguments, option, value, code=2).stderr
+    assert not out.exists()
+
+
+@pytest.mark.slow
+def test_a_team_takes_part_with_the_commands_of_its_page(machine: Machine, texts: list[str]) -> None:
+    out, kept = machine.folder / "contest", machine.folder / "kept"
+    make(
+        machine, write_jsonl(machine.folder / "demo.jsonl", texts[:2_000]), "--out", out, "--answers-out", kept, *SMALL
+    )
+    team = Machine(machine.folder / "team")
+    shutil.copytree(out, team.folder)
+    page = (out / "TEAMS.md").read_text()
+    (toml,) = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (team.folder / "team.toml").write_text(toml)
+    (team.folder / "description.md").write_text("# It samples\n")
+    for line in re.findall(r"^harness (.*)$", page, re.MULTILINE):
+        team.run(*shlex.split(line))
+    rounds = ("--round", str(out / "contest-test.toml"), "--answers", str(kept / "test_suffix.npy"))
+    (entry,) = machine.json("bundle", "rank", str(team.folder), *rounds)["entries"]
+    assert entry["team"] == "Our team" and entry["place"] == 1
 
 
 @pytest.mark.slow

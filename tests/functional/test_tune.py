@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.examples import load_prefixes
+from harness.core.rounds import load_round
 from harness.runs import launch
 from harness.runs.specs import AttackSpec
 from tests.functional.machine import PLUGINS, Machine, wait_until
@@ -58,6 +60,42 @@ def test_a_tuning_without_a_recall_fails(tuned: Machine) -> None:
     options = (*tuned.plugin(), "--limit", "12", "--vary", "action=raises,segfault", "--runs", "1")
     failed = tuned.run("tune", "misbehaving", *options, "--json", code=1)
     assert json.loads(failed.stdout)["best"] is None and "was run on its folds" in failed.stderr
+
+
+CRASHING = """
+from harness import Attack, Field, Guesses, Params
+
+
+class CrashingParams(Params):
+    width: int = Field(1, ge=1, le=2, description="2 crashes on the fold with the token.")
+    token: int = Field(0, description="Token at the beginning of the first prefix of a fold.")
+
+
+class Crashing(Attack[CrashingParams]):
+    name = "crashing"
+    uses_target = False
+
+    def run(self, context):
+        if self.params.width == 2 and context.prefixes[0, 0] == self.params.token:
+            raise ValueError("a crash")
+        yield Guesses(context.ids, context.prefixes[:, : context.suffix_length], context.ids * 0.0)
+"""
+
+
+def test_a_setting_with_a_crashed_fold_is_shown_as_incomplete_and_is_never_the_best(tuned: Machine) -> None:
+    (tuned.folder / "crashing.py").write_text(CRASHING)
+    round_ = str(tuned.folder / "round.toml")
+    token = load_prefixes(load_round(f"{round_}:fold1of5"))[0, 0]
+    options = ("--attacks", str(tuned.folder), "--set", f"token={token}", "--vary", "width=1,2", "--runs", "4")
+    result = tuned.json("tune", "crashing", "--round", round_, *options)
+    whole, crashed = sorted(result["settings"], key=lambda setting: setting["params"]["width"])
+    assert result["best"] == {"width": 1} and whole["recall_at_cap"] is not None
+    assert crashed["recall_at_cap"] is None
+    assert [run["status"] for run in crashed["runs"]] == ["finished", "crashed"]
+    rows = tuned.run("show", result["id"]).stdout.splitlines()
+    (row,) = (row for row in rows if "crashed" in row)
+    assert row.split("  ")[-1].strip() == "1 of 2 folds; fold1of5 crashed" and row.split()[2:4] == ["–", "–"]
+    assert sum("folds" in row for row in rows) == 1
 
 
 @pytest.mark.slow

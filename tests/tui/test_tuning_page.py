@@ -7,8 +7,11 @@ from typing import cast
 import pytest
 from textual.pilot import Pilot
 
+from harness.core.text import NO_VALUE
+from harness.plugins.parameters import Span
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
+from harness.runs.status import Status
 from harness.sweeps.tuning import Setting, Tried, Tuning
 from harness.tui.pages import tuning
 from harness.tui.pages.tuning import TuningView
@@ -65,6 +68,52 @@ def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: pytest.M
         assert best.y.tolist() == [0.375, 0.375, 0.375] and view.best == 0.375
 
     play_app(scenario, size=(120, 35))
+
+
+def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Machine) -> None:
+    """The others were tried on fewer folds or have a lower recall."""
+    folds = ("fold0of3", "fold1of3", "fold2of3")
+    recalls = {"crashed": (0.9, None, 0.9), "whole": (0.2, 0.2, 0.2), "pruned": (0.1,)}
+
+    def runs_of(_: str) -> list[Tried]:
+        return [
+            Tried(
+                RunFolder(Path()),
+                cast(AttackSpec, SimpleNamespace(params={"kind": kind}, round=SimpleNamespace(name=f"demo:{fold}"))),
+                recall,
+                Status.CRASHED if recall is None else Status.FINISHED,
+            )
+            for kind, values in recalls.items()
+            for fold, recall in zip(folds, values, strict=False)
+        ]
+
+    created = Tuning(
+        id="abcd-tuning",
+        created_at=0.0,
+        attack="baseline",
+        round="demo",
+        folds=folds,
+        settings=(),
+        vary=(),
+        options={},
+        seed=0,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "runs_of", runs_of)
+        patch.setattr(tuning, "searched_space", lambda *_: {"kind": Span(choices=tuple(recalls))})
+        view = tuning._view(created)
+        patch.setattr(tuning, "read_tunings", lambda: [view])
+
+        async def scenario(pilot: Pilot[None]) -> None:
+            await on_page(pilot, 4)
+            table = table_of(pilot, "settings")
+            await until(pilot, lambda: table.row_count == 3)
+            rows = list(rows_of(table).values())
+            assert [row[2] for row in rows] == ["whole", "pruned", "crashed"]
+            assert [row[-1] for row in rows][::2] == ["", "2 of 3 folds; fold1of3 crashed"]
+            assert rows[-1][1] == NO_VALUE and view.best == pytest.approx(0.2)
+
+        play_app(scenario, size=(160, 35))
 
 
 @pytest.mark.slow

@@ -1,6 +1,9 @@
 """The reference of the documentation is current, and has the keys, variables, files and public names of the code."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from harness.core.rounds import Round
 from harness.core.settings import Settings
 from harness.runs.folder import RunFolder
 from harness.sweeps.file import SweepFile
+from tests.functional.walkthrough import steps_in
 from tests.reference.pages import MARK, PAGES, TEXTS, filled
 from tests.unit.cli.test_app import DOCS, commands
 
@@ -94,6 +98,18 @@ def test_every_file_of_a_run_is_explained(tmp_path: Path) -> None:
     names = {path.name for path in values if isinstance(path, Path)}
     assert names > {"run.db", "spec.json", "lock"}
     assert {name for name in names if f"`{name}" not in page("run-files.md")} == set()
+
+
+def test_the_page_of_figures_counts_the_worked_example(tmp_path: Path) -> None:
+    """The blocks of Python alone: the audits between them run with the tutorials."""
+    text = (ROOT / "docs" / "how-to" / "reproduce-a-papers-figure.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## Sequence extraction.*?(?=^## )", text, re.MULTILINE | re.DOTALL)
+    records, counts = steps_in(re.sub(r"^harness .*\n", "", section, flags=re.MULTILINE))[:2]
+    command = ["bash", "-euc", f"PATH={Path(sys.executable).parent}:$PATH\n{records.script}{counts.script}"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (*counts.outputs, "")
 
 
 def test_every_public_name_has_a_reference() -> None:

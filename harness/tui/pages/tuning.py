@@ -72,7 +72,8 @@ def _view(tuning: Tuning) -> TuningView:
     ]
     # As `harness tune` chooses: a setting with more folds comes first, because one fold may be an easy one.
     settings.sort(
-        key=lambda item: (len(item[1].runs), -1.0 if item[1].recall is None else item[1].recall), reverse=True
+        key=lambda item: (-1, len(item[1].recalls)) if item[1].recall is None else (len(item[1].runs), item[1].recall),
+        reverse=True,
     )
     return TuningView(tuning, len(runs), tuple(space), tuple(settings), importances(space, tried, tuning.folds))
 
@@ -182,7 +183,7 @@ class TuningPage(Page):
                 [(format_score(setting.recall), "bold good" if setting.recall == view.best else "bold")],
                 *(str(setting.params.get(name)) for name in view.parameters),
                 *(recalls.get(fold, "") for fold in view.tuning.folds),
-                [("pruned" if pruned else "", "dim")],
+                [("pruned" if pruned else setting.missing_folds(view.tuning.folds), "dim")],
             ]
             rows.append(Row(str(number), cells))
         self.query_one("#settings", ListTable).show(columns, rows)

@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -216,6 +216,25 @@ def test_csv_cells_are_not_formulas(name: str, tmp_path: Path) -> None:
     (row,) = csv.DictReader(io.StringIO(leaderboard_csv(_ranked([_bundle(tmp_path, "one", 1, team=name)]))))
     assert not row["team"].startswith(("=", "+", "-", "@", "\t"))
     assert float(row["recall_at_cap"]) == 0.05
+
+
+def test_each_number_has_a_csv_cell_of_its_own(tmp_path: Path) -> None:
+    """Negative differences are numbers, without the apostrophe of a text that could be a formula."""
+    bundles = [_bundle(tmp_path, name, solved) for name, solved in (("best", 9), ("worse", 3), ("none", 0))]
+    entries = _ranked([*bundles, tmp_path / "absent.zip"])
+    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(entries))))
+    assert min(float(row["difference"] or 0) for row in rows) < 0
+    for entry, row in zip(entries, rows, strict=True):
+        cells = iter(row.values())
+        for field in fields(Entry):
+            value = getattr(entry, field.name)
+            if field.name.endswith("_interval"):
+                assert [next(cells), next(cells)] == (["", ""] if value is None else [str(bound) for bound in value])
+            else:
+                cell = next(cells)
+                assert not isinstance(value, int | float) or isinstance(value, bool) or float(cell) == value
+        assert next(cells, None) is None and None not in row
+        assert row["recall_interval_low"] <= row["recall_at_cap"] <= row["recall_interval_high"]
 
 
 PATCH = b"--- a/run.sh\n+++ b/run.sh\n@@ -1 +1 @@\n-exit 0\n+exit 1\n"

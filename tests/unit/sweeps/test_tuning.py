@@ -1,5 +1,6 @@
 """The parameters that a tuning searches, and the settings that it tries next."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.plugins.parameters import Span, space_of
 from harness.runs.folder import RunFolder
+from harness.runs.status import Status
 from harness.sweeps.tuning import Step, Tried, best_of, importances, is_pruned, next_step, settings_tried
 
 SCHEMA = {
@@ -152,6 +154,23 @@ def test_the_best_setting_was_tried_on_every_fold() -> None:
     best = best_of(settings_tried(space, past))
     assert best is not None and best.params == {"top_k": 3} and best.recall == pytest.approx(0.4)
     assert best_of(settings_tried(space, [tried(None, top_k=4)])) is None
+
+
+@pytest.mark.parametrize("order", [FOLDS, FOLDS[::-1]])
+@pytest.mark.parametrize("status", [Status.CRASHED, Status.STOPPED, Status.LOST, Status.RUNNING])
+def test_a_setting_with_a_failed_fold_has_no_mean_and_is_never_the_best(order: tuple[str, str], status: Status) -> None:
+    space = {"top_k": Span(1, 50, True)}
+    failed = replace(tried(None, order[1], top_k=2), status=status)
+    complete = tried_on_both_folds(0.3, top_k=1)
+    settings = settings_tried(space, [*complete, tried(0.9, order[0], top_k=2), failed])
+    assert [setting.recall for setting in settings] == [pytest.approx(0.3), None]
+    assert best_of(settings) is settings[0] and best_of(settings[1:]) is None
+    assert [setting.missing_folds(FOLDS) for setting in settings] == ["", f"1 of 2 folds; {order[1]} {status.words}"]
+
+
+def test_a_setting_that_was_not_tried_on_every_fold_says_on_how_many() -> None:
+    (setting,) = settings_tried({}, [tried(0.5)])
+    assert setting.recall == 0.5 and setting.missing_folds(FOLDS) == "1 of 2 folds"
 
 
 def test_the_importance_of_parameters_needs_four_complete_settings() -> None:

@@ -1,0 +1,183 @@
+"""A signal that ends a command leaves the terminal as it was, and has its usual exit status."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.core.terminal import handled_end
+from harness.runs.summary import run_summary
+from tests.functional.machine import Machine, guess_count, homes, kill_processes_that_name, wait_until, write_round
+
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+RESTORED = {
+    "alternate screen": (b"\x1b[?1049h", b"\x1b[?1049l"),
+    "mouse reports": (b"\x1b[?1000h", b"\x1b[?1000l"),
+    "all mouse reports": (b"\x1b[?1003h", b"\x1b[?1003l"),
+    "mouse reports in SGR": (b"\x1b[?1006h", b"\x1b[?1006l"),
+    "hidden cursor": (b"\x1b[?25l", b"\x1b[?25h"),
+    "keyboard mode": (b"\x1b[>", b"\x1b[<u"),
+    "bracketed paste": (b"\x1b[?2004h", b"\x1b[?2004l"),
+}
+
+
+class Terminal:
+    """A pseudo-terminal of 100 columns and 30 rows, and the command that runs in it."""
+
+    def __init__(self, machine: Machine, *command: str) -> None:
+        self.fd, child = pty.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.name = os.ttyname(child)
+        self.modes = termios.tcgetattr(child)
+        self.output = b""
+        environment = {name: value for name, value in machine.env().items() if name not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "harness", *command],
+            cwd=machine.folder,
+            env=environment | {"TERM": "xterm-256color"},
+            stdin=child,
+            stdout=child,
+            stderr=child,
+            start_new_session=True,
+        )
+        os.close(child)
+
+    def read(self) -> bytes:
+        """Read what the command has written, and return everything that it wrote so far."""
+        with contextlib.suppress(OSError):
+            while select.select([self.fd], [], [], 0)[0] and (part := os.read(self.fd, 1 << 16)):
+                self.output += part
+        return self.output
+
+    def until(self, text: bytes) -> None:
+        """Wait until the command has written `text`."""
+        wait_until(lambda: text in self.read())
+
+    def press(self, keys: bytes) -> None:
+        os.write(self.fd, keys)
+
+    def end(self, number: int) -> int:
+        """Send a signal to the command, and return its exit status as `subprocess` gives it."""
+        self.process.send_signal(number)
+        wait_until(lambda: self.read() is not None and self.process.poll() is not None)
+        self.read()
+        return self.process.returncode
+
+    def is_restored(self) -> bool:
+        """Return True if everything that was changed in the terminal was changed back afterwards."""
+        for name, (change, restore) in RESTORED.items():
+            assert self.output.rfind(restore) > self.output.rfind(change) >= 0, name
+        return termios.tcgetattr(self.fd) == self.modes
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    write_round(tmp_path)
+    yield Machine(tmp_path)
+    kill_processes_that_name(str(tmp_path))
+
+
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+def test_the_screen_is_left_before_a_signal_ends_it(machine: Machine, number: signal.Signals) -> None:
+    terminal = Terminal(machine)
+    terminal.until(b"Press")
+    assert terminal.end(number) == -number and terminal.is_restored()
+
+
+@pytest.mark.parametrize("key", [b"?", b"b"], ids=["keys", "dialog"])
+def test_a_screen_below_a_dialog_is_left_too(machine: Machine, key: bytes) -> None:
+    terminal = Terminal(machine)
+    terminal.until(b"Press")
+    before = len(terminal.read())
+    terminal.press(key)
+    wait_until(lambda: len(terminal.read()) > before + 200)
+    assert terminal.end(signal.SIGTERM) == -signal.SIGTERM and terminal.is_restored()
+
+
+@pytest.mark.parametrize("number", ENDING[:2], ids=lambda number: number.name)
+def test_a_run_goes_on_when_a_signal_ends_the_screen(machine: Machine, number: signal.Signals) -> None:
+    folder = machine.detached("patient")
+    terminal = Terminal(machine, "watch", folder.id)
+    terminal.until(b"running")
+    assert terminal.end(number) == -number and terminal.is_restored()
+    count = guess_count(folder)
+    wait_until(lambda: guess_count(folder) > count)
+    assert run_summary(folder).status == "running"
+
+
+@pytest.mark.parametrize("number", ENDING[:2], ids=lambda number: number.name)
+def test_the_cursor_is_shown_again_when_a_signal_ends_a_status_line(machine: Machine, number: signal.Signals) -> None:
+    terminal = Terminal(machine, "run", "patient", *machine.plugin())
+    terminal.until(b"\x1b[?25l")
+    wait_until(lambda: machine.folders() and guess_count(machine.folders()[0]) > 0)
+    assert terminal.end(number) == -number
+    assert terminal.output.rfind(b"\x1b[?25h") > terminal.output.rfind(b"\x1b[?25l") >= 0
+    assert termios.tcgetattr(terminal.fd) == terminal.modes
+    (folder,) = machine.folders()
+    count = guess_count(folder)
+    wait_until(lambda: guess_count(folder) > count)
+
+
+def test_a_terminal_that_takes_no_output_does_not_keep_the_process(machine: Machine) -> None:
+    terminal = Terminal(machine)
+    terminal.until(b"Press")
+    # Nobody reads, so that the application waits for the terminal before the last key.
+    child = os.open(terminal.name, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(child, b" " * 4096):
+            pass
+    os.close(child)
+    for key in b"23456121" * 10:
+        terminal.press(bytes([key]))
+        time.sleep(0.05)
+    terminal.process.send_signal(signal.SIGTERM)
+    assert wait_until(lambda: terminal.process.poll() is not None)
+    assert terminal.process.returncode == -signal.SIGTERM
+
+
+def test_a_closed_terminal_ends_the_process(machine: Machine) -> None:
+    terminal = Terminal(machine)
+    terminal.until(b"Press")
+    os.close(terminal.fd)
+    terminal.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: terminal.process.poll() is not None)
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """As for a command that nohup started."""
+    handled: list[int] = []
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with handled_end(handled.append):
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert handled == [signal.SIGTERM]
+
+
+def test_another_thread_handles_no_signal() -> None:
+    def body() -> None:
+        with handled_end(lambda _: None):
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    seen: list[object] = []
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    assert seen == [signal.SIG_DFL]
