@@ -1,5 +1,6 @@
 """The token that a model's tokenizer puts before every text, whichever files declare it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,18 @@ def first_token_sentence(number: int, rows: int, token: int | None) -> str:
         f"{number:,} of {rows:,} prefixes begin with token {token}, which the tokenizer puts "
         "before every text. The model sees it once."
     )
+
+
+def different_first_tokens(names: Sequence[str], tokens: Sequence[int | None]) -> list[str]:
+    """Return a note if models differ in the token before every text. tokens: that of each model, None for none."""
+    if len(set(tokens)) < 2:
+        return []
+    pairs = zip(names, tokens, strict=True)
+    of_models = ", ".join(f"{name} {'none' if token is None else f'token {token}'}" for name, token in pairs)
+    return [
+        f"The tokenizers put different first tokens before every text: {of_models}. Models of equal "
+        "weights would differ too."
+    ]
 
 
 def build_tokenizer(path: Path) -> Any:

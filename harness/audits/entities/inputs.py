@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.audits.models import Model, first_token_notes
 from harness.audits.options import AuditParams, Preparation, Reading, Subject, option
 from harness.audits.sources import target_option
 from harness.core.audit import AuditInputs
@@ -386,4 +387,6 @@ class EntitiesSubject(Subject):
         named = read | {f"conll {number}": path for number, path in enumerate(self.conll, 1)}
         files = {option.replace("_", "-"): path for option, path in named.items() if path is not None}
         name = (self.in_train or self.wikidata or Path("names")).stem
-        return Reading(params, inputs, name, files, preparation.find_models(self.target))
+        models = preparation.find_models(self.target)
+        inputs.texts["notes"].extend(first_token_notes([Model(record.id, record.path) for record in models]))
+        return Reading(params, inputs, name, files, models)

@@ -10,6 +10,7 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from harness.audits.models import Model, first_token_notes
 from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sequence.comparison import shared_runs
 from harness.audits.sequence.completion import GivenCompletions, read_completions
@@ -384,5 +385,6 @@ class SequenceSubject(Subject):
             has_completions=self.completions is not None,
             on_progress=lambda paragraphs: preparation.say(f"read {paragraphs:,} paragraphs …"),
         )
+        inputs.texts["notes"].extend(first_token_notes([Model(record.id, record.path) for record in models]))
         files = source_files("completions" if self.completions else "corpus", source) | source_files("control", control)
         return Reading(params, inputs, source_name(source), files, () if is_served else models)
