@@ -1,6 +1,6 @@
 """Load a tokenizer.json, in one way for all readers of text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,16 @@ def plain_tokenizer(tokenizer: "Tokenizer", *, reads_special_tokens: bool = Fals
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = not reads_special_tokens
     return tokenizer
+
+
+def normal_form(tokenizer: "Tokenizer") -> Callable[[str], str]:
+    """Return the function that converts a text to the form in which the tokenizer reads it, such as NFC or lower case.
+
+    A tokenizer without a normalizer reads a text as it is.
+    """
+    normalizer = tokenizer.normalizer
+    # Normalizers for models of sentencepiece also write spaces as U+2581.
+    return str if normalizer is None else lambda text: normalizer.normalize_str(text).replace("\u2581", " ")
 
 
 def added_tokens(tokenizer: "Tokenizer") -> list[int]:

@@ -24,8 +24,8 @@ from harness.audits.sequence.dataset import (
 )
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError, UsageError
-from harness.core.text import shorten
-from harness.core.tokenizers import load_tokenizer
+from harness.core.text import composed, shorten
+from harness.core.tokenizers import load_tokenizer, normal_form
 from harness.corpora.documents import records_in
 from harness.corpora.text_files import Notes
 
@@ -66,6 +66,10 @@ class Completer(Protocol):
     order: Ints
     batch_size: int
     ends: Sequence[int]
+
+    def form(self, text: str, /) -> str:
+        """Return `text` in the form of all completions, in which they are compared with suffixes."""
+        ...
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
         """Set the `paragraphs` [m] that are completed next; those in `done` have been completed before."""
@@ -145,7 +149,7 @@ def read_completions(path: Path, params: SequenceParams, notes: Notes) -> GivenC
         paragraphs.setdefault(" ".join(words) if cut is None else cut, paragraph)
         completions = by_model.setdefault("".join(texts[place + 1 :]) or _ONE_MODEL, {})
         if cut is not None:
-            completion = cut_to_suffix(texts[place], cut.suffix)
+            completion = cut_to_suffix(composed(texts[place]), cut.suffix)
             if completions.setdefault(cut, completion) != completion:
                 raise HarnessError(
                     f"{path}, line {line}: a second completion of the same paragraph. Give one for each paragraph and "
@@ -166,6 +170,7 @@ class GivenCompleter:
 
     batch_size = 256
     ends: Sequence[int] = ()
+    form = staticmethod(composed)
 
     def __init__(self, dataset: Dataset, model: int, *, seed: int) -> None:
         self.order = self._paragraphs = shuffled(len(dataset), seed)
@@ -199,10 +204,11 @@ class LocalCompleter:
         self._target = target
         self._policy = params.policy
         self._tokenizer = load_tokenizer(target.tokenizer_file, reads_special_tokens=dataset.has_special_tokens)
+        self.form = normal_form(self._tokenizer)
         self._prompts = list(_encode(self._tokenizer, dataset.prompts))
         suffixes = _encode(self._tokenizer, (f" {text}" for text in dataset.suffixes))
         self._needed = np.array([len(ids) for ids in suffixes], np.int64)
-        self._words = [len(words_of(text)) for text in dataset.suffixes]
+        self._words = [len(words_of(self.form(text))) for text in dataset.suffixes]
         self._tokens = np.array([len(ids) for ids in self._prompts], np.int64)
         runs = self._batches(seed)
         self._paragraphs = self.order = np.concatenate(runs)
@@ -225,7 +231,7 @@ class LocalCompleter:
             prefixes, self._policy, trials=1, seed=seed, length=int(lengths[possible].max())
         )  # one row per prefix, in order
         for place, ids in zip(possible, drawn.suffixes.tolist(), strict=True):
-            text = first_words(self._decode(ids[: lengths[place]]), self._words[paragraphs[place]])
+            text = first_words(self.form(self._decode(ids[: lengths[place]])), self._words[paragraphs[place]])
             completions[place] = Completion(State.COMPLETED, text)
         return paragraphs, completions
 

@@ -17,7 +17,7 @@ from harness.audits.sequence.completion import Completion, State, cut_to_suffix,
 from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.core.arrays import Ints
 from harness.core.errors import Interruption
-from harness.core.text import pluralize
+from harness.core.text import composed, pluralize
 from harness.corpora.text_files import without_surrogates
 
 CHAT_INSTRUCTION = (
@@ -42,6 +42,7 @@ class RemoteCompleter:
 
     batch_size = 1
     ends: Sequence[int] = ()
+    form = staticmethod(composed)
 
     def __init__(self, endpoint: Endpoint, dataset: Dataset, params: SequenceParams, *, seed: int) -> None:
         self.order = shuffled(len(dataset), seed)
@@ -69,7 +70,7 @@ class RemoteCompleter:
     def _completion(self, paragraph: int, answer: Answer[str]) -> Completion:
         if answer.value is not None:
             self._failures = 0
-            return Completion(State.COMPLETED, cut_to_suffix(answer.value, self._dataset.suffixes[paragraph]))
+            return Completion(State.COMPLETED, cut_to_suffix(composed(answer.value), self._dataset.suffixes[paragraph]))
         if answer.fault.startswith(BLOCKED):
             self._failures = 0
             return Completion(State.BLOCKED, fault=answer.fault)

@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +16,12 @@ from harness.audits.leakage.inputs import LeakageSubject, PairSize, read_pairs
 from harness.audits.leakage.pairs import LeakageParams
 from harness.audits.membership.inputs import MembershipParams, MembershipSubject
 from harness.audits.models import Model
-from harness.audits.options import Preparation, Reading
+from harness.audits.options import Reading
 from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.inputs import SequenceSubject
 from harness.core.rounds import load_round
-from harness.core.spec import TargetRecord
 from harness.demo import SIZES
+from tests.unit.audits.preparing import preparation
 
 WEIGHTS = SIZES[-1].weights
 TEXT = "The letter says that nobody in the village has seen the lighthouse since the storm of that winter. " * 8
@@ -45,34 +44,25 @@ def _put_first(folder: Path, token: str | None) -> Path:
     return folder
 
 
-def _preparation() -> Preparation:
-    def find(ids: Any, **options: Any) -> tuple[TargetRecord, ...]:
-        unused = {"revision": "main", "commit": None, "weights_sha256": "", "bytes": 0}
-        place = {"device": "cpu", "dtype": "float32", "threads": 1}
-        return tuple(TargetRecord(id=Path(id_).name, path=Path(id_), **place, **unused) for id_ in ids)
-
-    return Preparation(0, "main", print, find, lambda run: pytest.fail(run))
-
-
 def _compare(models: list[str], corpus: Path) -> Reading:
-    return CompareSubject(round="demo", target=models, limit=3).read(CompareParams(), _preparation())
+    return CompareSubject(round="demo", target=models, limit=3).read(CompareParams(), preparation())
 
 
 def _leakage(models: list[str], corpus: Path) -> Reading:
-    return LeakageSubject(round="demo", target=models, limit=3).read(LeakageParams(), _preparation())
+    return LeakageSubject(round="demo", target=models, limit=3).read(LeakageParams(), preparation())
 
 
 def _membership(models: list[str], corpus: Path) -> Reading:
     subject = MembershipSubject(round="demo", non_members=corpus, target=models[0], reference=models[1])
-    return subject.read(MembershipParams(), _preparation())
+    return subject.read(MembershipParams(), preparation())
 
 
 def _sequence(models: list[str], corpus: Path) -> Reading:
-    return SequenceSubject(corpus=corpus, target=models).read(SequenceParams(), _preparation())
+    return SequenceSubject(corpus=corpus, target=models).read(SequenceParams(), preparation())
 
 
 def _book(models: list[str], corpus: Path) -> Reading:
-    return BookSubject(text=[corpus], target=models).read(BookParams(), _preparation())
+    return BookSubject(text=[corpus], target=models).read(BookParams(), preparation())
 
 
 def _entities(models: list[str], corpus: Path) -> Reading:
@@ -80,7 +70,7 @@ def _entities(models: list[str], corpus: Path) -> Reading:
     for file in names:
         file.write_text("\n".join(f"Anna {file.name}{number}" for number in range(9)))
     subject = EntitiesSubject(target=models, in_train=names[0], out_train=names[1])
-    return subject.read(EntitiesParams(), _preparation())
+    return subject.read(EntitiesParams(), preparation())
 
 
 @pytest.mark.parametrize("read", [_compare, _leakage, _membership, _sequence, _book, _entities])
@@ -97,8 +87,8 @@ def test_different_first_tokens_are_named(read: Callable[[list[str], Path], Read
         return [note for note in reading.inputs.texts["notes"] if "first tokens" in note]
 
     words = "The tokenizers put different first tokens before every text: {}. Models of equal weights would differ too."
-    assert notes("before", "after") == [words.format("before none, after token 0")]
-    assert notes("mark", "after") == [words.format("mark token 1, after token 0")]
+    assert notes("before", "after") == [words.format(f"{models['before']} none, {models['after']} token 0")]
+    assert notes("mark", "after") == [words.format(f"{models['mark']} token 1, {models['after']} token 0")]
     assert notes("same", "after") == []
 
 
