@@ -19,6 +19,8 @@ from harness.core.errors import HarnessError
 CHUNK_BYTES = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HELD_LEVELS = 64
+_POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/v1", 1024
+"""The first line of a pointer of Git LFS. A pointer is smaller than 1,024 bytes."""
 
 
 @contextlib.contextmanager
@@ -102,6 +104,22 @@ def create_folder(path: Path) -> None:
         create_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
         sync_folder(path.parent)
+
+
+def open_without_waiting(path: str, flags: int) -> int:
+    """Open a file as `os.open` does, but do not wait for the writer of a named pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def require_content(path: Path) -> None:
+    """Raise HarnessError if the file is a pointer of Git LFS, which a clone without its files has in their place.
+
+    A file that cannot be opened is left to its reader.
+    """
+    with contextlib.suppress(OSError), open(path, "rb", opener=open_without_waiting) as file:
+        start = file.read(_POINTER_BYTES) or b""
+        if start.startswith(_POINTER) and len(start) < _POINTER_BYTES:
+            raise HarnessError(f"{path.name} is a pointer of Git LFS, not the file: {path}. Run git lfs pull.")
 
 
 def file_sha256(path: Path) -> str:

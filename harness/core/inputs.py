@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.core.errors import HarnessError
-from harness.core.files import file_sha256
+from harness.core.files import file_sha256, open_without_waiting, require_content
 from harness.core.text import shorten
 
 _MAX_FILES = 100_000
@@ -152,18 +152,14 @@ JSON_WORDS = {
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file as `open` does, but do not wait for the writer of a named pipe."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def read_bounded(path: Path, *, limit: int) -> bytes:
     """Return the content of a regular file of at most `limit` bytes.
 
     Raises HarnessError if the file is missing, is not a regular file, is larger, or cannot be read.
     """
+    require_content(path)
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
+        with open(path, "rb", opener=open_without_waiting) as file:
             # Of the open file: its name may lead to another one by now.
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):

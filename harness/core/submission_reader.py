@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from harness.core.arrays import Bools, Ints, Tokens, token_dtype
 from harness.core.errors import HarnessError
+from harness.core.files import require_content
 from harness.core.submission import HEADER
 from harness.core.text import pluralize, shorten
 
@@ -254,6 +255,7 @@ def submission_faults(path: Path, rules: SubmissionRules, limit: int = MAX_FAULT
 
 def _parts(path: Path, rules: SubmissionRules) -> Iterator[SubmissionRows | SubmissionFault]:
     """Yield the rows of the file, block by block, and its faults, in the order of their lines."""
+    require_content(path)
     try:
         with path.open("rb") as file:
             yield from _parts_of(file, path.name, rules)

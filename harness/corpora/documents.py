@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.files import require_content
 from harness.core.inputs import require_inside
 from harness.core.text import pluralize, sanitize, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
@@ -214,6 +215,8 @@ def _text_pieces(file: Path, name: str, reading: _Reading) -> Iterator[str]:
 
 
 def _encoding(file: Path) -> str:
+    """Return the encoding of a text file. Raises HarnessError for a pointer of Git LFS."""
+    require_content(file)
     with file.open("rb") as binary:
         mark = binary.read(2)
     return "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.core.arrays import Tokens, mapped_array, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.files import file_version, remove_tree, try_lock, write_atomically
+from harness.core.files import file_version, remove_tree, require_content, try_lock, write_atomically
 from harness.core.text import sanitize, shorten
 from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import documents_in, visible_files
@@ -34,6 +34,7 @@ def open_tokens(file: Path, vocabulary: int) -> Tokens:
     A file without the header of `.npy` has unsigned little-endian integers of 2 bytes if the vocabulary fits into them,
     otherwise of 4 bytes. Raises HarnessError if the file holds anything else.
     """
+    require_content(file)
     try:
         with file.open("rb") as opened:
             has_header = opened.read(len(_NPY_MAGIC)) == _NPY_MAGIC

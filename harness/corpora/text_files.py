@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.files import require_content
 from harness.core.text import pluralize
 
 _NOTES_IN_FULL = 3
@@ -13,6 +14,7 @@ _NOTES_IN_FULL = 3
 
 def read_text(file: Path) -> str:
     """Return the text of a UTF-8 file with line feeds as line ends. Raises HarnessError if it cannot be read."""
+    require_content(file)
     try:
         return file.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, IsADirectoryError):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.core.errors import HarnessError
+from harness.core.files import require_content
 from harness.core.text import shorten
 from harness.core.tokenizers import added_tokens, load_tokenizer
 
@@ -65,6 +66,8 @@ def build_tokenizer(path: Path) -> Any:
     """
     from transformers import AutoTokenizer  # slow to import
 
+    for file in (file for name in _OTHER_FILES for file in path.glob(name)):
+        require_content(file)
     try:
         return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:

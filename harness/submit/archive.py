@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from harness.core import paths
 from harness.core.errors import HarnessError
+from harness.core.files import require_content
 from harness.core.text import shorten
 from harness.plugins.discovery import built_in_folder
 
@@ -47,6 +48,7 @@ def unpack(archive: Path, folder: Path) -> list[str]:
     link or device, an encrypted entry, or too much content. While writing, it is refused if a file is
     shorter than declared or its checksum is wrong. Raises HarnessError.
     """
+    require_content(archive)
     try:
         with _BoundedFile(archive) as file, zipfile.ZipFile(file) as opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]

@@ -20,7 +20,7 @@ from harness.core import paths
 from harness.core.arrays import Floats, Ints, Tokens, check_tokens, mapped_array, token_rows, tokens_sha256
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes
-from harness.core.files import atomic_file, file_sha256, write_atomically
+from harness.core.files import atomic_file, file_sha256, require_content, write_atomically
 from harness.core.inputs import check_plain_files, first_fault, read_bounded_text, read_bounded_toml
 from harness.core.intervals import JudgedRows
 from harness.core.rounds import Round, load_round
@@ -68,6 +68,7 @@ def read_archive(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.gene
 
     Raises HarnessError if the file is not a .npz, or a returned entry is not a plain array: the file may be hostile.
     """
+    require_content(path)
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)

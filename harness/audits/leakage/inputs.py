@@ -126,6 +126,8 @@ def _fitted(
 def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
     try:
         arrays = read_archive(path)
+    except HarnessError:
+        raise
     except Exception as error:  # zipfile, zlib and numpy each have their own
         raise HarnessError(f"not an archive of plain arrays: {path} ({shorten(str(error), 100)}).") from None
     if absent := {"prefixes", "suffixes"} - set(arrays):
