@@ -2,13 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from harness.audits.shared_tokenizer import SharedTokenizer
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.tokenizers import Tokenizer, parse_tokenizer
-from harness.corpora.text_files import parse_json, read_text
-from harness.engine.first_token import first_token, first_token_sentence
+from harness.corpora.text_files import read_text
+from harness.engine.first_token import (
+    different_first_tokens,
+    first_token,
+    first_token_sentence,
+    load_offset_tokenizer,
+)
 from harness.engine.resolving import CONTEXT_KEYS, VOCABULARY_KEYS, configured_number
 
 
@@ -19,41 +25,27 @@ class Model(NamedTuple):
     path: Path
 
 
-def shared_tokenizer(models: Sequence[Model]) -> str | None:
-    """Return the tokenizer.json that all models share; None if they have none but equal vocabulary sizes.
+def shared_tokenizer(models: Sequence[Model]) -> SharedTokenizer:
+    """Return the tokenizer that all models share, which checks the texts and tokens of an audit.
 
-    Tokenizers are equal if they convert text to the same tokens, even if the files differ. Raises HarnessError that
-    names two models if they differ.
+    A model without tokenizer.json gets the one that `transformers` builds from its other files, if another model has
+    one. Raises HarnessError that names two models if none has one and they have different numbers of tokens.
     """
     files = [model.path / "tokenizer.json" for model in models]
     contents = [read_text(file) if file.is_file() else None for file in files]
-    keys: list[Any] = [
-        configured_number(model.path, VOCABULARY_KEYS) if content is None else tokenizer_key(content, file)
-        for model, content, file in zip(models, contents, files, strict=True)
-    ]
-    for model, key, content in zip(models, keys, contents, strict=True):
-        if key != keys[0] or (content is None) != (contents[0] is None):
+    if any(contents):
+        contents = [
+            load_offset_tokenizer(model.path).to_str() if content is None else content
+            for model, content in zip(models, contents, strict=True)
+        ]
+    sizes = [configured_number(model.path, VOCABULARY_KEYS) for model in models]
+    for model, size in zip(models, sizes, strict=True):
+        if not any(contents) and size != sizes[0]:
             raise HarnessError(
-                f"{models[0].id} and {model.id} have different tokenizers, so their probabilities are of different "
-                "tokens. Choose models of one tokenizer."
+                f"{models[0].id} and {model.id} have different tokenizers: they have {sizes[0]} and {size} tokens. "
+                "Choose targets of one tokenizer."
             )
-    return contents[0]
-
-
-def tokenizer_key(content: str, file: Path) -> Any:
-    """Return what decides how a tokenizer.json converts text to tokens. Raises HarnessError if it is not one."""
-    try:
-        whole = parse_json(content)
-        return {name: whole.get(name) for name in ("model", "added_tokens", "normalizer", "pre_tokenizer")}
-    except (ValueError, AttributeError):
-        raise HarnessError(f"not a tokenizer.json: {file}.") from None
-
-
-def require_tokenizer(tokenizer: str | None, models: Sequence[Model]) -> str:
-    """Return the content of the models' tokenizer.json. Raises HarnessError if they have none."""
-    if tokenizer is None:
-        raise HarnessError(f"{models[0].id} has no tokenizer.json, which text needs. Choose another target.")
-    return tokenizer
+    return SharedTokenizer([model.id for model in models], contents)
 
 
 def load_text_tokenizer(model: Model) -> Tokenizer:
@@ -62,16 +54,22 @@ def load_text_tokenizer(model: Model) -> Tokenizer:
     Raises HarnessError if the model has no tokenizer.json.
     """
     file = model.path / "tokenizer.json"
-    content = require_tokenizer(read_text(file) if file.is_file() else None, [model])
-    return parse_tokenizer(content, str(file))
+    if not file.is_file():
+        raise HarnessError(f"{model.id} has no tokenizer.json, which text needs. Choose another target.")
+    return parse_tokenizer(read_text(file), str(file))
 
 
-def first_token_notes(prefixes: Tokens, models: Sequence[Model]) -> list[str]:
-    """Return a note for each model whose tokenizer puts a first token before texts that `prefixes` have already."""
-    notes = []
-    for model in models:
-        token = first_token(model.path)
-        if number := 0 if token is None else int((prefixes[:, 0] == token).sum()):
+def first_token_notes(models: Sequence[Model], prefixes: Tokens | None = None) -> list[str]:
+    """Return notes on the tokens that the models' tokenizers put before every text.
+
+    They name several models that differ in it, and the first token that some of `prefixes` [n, tokens] have already.
+    """
+    if prefixes is None and len(models) < 2:
+        return []
+    tokens = [first_token(model.path) for model in models]
+    notes = different_first_tokens([model.id for model in models], tokens)
+    for token in tokens:
+        if prefixes is not None and (number := 0 if token is None else int((prefixes[:, 0] == token).sum())):
             notes.append(first_token_sentence(number, len(prefixes), token))
     return list(dict.fromkeys(notes))
 

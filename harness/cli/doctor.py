@@ -18,7 +18,7 @@ import typer
 
 from harness.cli.options import DeviceOptions, Json, Round, round_or_default
 from harness.cli.output import align_columns, print_json, sanitize, say
-from harness.cli.resolving import require_device
+from harness.cli.resolving import name_hidden_directory, require_device
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes
@@ -216,6 +216,7 @@ def measure_speed(
     require_extra("torch", "`harness doctor --bench`")
     device = require_device(compute)
     loaded = load_round(round_or_default(round_name))
+    name_hidden_directory(target)
     model = resolve_target(target)
     require_capacity(model, loaded)
     require_round_vocabulary(model, loaded)

@@ -26,10 +26,11 @@ from harness.cli.options import (
     usage_errors,
 )
 from harness.cli.output import ProgressBars, align_columns, print_json, sanitize, say
-from harness.cli.resolving import require_device
+from harness.cli.resolving import name_hidden_directory, require_device
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError, UsageError
 from harness.core.paths import expand_home
+from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration, parse_moment
 from harness.plugins.scaffold import new_attack
 
@@ -94,7 +95,6 @@ def make_round(
     from harness.corpora.documents import require_fields
     from harness.corpora.making import Rules
     from harness.corpora.opening import Corpus, locked
-    from harness.demo import REFERENCE, SIZES
     from harness.engine.resolving import resolve_target
 
     sizes = {split: size for split, size in (("train", train), ("val", val), ("test", test)) if size}
@@ -113,7 +113,8 @@ def make_round(
     if answers is not None and answers.resolve() == out.resolve():
         answers = None
     _require_free(corpus, out, answers, name, force=force)
-    if target not in {size.name for size in (*SIZES, REFERENCE)} and expand_home(target).is_dir():
+    name_hidden_directory(target)
+    if target not in BUILT_IN_TARGETS and expand_home(target).is_dir():
         # A relative path would be relative to the round's file.
         target = str(expand_home(target).resolve())
     resolved = resolve_target(target) if extractable or tokenizer is None else None

@@ -3,18 +3,19 @@
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import typer
 
 from harness.cli.options import DeviceOptions, RunOptions, budget_seconds, usage_errors
-from harness.cli.output import ProgressBars
+from harness.cli.output import ProgressBars, say
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
 from harness.core.hardware import resolve_device, usable_cores
 from harness.core.rounds import PresetValue, Round, load_round
 from harness.core.settings import read_settings, setting_error
-from harness.core.spec import CLUSTER, JobSpec, TargetRecord, cluster_device, cluster_of
+from harness.core.spec import BUILT_IN_TARGETS, CLUSTER, JobSpec, TargetRecord, cluster_device, cluster_of
 from harness.core.text import sanitize, shorten
 from harness.engine.resolving import (
     BLOCKS_KEYS,
@@ -312,7 +313,7 @@ def model_records(
     records = []
     for number, id_ in enumerate(names):
         if is_first_served and number == 0:
-            local = resolve_target(id_, revision, needs_weights=False)
+            local = _find_target(id_, revision, needs_weights=False)
             records.append(_record_of(local, device, compute).model_copy(update={"is_tokenizer_only": True}))
         else:
             records.append(_record_of(_find_target(id_, revision), device, compute))
@@ -340,15 +341,23 @@ def current_weights(spec: JobSpec) -> tuple[str | None, ...]:
 
 def _current_hash(target: TargetRecord) -> str:
     if target.is_tokenizer_only:
-        return resolve_target(str(target.path), target.revision, needs_weights=False).weights_sha256
+        return _find_target(str(target.path), target.revision, needs_weights=False).weights_sha256
     return _find_target(str(target.path), target.revision).weights_sha256
 
 
-def _find_target(id_: str, revision: str) -> ResolvedTarget:
+@cache
+def name_hidden_directory(id_: str) -> None:
+    """Say once that a name is read as that of a built-in target, although there is a directory of this name."""
+    if id_ in BUILT_IN_TARGETS and Path(id_).is_dir():
+        say(f"{id_} is the built-in target, not the directory of this name. Write ./{id_} to name the directory.")
+
+
+def _find_target(id_: str, revision: str, *, needs_weights: bool = True) -> ResolvedTarget:
+    name_hidden_directory(id_)
     with ProgressBars("bytes") as bars:
 
         def on_progress(done: int, total: int) -> None:
             if total >= _SHOW_PROGRESS_ABOVE_BYTES:
                 bars.update(f"reading {id_}", done, total)
 
-        return resolve_target(id_, revision, on_progress=on_progress)
+        return resolve_target(id_, revision, on_progress=on_progress, needs_weights=needs_weights)

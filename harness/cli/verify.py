@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from harness.cli.options import Json, VerifyOptions, budget_seconds, make_directory, round_option, write_output
 from harness.cli.output import StatusLine, print_json, sanitize, say
-from harness.cli.resolving import usable_device
+from harness.cli.resolving import name_hidden_directory, usable_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import temporary_folder
 from harness.core.rounds import Round, load_round
@@ -164,6 +164,7 @@ def _found_target(named: CodeTarget, asked: str | None, round_: Round | None) ->
 def _found_model(role: str, named: CodeTarget, asked: str | None) -> LocalTarget:
     """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
+        name_hidden_directory(asked)
         model = resolve_target(asked)
     elif named.is_folder or not (named.id in BUILT_IN_TARGETS or HUB_ID.fullmatch(named.id)):
         noun = MODEL_NAMES[role]

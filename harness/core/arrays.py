@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
+from harness.core.files import require_content
 from harness.core.text import shorten
 
 Tokens = NDArray[np.integer]
@@ -40,6 +41,7 @@ def mapped_array(path: Path) -> NDArray[np.generic]:
     """
     if path.exists() and not path.is_file():
         raise HarnessError(f"{path}: not a regular file.")  # opening a named pipe would wait forever
+    require_content(path)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

@@ -23,6 +23,9 @@ MAX_RECORD_BYTES = 64 << 20
 NOT_REGULAR = "not a regular file"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HELD_LEVELS = 64
+POINTER = "a pointer of Git LFS, not the file; run git lfs pull"
+_POINTER_START, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/v1", 1024
+"""The first line of a pointer of Git LFS. A pointer is smaller than 1,024 bytes."""
 
 
 @contextlib.contextmanager
@@ -111,14 +114,33 @@ def create_folder(path: Path) -> None:
 def open_regular(path: Path) -> io.BufferedReader:
     """Open a regular file to read bytes, without waiting for the writer of a named pipe.
 
-    Raises OSError, whose `strerror` is NOT_REGULAR for anything but a file.
+    Raises OSError, whose `strerror` is NOT_REGULAR for anything but a file and POINTER for a pointer of Git LFS, which
+    a clone without its files has in their place.
     """
+    file = _open_regular(path)
+    start = file.peek(_POINTER_BYTES)
+    if start.startswith(_POINTER_START) and len(start) < _POINTER_BYTES:
+        file.close()
+        raise OSError(errno.EINVAL, POINTER, str(path))
+    return file
+
+
+def _open_regular(path: Path) -> io.BufferedReader:
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115  returned
     # Of the open file: its name may lead to another one by now.
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, NOT_REGULAR, str(path))
     return file
+
+
+def require_content(path: Path) -> None:
+    """Raise HarnessError if a file that a library will open is a pointer of Git LFS. Other faults are left to it."""
+    try:
+        open_regular(path).close()
+    except OSError as error:
+        if error.strerror == POINTER:
+            raise HarnessError(f"{path}: {POINTER}.") from None
 
 
 def read_start(path: Path, most: int = MAX_RECORD_BYTES) -> bytes:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from harness.core.files import require_content
 from harness.core.text import is_storable
 
 ENDPOINT_KEYS = ("HARNESS_ENDPOINT_KEY", "OPENAI_API_KEY")
@@ -74,6 +75,7 @@ def read_archive(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of the .npz file at `path`; none if the file does not exist."""
     if not path.exists():
         return {}
+    require_content(path)
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 

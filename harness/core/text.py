@@ -52,6 +52,11 @@ def is_storable(text: str) -> bool:
     return "\0" not in text and text == text.encode(errors="replace").decode()
 
 
+def composed(text: str) -> str:
+    """Return `text` in Unicode normal form C (NFC), in which texts of unknown origin are compared."""
+    return unicodedata.normalize("NFC", text)
+
+
 def shorten(text: str, limit: int = 60) -> str:
     """Return `text` cut to at most `limit` characters, with an ellipsis where it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…" if limit > 0 else ""

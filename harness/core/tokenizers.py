@@ -99,6 +99,20 @@ class Tokenizer:
             self._require_short(excess)
         return texts
 
+    def normalize(self, text: str) -> str:
+        """Return `text` in the form in which the tokenizer reads it, such as NFC or lower case.
+
+        A tokenizer without a normalizer reads a text as it is. Raises HarnessError if the library fails.
+        """
+        normalizer = self._library.normalizer
+        if normalizer is None:
+            return text
+        self._require_short(len(text) * self._text_growth)
+        with library_errors(f"the tokenizer fails: {self._where}"):
+            normalized: str = normalizer.normalize_str(text)
+        # Normalizers for models of sentencepiece also write spaces as U+2581.
+        return normalized.replace("\u2581", " ")
+
     def _call(self, method: str, inputs: Any, characters: float, **options: bool) -> Any:
         """Call a method of the library, whose longest text has at most `characters` characters."""
         self._require_short(characters)

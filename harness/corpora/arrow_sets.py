@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.files import require_content
 from harness.core.inputs import read_bounded
 from harness.core.text import sanitize, shorten
 from harness.corpora.text_files import Notes, parse_json
@@ -39,6 +40,7 @@ def texts_in_parquet(file: Path, name: str, *, field: str, notes: Notes) -> Iter
     from pyarrow import ArrowException, parquet  # slow to import
 
     row = 0
+    require_content(file)
     try:
         with parquet.ParquetFile(file, buffer_size=_BUFFERED) as opened:
             _require_text(opened.schema_arrow, field, file)
@@ -95,6 +97,7 @@ def _column(file: Path, field: str, notes: Notes) -> Iterator[str | None]:
     """Yield the text of each row, or None, batch by batch: the file may be larger than memory."""
     import pyarrow  # slow to import, and only needed for Arrow files
 
+    require_content(file)
     try:
         with pyarrow.memory_map(str(file)) as source, pyarrow.ipc.open_stream(source) as reader:
             _require_text(reader.schema, field, file)

@@ -15,7 +15,7 @@ import httpx
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.files import CHUNK_BYTES, atomic_file, file_sha256
+from harness.core.files import CHUNK_BYTES, atomic_file, file_sha256, require_content
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.data.files import PublicFile
@@ -138,6 +138,7 @@ def _existing_folder(source: str) -> Path:
 def _copy(file: PublicFile, origin: Path, place: Path, progress: Progress) -> None:
     if not origin.is_file():
         raise _MissingFileError
+    require_content(origin)
     with origin.open("rb") as content:
         _store(file, str(origin), iter(lambda: content.read(CHUNK_BYTES), b""), place, progress)
 

@@ -1,9 +1,11 @@
 """The token that a model's tokenizer puts before every text, whichever files declare it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.files import require_content
 from harness.core.tokenizers import Tokenizer, added_tokens, library_errors, load_tokenizer, parse_tokenizer
 
 _OTHER_FILES = ("vocab.json", "vocab.txt", "*.model", "tekken.json", "*.tiktoken")
@@ -42,6 +44,18 @@ def first_token_sentence(number: int, rows: int, token: int | None) -> str:
     )
 
 
+def different_first_tokens(names: Sequence[str], tokens: Sequence[int | None]) -> list[str]:
+    """Return a note if models differ in the token before every text. tokens: that of each model, None for none."""
+    if len(set(tokens)) < 2:
+        return []
+    pairs = zip(names, tokens, strict=True)
+    of_models = ", ".join(f"{name} {'none' if token is None else f'token {token}'}" for name, token in pairs)
+    return [
+        f"The tokenizers put different first tokens before every text: {of_models}. Models of equal "
+        "weights would differ too."
+    ]
+
+
 def build_tokenizer(path: Path) -> Any:
     """Return the tokenizer that `transformers` builds from a folder without tokenizer.json.
 
@@ -49,6 +63,8 @@ def build_tokenizer(path: Path) -> Any:
     """
     from transformers import AutoTokenizer  # slow to import
 
+    for file in (file for name in _OTHER_FILES for file in path.glob(name)):
+        require_content(file)
     with library_errors(f"the tokenizer cannot be loaded: {path}", "Add the tokenizer.json of the model."):
         return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
 

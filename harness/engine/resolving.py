@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.files import CHUNK_BYTES, file_version, write_atomically
+from harness.core.files import CHUNK_BYTES, file_version, require_content, write_atomically
 from harness.core.inputs import files_in, read_bounded, read_bounded_text
 from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
@@ -178,6 +178,8 @@ def resolve_target(
         raise HarnessError(f"no tokenizer.json in {path}. Name a directory or a hub id that has one.")
     configuration = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
     files = sorted([*weights, *configuration], key=lambda file: file.name)
+    for file in files:
+        require_content(file)
     sha256 = _combined_sha256(files, on_progress or (lambda done, total: None))
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))
 

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import field_validator
 
 from harness.audits.endpoint.params import ScoringParams
-from harness.audits.models import Model, load_text_tokenizer, require_context
+from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context
 from harness.audits.near_results import NearParams
 from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.probabilities import RANDOM_SCHEMES, Scheme
@@ -160,7 +160,8 @@ def read_texts(
     if control is not None and not any(is_control):
         raise HarnessError(f"{control} contains no text of {params.window_tokens} tokens. Name a longer control text.")
     read = [name for name, _ in texts.values()]
-    return Texts(read, list(texts), np.array(is_control), notes.sentences).to_inputs()
+    all_notes = [*notes.sentences, *first_token_notes(models)]
+    return Texts(read, list(texts), np.array(is_control), all_notes).to_inputs()
 
 
 def _tokens_up_to(text: str, tokenizer: Tokenizer, wanted: int) -> int:

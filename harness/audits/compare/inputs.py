@@ -12,9 +12,10 @@ import numpy as np
 
 from harness.audits.leakage.inputs import PairSubject, read_pairs, require_pairs, stored_leakage
 from harness.audits.leakage.pairs import Pairs
-from harness.audits.models import Model, tokenizer_key
+from harness.audits.models import Model
 from harness.audits.options import AuditParams, Preparation, Reading, StoredAudit, option
 from harness.audits.probabilities import Scheme
+from harness.audits.shared_tokenizer import SharedTokenizer
 from harness.audits.sources import named_source, round_option, source_files, source_name
 from harness.core.arrays import Bools, Floats, Ints, mapped_array
 from harness.core.attack import Field
@@ -120,7 +121,7 @@ def with_control(pairs: Pairs, control: Pairs | None) -> tuple[Pairs, Bools]:
         rows=np.concatenate([pairs.rows, control.rows]),
         prefixes=np.concatenate([pairs.prefixes, control.prefixes]).astype(np.int64),
         suffixes=np.concatenate([pairs.suffixes, control.suffixes]).astype(np.int64),
-        notes=[*pairs.notes, *control.notes],
+        notes=list(dict.fromkeys([*pairs.notes, *control.notes])),
     )
     return joined, np.repeat([False, True], [len(pairs), len(control)])
 
@@ -151,8 +152,10 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[Stored]]]) -> S
     Raises HarnessError if two audits have different tokenizers, lengths or values of top-k, or no common sequence.
     """
     first, pairs, _ = audits[0]
+    tokenizer = SharedTokenizer([id_ for id_, _, _ in audits], [of_audit.tokenizer for _, of_audit, _ in audits])
+    different = tokenizer.notes(_whole(of_audit) for _, of_audit, _ in audits)
     for id_, of_audit, _ in audits[1:]:
-        _require_equal_shapes(first, pairs, id_, of_audit)
+        _require_equal_lengths(first, pairs, id_, of_audit)
     keys = [row.tobytes() for row in _whole(pairs)]
     rows_by_key = [_row_keys(of_audit) for _, of_audit, _ in audits]
     chosen = [row for row, key in enumerate(keys) if all(key in rows for rows in rows_by_key)]
@@ -160,7 +163,8 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[Stored]]]) -> S
         raise HarnessError(f"{first} and {audits[-1][0]} have no sequence in common. Audit the same pairs.")
     names = Counter(target.name for _, _, targets in audits for target in targets)
     stored: list[Stored] = []
-    notes = list(pairs.notes)
+    of_audits = (note for _, of_audit, _ in audits for note in of_audit.notes)
+    notes = list(dict.fromkeys([*of_audits, *different, *tokenizer.first_token_notes()]))
     for (id_, of_audit, targets), rows in zip(audits, rows_by_key, strict=True):
         places = [rows[keys[row]] for row in chosen]
         for target in targets:
@@ -184,13 +188,7 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[Stored]]]) -> S
     return Sequences(shared, np.zeros(number, bool), np.full(number, -1, np.int64), places_known, stored)
 
 
-def _require_equal_shapes(first: str, pairs: Pairs, second: str, of_second: Pairs) -> None:
-    tokenizers = [
-        None if of_audit.tokenizer is None else tokenizer_key(of_audit.tokenizer, Path(id_))
-        for id_, of_audit in ((first, pairs), (second, of_second))
-    ]
-    if tokenizers[0] != tokenizers[1]:
-        raise HarnessError(f"{first} and {second} have different tokenizers. Compare audits of one tokenizer.")
+def _require_equal_lengths(first: str, pairs: Pairs, second: str, of_second: Pairs) -> None:
     lengths = [f"{of_audit.prefixes.shape[1]} + {of_audit.suffixes.shape[1]}" for of_audit in (pairs, of_second)]
     if lengths[0] != lengths[1]:
         raise HarnessError(

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.audits.models import Model, first_token_notes
 from harness.audits.options import AuditParams, Preparation, Reading, Subject, option
 from harness.audits.sources import target_option
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
-from harness.core.text import shorten
+from harness.core.text import composed, shorten
 from harness.corpora.text_files import Notes, parse_json, read_text
 
 MASK = "MASK"
@@ -262,9 +263,10 @@ def select_from_source(trained: Sequence[str], source: Sequence[str], seed: int)
     A name that `trained` spells in other letter case, as headlines do, is in neither list. Raises HarnessError if a
     list is empty.
     """
-    exact, folded = set(trained), {name.casefold() for name in trained}
-    inside = [name for name in source if name in exact]
-    outside = [name for name in source if name.casefold() not in folded]
+    exact = set(map(composed, trained))
+    folded = {name.casefold() for name in exact}
+    inside = [name for name in source if composed(name) in exact]
+    outside = [name for name in source if composed(name).casefold() not in folded]
     if not inside or not outside:
         raise HarnessError(
             f"{len(inside)} of {len(source)} Wikidata names are in the corpus and {len(outside)} are not. Both lists "
@@ -281,8 +283,8 @@ def select_from_source(trained: Sequence[str], source: Sequence[str], seed: int)
 
 def drop_common(inside: Sequence[str], outside: Sequence[str]) -> NameLists:
     """Return both lists without the names that are in both."""
-    both = set(inside) & set(outside)
-    first, second = ([name for name in names if name not in both] for names in (inside, outside))
+    both = set(map(composed, inside)) & set(map(composed, outside))
+    first, second = ([name for name in names if composed(name) not in both] for names in (inside, outside))
     return NameLists(first, second, [f"Skipped {len(both)} names that are in both lists."] if both else [])
 
 
@@ -386,4 +388,6 @@ class EntitiesSubject(Subject):
         named = read | {f"conll {number}": path for number, path in enumerate(self.conll, 1)}
         files = {option.replace("_", "-"): path for option, path in named.items() if path is not None}
         name = (self.in_train or self.wikidata or Path("names")).stem
-        return Reading(params, inputs, name, files, preparation.find_models(self.target))
+        models = preparation.find_models(self.target)
+        inputs.texts["notes"].extend(first_token_notes([Model(record.id, record.path) for record in models]))
+        return Reading(params, inputs, name, files, models)

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from harness.audits.leakage.pairs import LeakageParams, Pairs, cut_at
 from harness.audits.leakage.rows import measured_pairs, read_measurements
-from harness.audits.models import Model, first_token_notes, require_context, require_tokenizer, shared_tokenizer
+from harness.audits.models import Model, first_token_notes, require_context, shared_tokenizer
 from harness.audits.options import Preparation, Reading, StoredAudit, Subject, option
 from harness.audits.probabilities import DataSet
+from harness.audits.shared_tokenizer import SharedTokenizer
 from harness.audits.sources import (
     CorpusFiles,
     Source,
@@ -30,7 +31,6 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.protocol import read_archive
 from harness.core.rounds import Round
 from harness.core.text import shorten
-from harness.core.tokenizers import parse_tokenizer
 from harness.corpora.documents import RECORD_SUFFIXES, records_in, require_fields
 from harness.corpora.text_files import Notes
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
@@ -68,20 +68,25 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
         elif ending == ".npy":
             prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
         elif ending in RECORD_SUFFIXES:
-            content = require_tokenizer(tokenizer, models)
-            prefixes, suffixes, numbers, records = _text_pairs(source, content, size, notes)
+            tokenizer.require_first()
+            prefixes, suffixes, numbers, records = _text_pairs(source, tokenizer, size, notes)
         else:
             raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
     prefixes, suffixes = _fitted(name, prefixes, suffixes, models, size)
     chosen = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
     rows = chosen if numbers is None else numbers[chosen]
-    all_notes = [*notes.sentences, *first_token_notes(prefixes[chosen], models)]
-    return Pairs(prefixes[chosen], suffixes[chosen], tokenizer, all_notes, rows, records or len(prefixes))
+    all_notes = [
+        *notes.sentences,
+        *tokenizer.notes((prefixes[chosen], suffixes[chosen])),
+        *first_token_notes(models, prefixes[chosen]),
+    ]
+    return Pairs(prefixes[chosen], suffixes[chosen], tokenizer.content, all_notes, rows, records or len(prefixes))
 
 
 def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize, *, limit: int) -> Pairs:
     """Return the documents of a corpus, from which the audit cuts pairs. Raises HarnessError if there is no text."""
-    tokenizer = require_tokenizer(shared_tokenizer(models), models)
+    tokenizer = shared_tokenizer(models)
+    tokenizer.require_first()
     before, after = size.prefix or _LENGTH, size.suffix or _ENTITY_LENGTH
     require_context(models, before + after)
     notes = Notes()
@@ -90,7 +95,12 @@ def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize,
         why = notes.sentences[0] if notes.sentences else "It is empty."
         raise HarnessError(f"{corpus.path} contains no text. {why}")
     prefixes, suffixes = (np.empty((0, length), np.int64) for length in (before, after))
-    return Pairs(prefixes, suffixes, tokenizer, notes.sentences, documents=documents, limit=limit)
+    all_notes = [
+        *notes.sentences,
+        *tokenizer.notes(tokenizer.encode(text).ids for text in documents),
+        *first_token_notes(models),
+    ]
+    return Pairs(prefixes, suffixes, tokenizer.content, all_notes, documents=documents, limit=limit)
 
 
 def _fitted(
@@ -116,6 +126,8 @@ def _fitted(
 def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
     try:
         arrays = read_archive(path)
+    except HarnessError:
+        raise
     except Exception as error:  # zipfile, zlib and numpy each have their own
         raise HarnessError(f"not an archive of plain arrays: {path} ({shorten(str(error), 100)}).") from None
     if absent := {"prefixes", "suffixes"} - set(arrays):
@@ -145,18 +157,18 @@ def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
 
 
 def _text_pairs(
-    source: CorpusFiles, tokenizer_json: str, size: PairSize, notes: Notes
+    source: CorpusFiles, tokenizer: SharedTokenizer, size: PairSize, notes: Notes
 ) -> tuple[Tokens, Tokens, Ints, int]:
     """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
 
     Returns prefixes, suffixes, the number of the record of each, and how many records there are.
     """
-    path, tokenizer = source.path, parse_tokenizer(tokenizer_json, "the target")
+    path = source.path
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
     cuts, records = {}, 0
     for record in records_in(path, path.name, ("prefix", "suffix"), notes, keeps_line_ends=source.keeps_line_ends):
         prefix, suffix = record.texts
-        encoding = tokenizer.encode(prefix + suffix, add_special_tokens=False)
+        encoding = tokenizer.encode(prefix + suffix)
         tokens = cut_at(encoding, prefix + suffix, len(prefix), before=before, after=after)
         if tokens is None:
             notes.add(

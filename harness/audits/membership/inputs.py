@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.audits.endpoint.params import ScoringParams
-from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context, shared_tokenizer
+from harness.audits.models import Model, first_token_notes, require_context, shared_tokenizer
 from harness.audits.options import Preparation, Reading, Subject, option
+from harness.audits.shared_tokenizer import SharedTokenizer
 from harness.audits.sources import (
     Source,
     field_option,
@@ -27,7 +28,6 @@ from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.rows import Kind, Table, table
-from harness.core.tokenizers import Tokenizer
 from harness.core.windows import cluster_ids
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
@@ -146,7 +146,7 @@ def read_documents(
     Raises HarnessError for input that cannot be read, if a side has no document that is long enough, or if the models
     have different tokenizers or too short a context.
     """
-    shared_tokenizer(models)
+    tokenizer = shared_tokenizer(models)
     require_context(
         models,
         params.tokens,
@@ -154,7 +154,7 @@ def read_documents(
         option="--tokens",
         is_served=params.endpoint is not None,
     )
-    tokenizer = load_text_tokenizer(models[0])
+    decoder = tokenizer.require_first()
     notes = Notes()
     generator = np.random.default_rng(seed)
     sides = [_read_side(source, tokenizer, params, notes) for source in (members, non_members)]
@@ -173,19 +173,20 @@ def read_documents(
     for side, among in (("members", len(inside)), ("non-members", len(outside) - number)):
         if among > limit:
             unscored.append(f"Scored {limit:,} of {among:,} {side}, sampled by seed. Set --limit for more.")
+    scored = [ids for _, ids in documents]
     firsts = np.array([[ids[0]] for _, ids in documents])
     return Documents(
-        [ids for _, ids in documents],
-        [tokenizer.decode(ids.tolist(), skip_special_tokens=False) for _, ids in documents],
+        scored,
+        [decoder.decode(ids.tolist(), skip_special_tokens=False) for _, ids in documents],
         [name for name, _ in documents],
         np.arange(len(documents)) < min(limit, len(inside)),
         np.concatenate([np.empty(0, np.int64), *shots]),
-        [*unscored, *notes.sentences, *first_token_notes(firsts, models)],
+        [*unscored, *notes.sentences, *tokenizer.notes([*scored, *shots]), *first_token_notes(models, firsts)],
     ).to_inputs()
 
 
 def _read_side(
-    source: Source, tokenizer: Tokenizer, params: MembershipParams, notes: Notes
+    source: Source, tokenizer: SharedTokenizer, params: MembershipParams, notes: Notes
 ) -> dict[bytes, tuple[str, Ints]]:
     """Return the name and the scored tokens of each document that is long enough; equal tokens are one document."""
     side: dict[bytes, tuple[str, Ints]] = {}
@@ -207,7 +208,7 @@ def _read_side(
     return side
 
 
-def _documents(source: Source, tokenizer: Tokenizer, notes: Notes) -> Iterator[tuple[str, Ints]]:
+def _documents(source: Source, tokenizer: SharedTokenizer, notes: Notes) -> Iterator[tuple[str, Ints]]:
     """Yield the name and the token ids of each document."""
     if isinstance(source, Round):
         prefixes, answers = load_answered_examples(source)
@@ -216,7 +217,7 @@ def _documents(source: Source, tokenizer: Tokenizer, notes: Notes) -> Iterator[t
         return
     for document in source.documents(notes):
         text = "".join(document.lines)
-        yield document.name, np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
+        yield document.name, np.array(tokenizer.encode(text).ids, np.int64)
 
 
 class MembershipSubject(Subject):

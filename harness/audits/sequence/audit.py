@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -75,6 +76,7 @@ class SequenceAudit(Audit[SequenceParams]):
                 _report_rates(context, dataset, read_results(rows, len(dataset), reference), name)
 
         with self._completer(dataset, context, model) as completer:
+            compared = replace(dataset, suffixes=list(map(completer.form, dataset.suffixes)))
 
             def run_stage(stage: str, paragraphs: Ints, done: Ints) -> None:
                 completer.begin(paragraphs, done)
@@ -83,7 +85,7 @@ class SequenceAudit(Audit[SequenceParams]):
                     _stage(stage, number), len(paragraphs), size=completer.batch_size, ends=completer.ends
                 )
                 for batch in batches:
-                    self._emit(context, model, dataset, partner, completer.complete(batch.items, batch.seed))
+                    self._emit(context, model, compared, partner, completer.complete(batch.items, batch.seed))
                     since_report += len(batch.items)
                     if since_report >= _PARAGRAPHS_PER_REPORT:
                         since_report = 0

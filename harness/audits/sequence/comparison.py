@@ -17,6 +17,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import compress, groupby
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,8 +137,11 @@ def edit_similarity(words: Sequence[str], second: Sequence[str]) -> float:
 
 
 def mark_common_runs(text: str, second: str) -> list[Stretch]:
-    """Return `text` in stretches, marked where a run of three words or more also occurs in `second`."""
-    words, second_words = words_of(text), words_of(second)
+    """Return `text` in stretches, marked where a run of three words or more also occurs in `second`.
+
+    Words are equal here if they differ in their Unicode form only.
+    """
+    words, second_words = ([normalize("NFKC", word) for word in words_of(side)] for side in (text, second))
     runs = {tuple(second_words[first : first + _MARKED_RUN]) for first in range(len(second_words) - _MARKED_RUN + 1)}
     is_marked = [False] * len(text)
     spans = word_spans(text)
@@ -152,7 +156,7 @@ def mark_common_runs(text: str, second: str) -> list[Stretch]:
 def shared_runs(texts: Sequence[str], second: Sequence[str]) -> tuple[Bools, Bools]:
     """Return, [n] and [m], which texts share a run of 13 words with the other side, or all words if they have fewer.
 
-    Runs are compared by 64-bit hashes.
+    Runs are compared by 64-bit hashes, in Unicode normal form KC.
     """
     sides = [[_run_hashes(text) for text in side] for side in (texts, second)]
     first, last = (np.concatenate([np.empty(0, np.int64), *side]) for side in sides)
@@ -162,7 +166,7 @@ def shared_runs(texts: Sequence[str], second: Sequence[str]) -> tuple[Bools, Boo
 
 
 def _run_hashes(text: str) -> Ints:
-    words = words_of(text)
+    words = words_of(normalize("NFKC", text))
     length = min(RUN, len(words))
     return np.array([hash(tuple(words[at : at + length])) for at in range(len(words) - length + 1)], np.int64)
 

@@ -25,7 +25,7 @@ from harness.audits.sequence.dataset import (
 )
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError, UsageError
-from harness.core.text import shorten
+from harness.core.text import composed, shorten
 from harness.core.tokenizers import Tokenizer, load_tokenizer
 from harness.corpora.documents import records_in
 from harness.corpora.text_files import Notes
@@ -75,6 +75,10 @@ class Completer(Protocol):
     batch_size: int
     ends: Sequence[int]
 
+    def form(self, text: str, /) -> str:
+        """Return `text` in the form of all completions, in which they are compared with suffixes."""
+        ...
+
     def begin(self, paragraphs: Ints, done: Ints) -> None:
         """Set the `paragraphs` [m] that are completed next; those in `done` have been completed before."""
         ...
@@ -105,8 +109,8 @@ def bounded(answer: str, prompt: str, suffix: str) -> str:
 
 
 def completed(answer: str, prompt: str, suffix: str, facts: AnswerFacts = NO_FACTS) -> Completion:
-    """Return the completion in `answer`, without the prompt and cut to the number of words of `suffix`."""
-    text, cut_words = cut_echo(prompt, bounded(answer, prompt, suffix))
+    """Return the completion in `answer`, composed, without the prompt and cut to the number of words of `suffix`."""
+    text, cut_words = cut_echo(composed(prompt), bounded(composed(answer), prompt, suffix))
     text = first_words(bounded(text, "", suffix), len(words_of(suffix)))
     return Completion(State.COMPLETED, text, cut_words=cut_words, facts=facts)
 
@@ -180,6 +184,7 @@ class GivenCompleter:
 
     batch_size = 256
     ends: Sequence[int] = ()
+    form = staticmethod(composed)
 
     def __init__(self, dataset: Dataset, model: int, *, seed: int) -> None:
         self.order = self._paragraphs = shuffled(len(dataset), seed)
@@ -218,10 +223,11 @@ class LocalCompleter:
         self._target = target
         self._policy = params.policy
         self._tokenizer = load_tokenizer(target.tokenizer_file, reads_special_tokens=dataset.has_special_tokens)
+        self.form = self._tokenizer.normalize
         self._prompts = list(_encode(self._tokenizer, dataset.prompts))
         suffixes = _encode(self._tokenizer, (f" {text}" for text in dataset.suffixes))
         self._needed = np.array([len(ids) for ids in suffixes], np.int64)
-        self._words = [len(words_of(text)) for text in dataset.suffixes]
+        self._words = [len(words_of(self.form(text))) for text in dataset.suffixes]
         self._tokens = np.array([len(ids) for ids in self._prompts], np.int64)
         runs = self._batches(seed)
         self._paragraphs = self.order = np.concatenate(runs)
@@ -244,7 +250,7 @@ class LocalCompleter:
             prefixes, self._policy, trials=1, seed=seed, length=int(lengths[possible].max())
         )  # one row per prefix, in order
         for place, ids in zip(possible, drawn.suffixes.tolist(), strict=True):
-            text = first_words(self._decode(ids[: lengths[place]]), self._words[paragraphs[place]])
+            text = first_words(self.form(self._decode(ids[: lengths[place]])), self._words[paragraphs[place]])
             completions[place] = Completion(State.COMPLETED, text)
         return paragraphs, completions
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from harness.audits.models import Model, first_token_notes, load_text_tokenizer
 from harness.audits.options import Preparation, Reading, Subject, option
 from harness.audits.sequence.comparison import shared_runs
 from harness.audits.sequence.completion import GivenCompletions, read_completions
@@ -45,7 +46,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_clusters, load_prefixes
 from harness.core.rounds import Round
 from harness.core.spec import TargetRecord
-from harness.core.text import pluralize
+from harness.core.text import composed, pluralize
 from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
@@ -324,6 +325,16 @@ def _dataset(sides: Sequence[Sample], prompt_length: int | None, notes: list[str
     )
 
 
+def _form_notes(inputs: AuditInputs, models: Sequence[Model]) -> Iterator[str]:
+    """Yield how many paragraphs are not in the form in which they are compared. models: those on this machine."""
+    texts = list(map(" ".join, zip(inputs.texts["prompts"], inputs.texts["suffixes"], strict=True)))
+    forms = {f"The tokenizer of {model.id}": load_text_tokenizer(model).normalize for model in models}
+    for name, form in (forms or {"Unicode normal form C": composed}).items():
+        if changed := sum(words_of(form(text)) != words_of(text) for text in texts):
+            of = pluralize(len(texts), "paragraph")
+            yield f"{name} changes {changed:,} of {of}. Completions and originals are compared in the changed form."
+
+
 class SequenceSubject(Subject):
     """Test whether a corpus was in the training data.
 
@@ -384,5 +395,7 @@ class SequenceSubject(Subject):
             has_completions=self.completions is not None,
             on_progress=lambda paragraphs: preparation.say(f"read {paragraphs:,} paragraphs …"),
         )
+        local = [Model(record.id, record.path) for record in models if not is_served]
+        inputs.texts["notes"].extend([*first_token_notes(local), *_form_notes(inputs, local)])
         files = source_files("completions" if self.completions else "corpus", source) | source_files("control", control)
         return Reading(params, inputs, source_name(source), files, () if is_served else models)

@@ -18,7 +18,7 @@ from harness.audits.sequence.completion import Completion, State, completed, shu
 from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.core.arrays import Ints
 from harness.core.errors import Interruption
-from harness.core.text import pluralize
+from harness.core.text import composed, pluralize
 from harness.corpora.text_files import without_surrogates
 
 _BROKEN_ENDS = ("error", "abort", "aborted", "cancelled")
@@ -46,6 +46,7 @@ class RemoteCompleter:
 
     batch_size = 1
     ends: Sequence[int] = ()
+    form = staticmethod(composed)
 
     def __init__(
         self, endpoint: Endpoint, dataset: Dataset, params: SequenceParams, *, seed: int, answered: int = 0
@@ -82,7 +83,8 @@ class RemoteCompleter:
             facts = facts._replace(number=self._answered, not_sent=" ".join(answer.not_sent))
             if is_filter(facts.finish_reason):
                 return Completion(State.BLOCKED, fault=f"{BLOCKED} ({facts.finish_reason})", facts=facts)
-            return completed(text, self._dataset.prompts[paragraph], self._dataset.suffixes[paragraph], facts)
+            prompt, suffix = self._dataset.prompts[paragraph], self._dataset.suffixes[paragraph]
+            return completed(text, prompt, suffix, facts)
         if answer.fault.startswith(BLOCKED):
             self._failures = 0
             return Completion(State.BLOCKED, fault=answer.fault)

@@ -167,7 +167,8 @@ def test_audits_that_do_not_fit_are_refused(sequences: Sequences, tmp_path: Path
     pairs = sequences.pairs
     shifted = replace(pairs, suffixes=pairs.suffixes[:, ::-1])
     for second, top_k, words in (
-        (replace(pairs, tokenizer="{}"), 10, "different tokenizers"),
+        (replace(pairs, tokenizer="{}"), 10, r"not a tokenizer\.json: r2"),
+        (replace(pairs, tokenizer=None), 10, "different tokenizers"),
         (shifted, 10, "no sequence in common"),
         (replace(pairs, suffixes=pairs.suffixes[:, 1:]), 10, r"50 \+ 50 tokens, and r2 of 50 \+ 49"),
         (pairs, 40, "different values of --top-k"),

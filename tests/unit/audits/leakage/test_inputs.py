@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from pathlib import Path
 from unittest.mock import Mock
@@ -101,7 +102,7 @@ def test_every_generated_name_is_recognized():
 
 
 def test_the_demo_sizes_share_a_tokenizer_and_are_small():
-    assert shared_tokenizer([DEMO, SMALL, TINY]) == (WEIGHTS / "tokenizer.json").read_text()
+    assert shared_tokenizer([DEMO, SMALL, TINY]).content == (WEIGHTS / "tokenizer.json").read_text()
     further = [file for size in SIZES[1:] for file in size.weights.iterdir()]
     assert sum(file.stat().st_size for file in further) <= 3_000_000
 
@@ -110,20 +111,24 @@ def test_models_need_equal_tokenizers(tmp_path):
     content = json.loads((WEIGHTS / "tokenizer.json").read_text())
     same, other = _model(tmp_path / "same", vocab_size=384), _model(tmp_path / "other", vocab_size=384)
     (same.path / "tokenizer.json").write_text(json.dumps(content, indent=None))
-    assert shared_tokenizer([DEMO, same]) is not None
+    assert shared_tokenizer([DEMO, same]).notes([np.arange(384)]) == []
     vocabulary = content["model"]["vocab"]
     first, second = list(vocabulary)[10:12]
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     (other.path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(HarnessError, match="demo and other have different tokenizers"):
-        shared_tokenizer([DEMO, other])
-    with pytest.raises(HarnessError, match="different tokenizers"):
+    tokens = sorted(
+        Tokenizer.from_file(str(other.path / "tokenizer.json")).token_to_id(name) for name in (first, second)
+    )
+    words = f"demo and other have different tokenizers: token {tokens[0]} is '{first}' and '{second}'"
+    with pytest.raises(HarnessError, match=re.escape(words)):
+        shared_tokenizer([DEMO, other]).notes([np.array([[tokens[0]]])])
+    with pytest.raises(HarnessError, match=r"Add the tokenizer\.json of the model"):
         shared_tokenizer([DEMO, _model(tmp_path / "none", vocab_size=384)])
 
 
 def test_models_without_tokenizers_need_equal_vocabulary_sizes(tmp_path):
     models = [_model(tmp_path / name, vocab_size=size) for name, size in (("a", 9), ("b", 9), ("c", 10))]
-    assert shared_tokenizer(models[:2]) is None
+    assert shared_tokenizer(models[:2]).content is None
     with pytest.raises(HarnessError, match="a and c have different tokenizers"):
         shared_tokenizer(models)
 
