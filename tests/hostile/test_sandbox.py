@@ -14,7 +14,6 @@ from harness.sandbox import SandboxedProcess, SandboxPolicy, backend_named
 from harness.sandbox.backends import BACKENDS, Landlock, LauncherSetup, SandboxBackend
 from harness.sandbox.policy import plain_environment
 from tests.functional.machine import Machine
-from tests.tiers import slow_values
 
 PLUGINS = Path(__file__).parent / "plugins"
 CHANGES = """
@@ -251,8 +250,14 @@ def test_answers_in_another_copy_of_the_package_cannot_be_read(
         assert "content of" not in _run(backend, tmp_path, "cat", str(file))
 
 
-@pytest.mark.hostile("fills the disk with deleted files")
-@pytest.mark.parametrize("held_by", ["descriptor", *slow_values(["mapping", "message"])])
+@pytest.mark.parametrize(
+    "held_by",
+    [
+        pytest.param("descriptor", marks=pytest.mark.hostile("fills the disk with deleted files that are open")),
+        pytest.param("mapping", marks=[pytest.mark.hostile("… that are mapped"), pytest.mark.slow]),
+        pytest.param("message", marks=[pytest.mark.hostile("… that are in a message"), pytest.mark.slow]),
+    ],
+)
 def test_a_run_does_not_hide_deleted_files_from_its_limit(sandboxed_machine: Machine, held_by: str) -> None:
     stat = os.statvfs(sandboxed_machine.folder)
     wanted = 5 << 30
