@@ -19,7 +19,7 @@ COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 -x /tests/ $(VENV)/lib harness
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist worksteal
 FAST   = -m "not slow and not long"
 
-.PHONY: help demo reference docs install torch install-dev test test-busy check lint test-all soak bench gpu pictures figures dist wheel-check stranger results lock relock clean
+.PHONY: help demo reference docs install torch install-dev test test-busy check lint test-all test-long hostile soak bench gpu pictures figures dist wheel-check stranger results lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -78,9 +78,12 @@ lint: $(VENV)/.installed-dev
 test-all: $(VENV)/.installed-dev
 	HYPOTHESIS_PROFILE=whole $(PYTEST) -m "not long"
 
-test-long: $(VENV)/.installed-dev ## run what `make check` leaves out: tutorials, further inputs, hostile input as a user without root rights
+test-long: $(VENV)/.installed-dev hostile ## run what `make check` leaves out: tutorials, further inputs, hostile input in every configuration
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "long or hypothesis"
 	$(BIN)/python -m tests.stranger --hostile
+
+hostile: $(VENV)/.installed-dev ## tabulate attempts of hostile attacks and files: each sandbox, with and without namespaces, as two users
+	@$(BIN)/python -m tests.hostile.matrix
 
 reference: $(VENV)/.installed-dev ## write the pages of docs/reference/ that come from the code
 	@$(BIN)/python -m tests.reference

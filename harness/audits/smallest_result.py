@@ -30,3 +30,15 @@ def changing_share(smallest: float, name: str) -> str:
     if smallest >= 1:
         return f"no {name} could have changed this"
     return f"{name} above {format_score(smallest)} would have changed this"
+
+
+def clear_changes(change: Estimate, lowest: float, highest: float, text: Callable[[float], str]) -> str:
+    """Return the clause about the changes that would have been clear, or that none could have been.
+
+    lowest, highest: the smallest and the largest change that was possible; text: formats a change.
+    """
+    below, above = smallest_at_spread(change)
+    clear = [f"below {text(below)}"] * (lowest < below) + [f"above {text(above)}"] * (above < highest)
+    if not clear:
+        return "at this spread, no change could have been clear"
+    return f"at this spread, a change {' or '.join(clear)} would have been clear"

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -172,7 +173,8 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
                 notes=notes,
                 keeps_line_ends=corpus.keeps_line_ends,
             )
-            yield from pieces_of_documents(documents, tokenizer, state)
+            encode = partial(tokenizer.encode_batch, add_special_tokens=False, has_offsets=False)
+            yield from pieces_of_documents(documents, encode, state)
         # A call that continues after the last document reads none, so it would know no notes.
         write_atomically(work / _NOTES, json.dumps(notes.sentences))
 

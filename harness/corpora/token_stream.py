@@ -6,18 +6,21 @@ interrupted build continues where it was. It is read as a memory map.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, write_atomically
-from harness.core.tokenizers import Tokenizer
 from harness.corpora.documents import Document
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
 
 LONGEST_PIECE = 1 << 20
 """Characters after which a document is cut, because a tokenizer needs a text in memory."""
@@ -208,14 +211,16 @@ class _Writer:
         self._uncommitted = 0
 
 
-def pieces_of_documents(documents: Iterable[Document], tokenizer: Tokenizer, state: StreamState) -> Iterator[Piece]:
-    """Yield the tokens of `documents` that follow those of `state`.
+def pieces_of_documents(
+    documents: Iterable[Document], encode: Callable[[Sequence[str]], Iterable["Encoding"]], state: StreamState
+) -> Iterator[Piece]:
+    """Yield the tokens of `documents` that follow those of `state`. encode: returns the tokens of each text.
 
     A long document is cut at ends of lines into pieces of about a million characters, which are tokenized one by one.
     At a cut the tokens may differ from those of the whole document.
     """
     for batch in _batches(islice(_texts(documents), state.pieces, None)):
-        encodings = tokenizer.encode_batch([text for _, text, _ in batch], add_special_tokens=False, has_offsets=False)
+        encodings = encode([text for _, text, _ in batch])
         for (name, text, is_new), encoding in zip(batch, encodings, strict=True):
             yield Piece(name, np.array(encoding.ids, np.int64), len(text), is_new)
 

@@ -236,6 +236,19 @@ def test_an_audit_out_of_time_keeps_its_findings(machine: Machine) -> None:
     assert machine.json("show", summary["id"])["findings"]
 
 
+def test_a_directory_of_texts_is_cut_and_its_sequences_are_listed(machine: Machine) -> None:
+    book(machine.folder)
+    (machine.folder / "books" / "short.txt").write_text("too short")
+    found = machine.json("audit", "leakage", "books", *TINY, "--near", "0", "--out", "page")
+    page = (machine.folder / "page" / "index.html").read_text(encoding="utf-8")
+    listed = pyarrow.parquet.read_table(machine.folder / "page" / "tables" / "sequences.parquet").to_pydict()
+    assert len(listed["suffix"]) == found["sequences"] > 4
+    # Records are documents, and a sequence continues where the one before it ended.
+    texts = [(machine.folder / "books" / f"{name}.txt").read_text(encoding="utf-8") for name in ("one", "short", "two")]
+    assert all(suffix in texts[record - 1] for suffix, record in zip(listed["suffix"], listed["record"], strict=True))
+    assert "Skipped short.txt: " in page and f"Cut 2 of 3 texts into {found['sequences']} sequences of 50 + 50" in page
+
+
 @pytest.mark.long
 def test_stored_audits_and_targets_give_the_same_comparison(machine: Machine) -> None:
     on_demo = ("--round", "demo", "--threads", "1", "--limit", "12")
@@ -336,6 +349,10 @@ MEMBERS = ("members.jsonl", "--non-members", "others.jsonl")
         ((*LEAKAGE, "pairs.npz"), 2, "no target is named"),
         (LEAKAGE, 2, "no pairs are named"),
         ((*LEAKAGE, "absent.npz", "--target", "demo"), 1, "no such file"),
+        ((*LEAKAGE, "short.txt", *TINY), 1, "short.txt contains no text of 100 tokens. Skipped short.txt: "),
+        ((*LEAKAGE, "empty", *TINY), 1, "empty contains no text of 100 tokens. It is empty."),
+        ((*LEAKAGE, "broken.jsonl", *TINY), 1, "line 1: not valid JSON. A record has `prefix` and `suffix`, or"),
+        ((*LEAKAGE, "short.txt", *TINY, "--field", "text"), 2, "--field has no effect"),
         ((*LEAKAGE, "--round", "demo", "--top-p", "2"), 2, "--top-p"),
         ((*LEAKAGE, "--corpus", "pairs.npz"), 2, "--corpus and --tagger must be given together"),
         (MEMBERSHIP, 2, "no members are named. Give a file or a directory, or a round with --round."),

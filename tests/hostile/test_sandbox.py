@@ -1,7 +1,6 @@
 """Attempts of an attack against the files of the user: their metadata, the answers, and the disk."""
 
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from harness.sandbox.backends import BACKENDS, Landlock, LauncherSetup, SandboxB
 from harness.sandbox.policy import plain_environment
 from tests.functional.machine import Machine
 
+PLUGINS = Path(__file__).parent / "plugins"
 CHANGES = """
 import fcntl, os, sys
 path = {path!r}
@@ -37,13 +37,25 @@ for attempt in (
 """Changes permissions, times, owner, attributes and length of a file or directory, as far as it can."""
 
 
-OTHER_PROCESS = """
-import ctypes, os, resource
+LIMITS = """
+import os, resource
+for name in ("RLIMIT_CPU", "RLIMIT_NOFILE", "RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_CORE"):
+    for limit in ((0, 0), (1, 1)):
+        try:
+            resource.prlimit({pid}, getattr(resource, name), limit)
+            print(name)
+        except OSError:
+            pass
+"""
+"""Changes the limits of the process `pid`, and prints the names of those that it could change."""
+
+
+SCHEDULING = """
+import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 ioprio_set, sched_setattr = (251, 314) if os.uname().machine == "x86_64" else (30, 274)
 other = {pid}
 for name, attempt in (
-    ("RLIMIT_CPU", lambda pid: resource.prlimit(pid, resource.RLIMIT_CPU, (0, 0))),
     ("setpriority", lambda pid: os.setpriority(os.PRIO_PROCESS, pid, 19)),
     ("setpriority of the group", lambda pid: os.setpriority(os.PRIO_PGRP, pid, 19)),
     ("affinity", lambda pid: os.sched_setaffinity(pid, {{min(os.sched_getaffinity(0))}})),
@@ -58,7 +70,7 @@ for name, attempt in (
     except OSError:
         pass
 """
-"""Changes the limits and the scheduling of the process `pid`, and prints the names of the calls that succeed."""
+"""Changes the scheduling of the process `pid`, and prints the names of the calls that succeed."""
 
 THREADS = """
 import os, resource, threading, torch
@@ -120,6 +132,7 @@ def _script(backend: SandboxBackend, folder: Path, script: str, **policy: tuple[
     return _run(backend, folder, sys.executable, "-I", "-S", "-c", script, **policy).splitlines()
 
 
+@pytest.mark.hostile("changes permissions, owner or times of a file")
 @pytest.mark.parametrize("is_readable", [False, True], ids=["hidden", "readable"])
 def test_no_metadata_outside_of_scratch_can_be_changed(
     backend: SandboxBackend, tmp_path: Path, private_file: Path, is_readable: bool
@@ -133,6 +146,7 @@ def test_no_metadata_outside_of_scratch_can_be_changed(
     assert private_file.read_text() == "private"
 
 
+@pytest.mark.hostile("changes permissions of a device")
 def test_devices_keep_their_permissions(backend: SandboxBackend, tmp_path: Path) -> None:
     """Standard input is /dev/null of the machine, which root owns."""
     null = Path(os.devnull)
@@ -172,6 +186,7 @@ print(sorted(os.listdir()), os.path.getsize("c"))
     assert _script(backend, tmp_path, script)[-1] == "['a', 'b', 'c'] 0"
 
 
+@pytest.mark.hostile("reads a file through a link in a model")
 def test_links_in_a_readable_directory_lead_nowhere(
     backend: SandboxBackend, tmp_path: Path, private_file: Path
 ) -> None:
@@ -192,6 +207,7 @@ for name in ("file", "directory/private", "shadow", "config.json"):
     assert lines == ["file refused", "directory/private refused", "shadow refused", "config.json {}"]
 
 
+@pytest.mark.hostile("reads the answers of a built-in round")
 def test_answers_of_built_in_rounds_cannot_be_read(backend: SandboxBackend, tmp_path: Path) -> None:
     """The directory of the package may be named as a path: its answers stay hidden."""
     script = f"""
@@ -208,16 +224,58 @@ for place in {[str(answers) for answers in paths.BUILT_IN_ANSWERS]!r}:
     assert len(lines) == len(paths.BUILT_IN_ANSWERS) and set(lines) <= {"refused", "0"}
 
 
-def test_a_run_does_not_hide_deleted_files_from_its_limit(sandboxed_machine: Machine) -> None:
+@pytest.mark.hostile("reads the answers in another copy of the package")
+@pytest.mark.parametrize(
+    "place",
+    [
+        "lib/python3.11/site-packages",
+        "local/lib/python3.11/dist-packages",
+        "lib/python3/dist-packages",
+        "envs/other/lib/python3.12/site-packages",
+    ],
+)
+def test_answers_in_another_copy_of_the_package_cannot_be_read(
+    backend: SandboxBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The base interpreter may have an installation of its own."""
+    copy = tmp_path / "base" / place / "harness"
+    answers = [copy / path.relative_to(paths.PACKAGE) for path in paths.BUILT_IN_ANSWERS]
+    files = [path if path.suffix else path / "demo" / "suffix.npy" for path in answers]
+    for file in (*files, copy / "code.py"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"content of {file.name}")
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path / "base"))
+    assert "content of code.py" in _run(backend, tmp_path, "cat", str(copy / "code.py"))
+    for file in files:
+        assert "content of" not in _run(backend, tmp_path, "cat", str(file))
+
+
+@pytest.mark.parametrize(
+    "held_by",
+    [
+        pytest.param("descriptor", marks=pytest.mark.hostile("fills the disk with deleted files that are open")),
+        pytest.param("mapping", marks=[pytest.mark.hostile("… that are mapped"), pytest.mark.slow]),
+        pytest.param("message", marks=[pytest.mark.hostile("… that are in a message"), pytest.mark.slow]),
+    ],
+)
+def test_a_run_does_not_hide_deleted_files_from_its_limit(sandboxed_machine: Machine, held_by: str) -> None:
     stat = os.statvfs(sandboxed_machine.folder)
     wanted = 5 << 30
     if stat.f_bavail * stat.f_frsize < wanted + (1 << 30):
         pytest.skip(f"{sandboxed_machine.folder} has less than 6 GiB of free space.")
-    summary = sandboxed_machine.attack("littering", "--set", f"deleted_bytes={wanted}", code=1)
+    # What is not counted is held for as long as the run may take.
+    is_counted = held_by == "descriptor" or (held_by == "mapping" and os.getuid() == 0)
+    options = ("--set", f"deleted_bytes={wanted}", "--set", f"held_by={held_by}")
+    seconds = ("--set", f"seconds={60 if is_counted else 8}")
+    summary = sandboxed_machine.attack("littering", *options, *seconds, code=int(is_counted))
+    if not is_counted:
+        assert summary["status"] == "finished"
+        pytest.xfail("docs/how-to/sandbox.md, Limits: deleted files in a message or a mapping are not all counted.")
     assert (summary["status"], summary["guesses"]) == ("crashed", 64)
     assert "wrote more than 4 GiB or 50,000 files into its scratch directory" in summary["reason"]
 
 
+@pytest.mark.hostile("nests 1,200 directories")
 def test_directories_of_any_depth_end_no_run(sandboxed_machine: Machine) -> None:
     summary = sandboxed_machine.attack("littering", "--set", "depth=1200")
     assert (summary["status"], summary["guesses"]) == ("finished", 64)
@@ -226,23 +284,47 @@ def test_directories_of_any_depth_end_no_run(sandboxed_machine: Machine) -> None
     assert not Path(summary["directory"]).exists()
 
 
-def test_no_other_process_can_be_limited_or_slowed_down(backend: SandboxBackend, tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "600"], start_new_session=True) as victim:
-        try:
-            before = _scheduling(victim.pid)
-            done = _script(backend, tmp_path, OTHER_PROCESS.format(pid=victim.pid))
-            assert _scheduling(victim.pid) == before
-            # Binding succeeds without an effect where the process is visible.
-            assert set(done) <= {"affinity"}
-        finally:
-            victim.kill()
+@pytest.fixture
+def victim() -> Iterator[int]:
+    """The id of another process of the user."""
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        yield process.pid
+        process.kill()
+
+
+@pytest.mark.hostile("limits another process")
+def test_no_other_process_can_be_limited(backend: SandboxBackend, tmp_path: Path, victim: int) -> None:
+    before = _limits(victim)
+    assert _script(backend, tmp_path, LIMITS.format(pid=victim)) == []
+    assert _limits(victim) == before
+
+
+@pytest.mark.hostile("slows another process down")
+def test_no_other_process_can_be_slowed_down(backend: SandboxBackend, tmp_path: Path, victim: int) -> None:
+    before = _scheduling(victim)
+    done = _script(backend, tmp_path, SCHEDULING.format(pid=victim))
+    assert _scheduling(victim) == before
+    # Binding succeeds without an effect where the process is visible.
+    assert set(done) <= {"affinity"}
+
+
+@pytest.mark.hostile("limits its own supervisor")
+def test_no_attack_can_limit_its_supervisor(sandboxed_machine: Machine) -> None:
+    round_ = str(sandboxed_machine.folder / "round.toml")
+    summary = sandboxed_machine.json("run", "limiting", "--attacks", str(PLUGINS), "--round", round_)
+    assert (summary["status"], summary["guesses"]) == ("finished", 64)
+    assert "limited" not in sandboxed_machine.run("show", summary["id"], "--log").stdout
+
+
+def _limits(pid: int) -> str:
+    return Path(f"/proc/{pid}/limits").read_text()
 
 
 def _scheduling(pid: int) -> tuple[object, ...]:
-    limit = resource.prlimit(pid, resource.RLIMIT_CPU)
-    return limit, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid), os.sched_getscheduler(pid)
+    return os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid), os.sched_getscheduler(pid)
 
 
+@pytest.mark.hostile("(not hostile: binds its own threads)")
 @pytest.mark.parametrize("binding", ["", "true"], ids=["unbound", "bound"])
 def test_threads_of_torch_can_be_bound(backend: SandboxBackend, tmp_path: Path, binding: str) -> None:
     """OpenMP binds threads by their ids, which no filter can tell from those of other processes."""

@@ -28,7 +28,7 @@ from harness.audits.compare.results import (
 )
 from harness.audits.leakage.pairs import TokenDecoder
 from harness.audits.report import bars_of, difference, lines_of, measure_table, model_and_side, table_of, wide_table
-from harness.audits.smallest_result import smallest_at_spread
+from harness.audits.smallest_result import clear_changes
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Conclusion, Findings, FoundTable, HeatMap, KeyFigure, Passage, Stretch
@@ -81,9 +81,10 @@ def _conclusion(results: CompareResults) -> Conclusion:
     smallest = ""
     if results.subject.clusters < FEW_CLUSTERS:
         answer = "Too few sequences"
+        smallest = f"; with fewer than {pluralize(FEW_CLUSTERS, 'cluster')}, no change could have been clear"
     elif answer == "No clear change":
-        below, above = map(CHANGE.unit.format, smallest_at_spread(change))
-        smallest = f"; at this spread, a change below {below} or above {above} would have been clear"
+        before = results.mean(STRENGTH, first)
+        smallest = f"; {clear_changes(change, -before, 1 - before, CHANGE.unit.format)}"
     control = ""
     if results.has_control:
         of_control = results.change(STRENGTH, last, CONTROL)

@@ -24,6 +24,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.policy import Policy
 from harness.core.rows import Kind, Rows, table
 from harness.core.text import format_number, pluralize
+from harness.corpora.documents import require_fields
 
 SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
 """The schemes that are compared, in the order of stored probabilities."""
@@ -258,9 +259,11 @@ class CompareSubject(PairSubject):
         metavar="RUN",
         description="Leakage audit whose probabilities are compared, the earlier one first; repeatable.",
     )
-    control: Path | None = option(None, metavar="PAIRS", description="Pairs that should not have changed.")
+    control: Path | None = option(None, metavar="PAIRS", description="Pairs or texts that should not have changed.")
     control_round: str | None = round_option("Round whose examples should not have changed.")
-    copies: Path | None = option(None, metavar="FILE", description="Copies of each pair in the training data, as .npy.")
+    copies: Path | None = option(
+        None, metavar="FILE", description="Copies of each pair or text in training data (.npy)."
+    )
 
     def read(self, params: CompareParams, preparation: Preparation) -> Reading:
         """Read the sequences of stored audits, or pairs to measure. Raises HarnessError if that fails."""
@@ -281,6 +284,7 @@ class CompareSubject(PairSubject):
         return Reading(params, sequences.to_inputs(), "runs", files, ())
 
     def _read_pairs(self, params: CompareParams, preparation: Preparation) -> Reading:
+        require_fields(self.field, [self.pairs, self.control])
         source = named_source(self, self.pairs, self.round)
         source = require_pairs(source, "a file of pairs, --round, or stored audits with --run")
         ids, revision = self.models(source, preparation.revision)

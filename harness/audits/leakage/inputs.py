@@ -1,7 +1,8 @@
 """Read pairs from files or rounds, or a corpus to cut, and check that they fit the targets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,11 +31,13 @@ from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.errors import HarnessError, UsageError
 from harness.core.protocol import read_archive
 from harness.core.rounds import Round
-from harness.core.text import shorten
-from harness.corpora.documents import RECORD_SUFFIXES, records_in, require_fields
+from harness.core.text import pluralize, shorten
+from harness.corpora.documents import RECORD_SUFFIXES, Document, records_in, require_fields
 from harness.corpora.text_files import Notes
+from harness.corpora.token_stream import StreamState, pieces_of_documents
 from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 
+_PAIR_FIELDS = ("prefix", "suffix")
 _LENGTH = 50
 """Tokens of a prefix and of a suffix, if nothing else is given."""
 _ENTITY_LENGTH = 4
@@ -51,8 +54,8 @@ class PairSize(NamedTuple):
 def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
     """Return at most `limit` pairs, sampled by seed and cut to size.
 
-    source: a round, or a file with tokens (.npz or .npy) or text (JSON Lines, CSV or TSV). Raises HarnessError for
-    input that cannot be read, for a blind round, and if the pairs do not fit a model.
+    source: a round, tokens (.npz or .npy), records with prefix and suffix (JSON Lines, CSV or TSV), or texts to cut.
+    Raises HarnessError for input that cannot be read, for a blind round, and if the pairs do not fit a model.
     """
     notes = Notes()
     tokenizer = shared_tokenizer(models)
@@ -61,17 +64,15 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
         name, (prefixes, suffixes) = source.name, load_answered_examples(source)
     else:
         name, path, ending = source.path.name, source.path, source.path.suffix.lower()
-        if not path.is_file():
-            raise HarnessError(f"no such file: {path}.")
-        if ending == ".npz":
-            prefixes, suffixes = _archive_pairs(path)
-        elif ending == ".npy":
-            prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
-        elif ending in RECORD_SUFFIXES:
+        if not path.is_file() and not path.is_dir():
+            raise HarnessError(f"no such file or directory: {path}.")
+        if path.is_dir() or ending not in (".npz", ".npy"):
             tokenizer.require_first()
             prefixes, suffixes, numbers, records = _text_pairs(source, tokenizer, size, notes)
+        elif ending == ".npz":
+            prefixes, suffixes = _archive_pairs(path)
         else:
-            raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
+            prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
     prefixes, suffixes = _fitted(name, prefixes, suffixes, models, size)
     chosen = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
     rows = chosen if numbers is None else numbers[chosen]
@@ -159,14 +160,35 @@ def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
 def _text_pairs(
     source: CorpusFiles, tokenizer: SharedTokenizer, size: PairSize, notes: Notes
 ) -> tuple[Tokens, Tokens, Ints, int]:
-    """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
+    """Return prefixes, suffixes, the number of the record of each, and how many records there are.
 
-    Returns prefixes, suffixes, the number of the record of each, and how many records there are.
+    Records with a prefix and a suffix are cut between them. Other texts are cut into sequences.
     """
     path = source.path
     before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
-    cuts, records = {}, 0
-    for record in records_in(path, path.name, ("prefix", "suffix"), notes, keeps_line_ends=source.keeps_line_ends):
+    has_fields = path.is_file() and path.suffix.lower() in RECORD_SUFFIXES
+    has_pairs = has_fields and source.field is None and any(records_in(path, path.name, _PAIR_FIELDS, Notes()))
+    cut = _cut_pairs if has_pairs else _cut_texts
+    rows, numbers, records = cut(source, tokenizer, before, after, notes)
+    if not len(rows):
+        why = notes.sentences[0] if notes.sentences else "It is empty."
+        fields = " A record has `prefix` and `suffix`, or its text in the field of --field." if has_fields else ""
+        raise HarnessError(
+            f"{path} contains no {'pair' if has_pairs else f'text of {before + after} tokens'}. {why}{fields} Set "
+            "--prefix-tokens and --suffix-tokens for shorter sequences."
+        )
+    return rows[:, :before], rows[:, before:], numbers, records
+
+
+def _cut_pairs(
+    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes
+) -> tuple[Ints, Ints, int]:
+    """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
+
+    Returns rows [pairs, before + after], the number of the record of each, and how many records there are.
+    """
+    path, cuts, records = source.path, {}, 0
+    for record in records_in(path, path.name, _PAIR_FIELDS, notes, keeps_line_ends=source.keeps_line_ends):
         prefix, suffix = record.texts
         encoding = tokenizer.encode(prefix + suffix)
         tokens = cut_at(encoding, prefix + suffix, len(prefix), before=before, after=after)
@@ -179,11 +201,37 @@ def _text_pairs(
         else:
             cuts[records] = tokens
         records += 1
-    if not cuts:
-        why = notes.sentences[0] if notes.sentences else "It is empty."
-        raise HarnessError(f"{path} contains no pair. {why} Set --prefix-tokens and --suffix-tokens for shorter pairs.")
-    rows = np.array(list(cuts.values()), np.int64)
-    return rows[:, :before], rows[:, before:], np.array(list(cuts), np.int64), records
+    return np.array(list(cuts.values()), np.int64), np.array(list(cuts), np.int64), records
+
+
+def _cut_texts(
+    source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes
+) -> tuple[Ints, Ints, int]:
+    """Cut each document from its beginning into sequences that do not overlap; what is left at its end is not used.
+
+    Returns rows [sequences, before + after], the number of the document of each, and how many documents there are.
+    """
+    names: list[str] = []
+
+    def numbered() -> Iterator[Document]:
+        for document in source.documents(notes):
+            names.append(document.name)
+            yield document._replace(name=str(len(names) - 1))
+
+    length = before + after
+    rows, numbers = [np.empty((0, length), np.int64)], [np.empty(0, np.int64)]
+    for piece in pieces_of_documents(numbered(), partial(map, tokenizer.encode), StreamState()):
+        number, sequences = int(piece.document), len(piece.tokens) // length
+        if piece.is_new and not sequences:
+            fault = f"Skipped {names[number]}: {pluralize(len(piece.tokens), 'token')}, and {length} are needed."
+            notes.add("texts that are too short", fault)
+        rows.append(piece.tokens[: sequences * length].reshape(-1, length).astype(np.int64))
+        numbers.append(np.full(sequences, number))
+    of_sequences = np.concatenate(numbers)
+    if used := len(np.unique(of_sequences)):
+        cut = f"{used:,} of {pluralize(len(names), 'text')} into {pluralize(len(of_sequences), 'sequence')}"
+        notes.add("cut texts", f"Cut {cut} of {before} + {after} tokens.")
+    return np.concatenate(rows), of_sequences, len(names)
 
 
 class PairSubject(Subject):
@@ -193,9 +241,10 @@ class PairSubject(Subject):
         None,
         metavar="PAIRS",
         is_argument=True,
-        description="Prefixes and suffixes: .npz or .npy (tokens), .jsonl or .tsv (text).",
+        description="Pairs: .npz or .npy (tokens), .jsonl or .tsv (text); or texts to cut: a file or directory.",
     )
     round: str | None = round_option()
+    field: str | None = field_option()
     keep_line_ends: bool = line_ends_option()
     target: tuple[str, ...] = target_option()
     prefix_tokens: int | None = option(
@@ -267,7 +316,6 @@ class LeakageSubject(PairSubject):
         None, metavar="FILE", description="Corpus to cut at entities of --suffix-tokens, or 4, that --tagger marks."
     )
     tagger: str | None = option(None, metavar="MODEL", description="Token classification model: hub id or directory.")
-    field: str | None = field_option()
     run: tuple[str, ...] = option(
         (), metavar="RUN", description="Leakage audit of another data set to draw on the same page; repeatable."
     )
@@ -304,7 +352,7 @@ class LeakageSubject(PairSubject):
 
     def _source(self) -> Source:
         """Return the source that is named. Raises UsageError if there is none, or options that do not fit together."""
-        require_fields(self.field, [self.corpus])
+        require_fields(self.field, [self.corpus, self.pairs])
         if (self.corpus is None) != (self.tagger is None):
             raise UsageError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
         if self.corpus is not None and self.pairs is not None:

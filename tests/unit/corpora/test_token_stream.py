@@ -1,6 +1,7 @@
 """The file with the tokens of a corpus: its contents, pointers, and an interrupted build."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ def built(folder: Path, texts: dict[str, str], tokenizer: Tokenizer) -> TokenStr
     documents = [Document(name, text.splitlines(keepends=True)) for name, text in texts.items()]
     return build_stream(
         folder,
-        lambda state: pieces_of_documents(documents, tokenizer, state),
+        lambda state: pieces_of_documents(documents, partial(tokenizer.encode_batch, add_special_tokens=False), state),
         vocabulary=tokenizer.get_vocab_size(),
         end_of_text=tokenizer.token_to_id("<|endoftext|>"),
         on_progress=print,

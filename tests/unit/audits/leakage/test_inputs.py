@@ -1,10 +1,13 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
+import pandas
 import pytest
 from tokenizers import Tokenizer
 
@@ -23,7 +26,7 @@ from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
-from harness.demo import SIZES, WEIGHTS
+from harness.demo import CORPUS, SIZES, WEIGHTS
 from tests.demo_target.names import NAME, demo_name_pairs, name_pairs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
@@ -164,8 +167,8 @@ def test_invalid_token_files_are_refused(tmp_path, make, size, sentence):
         ("a.jsonl", b"", "It is empty"),
         ("a.jsonl", b"\xff\xfe\x00", "not UTF-16 text"),
         ("a.jsonl", b'{"prefix": "a", "suffix": "b"}', "line 1: fewer than 50 tokens before the suffix"),
-        ("a.tsv", b"one\ttwo\n", "no column 'prefix' among 2 columns"),
-        ("a.txt", b"text", "Pairs are .npz"),
+        ("a.tsv", b"one\ttwo\n", "no column 'text' among 2 columns. A record has `prefix` and `suffix`"),
+        ("a.txt", b"text", r"no text of 100 tokens\. Skipped a.txt: [0-9]+ tokens, and 100 are needed"),
         ("a.jsonl", b'{"prefix": "\\ud800", "suffix": "\\udfff"}\n[[[', "line 1: fewer than 50 tokens"),
     ],
 )
@@ -182,6 +185,57 @@ def test_an_archive_needs_both_arrays_with_equally_many_rows(tmp_path):
     np.savez(tmp_path / "b.npz", prefixes=np.zeros((2, 3), int), suffixes=np.zeros((3, 3), int))
     with pytest.raises(HarnessError, match="2 prefixes and 3 suffixes"):
         _pairs(tmp_path / "b.npz")
+
+
+TEXTS = json.loads(CORPUS.read_bytes())[:6]
+
+
+def _write_folder(folder: Path) -> None:
+    folder.mkdir()
+    for number, text in enumerate(TEXTS):
+        (folder / f"{number}.txt").write_text(text)
+
+
+def _write_lines(field: str, others: dict[str, str], file: Path) -> None:
+    file.write_text("\n".join(json.dumps({field: text} | others) for text in TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "write"),
+    [
+        ("folder", None, _write_folder),
+        ("texts.jsonl", None, partial(_write_lines, "text", {})),
+        ("texts.jsonl", "body", partial(_write_lines, "body", {"prefix": "a", "suffix": "b"})),
+        ("texts.jsonl", None, partial(_write_lines, "text", {"prefix": "only half of a pair"})),
+        ("texts.json", None, lambda file: file.write_text(json.dumps(TEXTS))),
+        ("texts.csv", None, lambda file: pandas.DataFrame({"text": TEXTS}).to_csv(file, index=False)),
+        ("texts.parquet", None, lambda file: pandas.DataFrame({"text": TEXTS}).to_parquet(file)),
+    ],
+)
+def test_plain_texts_are_cut_into_sequences(
+    tmp_path: Path, tokenizer: Tokenizer, name: str, field: str | None, write: Callable[[Path], object]
+) -> None:
+    write(tmp_path / name)
+    size = PairSize(prefix=20, suffix=13)
+    pairs = read_pairs(CorpusFiles(tmp_path / name, field), [TINY], size, limit=1000, seed=0)
+    expected = []
+    for number, text in enumerate(TEXTS):
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        expected += [(number, ids[start : start + 33]) for start in range(0, len(ids) - 32, 33)]
+    rows = np.concatenate([pairs.prefixes, pairs.suffixes], axis=1)
+    assert list(zip(pairs.rows.tolist(), rows.tolist(), strict=True)) == expected
+    assert pairs.prefixes.shape[1] == 20 and pairs.source_rows == len(TEXTS)
+    assert pairs.notes == [f"Cut 6 of 6 texts into {len(expected)} sequences of 20 + 13 tokens."]
+
+
+def test_texts_that_are_too_short_are_counted(tmp_path: Path) -> None:
+    texts = ["", "short", *TEXTS[:1], *["too short"] * 20]
+    (tmp_path / "texts.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    pairs = _pairs(tmp_path / "texts.jsonl")
+    assert pairs.rows.tolist() == [2] * len(pairs) and pairs.prefixes.shape[1] == pairs.suffixes.shape[1] == 50
+    skipped = sum("tokens, and 100 are needed" in note for note in pairs.notes)
+    assert f"Skipped {21 - skipped} further records (texts that are too short)." in pairs.notes
+    assert f"Cut 1 of 23 texts into {len(pairs)} sequence{'s' * (len(pairs) > 1)} of 50 + 50 tokens." in pairs.notes
 
 
 def test_a_blind_round_is_refused(tmp_path):

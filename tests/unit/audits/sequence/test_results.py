@@ -1,9 +1,12 @@
 """Rates, tests and the answer of a sequence audit, against scipy and small cases worked out by hand."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Setting, Threshold
 from harness.audits.sequence.completion import State
@@ -187,6 +190,58 @@ def test_no_evidence_about_the_corpus_names_the_texts_that_are_continued_word_fo
     assert (
         ". 0 of 30 paragraphs are continued word for word for 10 words or more; 3 of" in against_control(0, 3).evidence
     )
+
+
+VERDICTS = st.sampled_from([0, 0, 0, 1, TOO_SHORT])
+
+
+@st.composite
+def audits(draw: st.DrawFn) -> Setting:
+    """An audit of a few paragraphs, each in a document of its own, with or without an unseen control."""
+    corpus, control = draw(st.integers(1, 25)), draw(st.integers(0, 25))
+    number = corpus + control
+    is_compared = draw(st.lists(st.booleans(), min_size=number, max_size=number))
+    own, chance = (
+        measurements([0] * number, draw(st.lists(st.integers(0, 40), min_size=number, max_size=number)), is_compared)
+        for _ in range(2)
+    )
+    for threshold in Threshold:
+        for side in (own, chance):
+            verdicts = draw(st.lists(VERDICTS, min_size=number, max_size=number))
+            side[threshold] = np.where(is_compared, verdicts, TOO_SHORT)
+    data = replace(
+        dataset(
+            [place >= corpus for place in range(number)],
+            draw(st.lists(st.booleans(), min_size=number, max_size=number)),
+        ),
+        control_counts=COUNTS if control else None,
+        documents=[f"text-{place}-" for place in range(number)],
+        document=np.arange(number),
+    )
+    return Setting("model", data, replace(results(own, chance), states=[State.COMPLETED] * number))
+
+
+@given(st.lists(audits(), min_size=1, max_size=2))
+def test_no_answer_hides_texts_that_are_continued_word_for_word(settings: list[Setting]) -> None:
+    """Whatever the answer for a model is, the texts that it continues are counted, and the longest are named."""
+    settings = [setting._replace(model=f"model {place}") for place, setting in enumerate(settings)]
+    table = MeasureTable([row for setting in settings for row in measure_sides(setting)])
+    for setting in settings:
+        evidence = sequence_conclusion([setting], table).evidence
+        own, is_corpus = setting.results.measured, ~setting.dataset.is_control
+        judged = np.flatnonzero(own["is_compared"] & is_corpus)
+        continued = [int(place) for place in judged if own[Threshold.START_10][place] == 1]
+        if not len(judged):
+            continue
+        line = re.search(
+            r"(\d+) of (\d+) paragraphs? (?:is|are) continued word for word for 10 words or more", evidence
+        )
+        assert line and (int(line[1]), int(line[2])) == (len(continued), len(judged))
+        named = [int(place) for place in re.findall(r"text-(\d+)-", evidence)]
+        runs = own["run_words"]
+        assert named == sorted(continued, key=lambda place: -runs[place])[:5]
+        whole = sequence_conclusion(settings, table)
+        assert ("No evidence" not in whole.answer) or line[0] in whole.evidence
 
 
 def test_without_an_unseen_control_the_answer_is_at_most_possibly() -> None:

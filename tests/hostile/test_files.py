@@ -1,0 +1,196 @@
+"""Commands refuse a stranger's files in a sentence: within bounded memory, and without waiting for a named pipe."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.lib.format import write_array_header_1_0
+
+from harness.demo import SIZES
+from tests.functional.bundler import FAST, OWN_ENVIRONMENT, Bundler, Packed, altered
+from tests.functional.machine import Machine
+
+pytestmark = pytest.mark.slow
+MEMORY_BYTES = 12 << 30
+"""The address space of a command: enough for the libraries that it loads, and less than a machine's memory."""
+SECONDS = 120
+LONGEST_OUTPUT = 4_000
+HASH = f" --hash=sha256:{'0' * 64}"
+
+
+def _limit_memory() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+def _outcome(machine: Machine, *arguments: str) -> tuple[int, str]:
+    """Run a command with little memory, and return its exit code and its output. It must end soon and say little."""
+    quiet = Machine(machine.folder, machine.environment | {"RUST_BACKTRACE": "0"})
+    process = quiet.start(*arguments, preexec_fn=_limit_memory)
+    try:
+        out, err = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    said = out + err
+    assert process.returncode >= 0, f"killed by signal {-process.returncode}: {said[-500:]}"
+    assert "Traceback" not in said and "internal error" not in said, said
+    assert len(said) < LONGEST_OUTPUT
+    return process.returncode, said
+
+
+def _refusal(machine: Machine, *arguments: str) -> str:
+    """Return the sentence with which a command refuses its input."""
+    code, said = _outcome(machine, *arguments)
+    assert code in (1, 2) and said.splitlines()[-1].startswith(("harness: ", "error: ")), (code, said)
+    return said
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A copy of the smallest demo target."""
+    return shutil.copytree(SIZES[-1].weights, tmp_path / "model")
+
+
+def _link_to_zeros(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def _link_to_itself(file: Path) -> None:
+    file.symlink_to(file.name)
+
+
+def _loop_of_two(file: Path) -> None:
+    file.symlink_to(f"{file.name}.other")
+    Path(f"{file}.other").symlink_to(file.name)
+
+
+NO_FILES: dict[str, Callable[[Path], None]] = {
+    "endless device": _link_to_zeros,
+    "named pipe": os.mkfifo,
+    "link to itself": _link_to_itself,
+    "loop of two links": _loop_of_two,
+}
+
+
+@pytest.mark.hostile("gives a device, a pipe or a link loop as a file of a model")
+@pytest.mark.parametrize("name", ["model.safetensors.index.json", "config.json", "tokenizer.json", "x"])
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_a_file_of_a_model_that_is_none_is_named(machine: Machine, model: Path, kind: str, name: str) -> None:
+    (model / name).unlink(missing_ok=True)
+    NO_FILES[kind](model / name)
+    if name.endswith(".index.json"):
+        (model / "model.safetensors").unlink()
+    said = _refusal(machine, "run", "greedy", "--round", "demo", "--target", str(model), "--limit", "5")
+    assert name in said or str(model) in said
+
+
+@pytest.mark.hostile("makes the tokenizer's library panic")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA////"}},
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": ""}},
+    ],
+    ids=["invalid map", "empty map"],
+)
+def test_a_tokenizer_that_panics_is_refused(machine: Machine, model: Path, change: dict[str, object]) -> None:
+    content = json.loads((model / "tokenizer.json").read_text())
+    (model / "tokenizer.json").write_text(json.dumps(content | change))
+    (machine.folder / "pairs.jsonl").write_text(json.dumps({"prefix": "a b c " * 9, "suffix": "d e f " * 9}) + "\n")
+    options = ("--prefix-tokens", "4", "--suffix-tokens", "4", "--target", str(model))
+    said = _refusal(machine, "audit", "leakage", "pairs.jsonl", *options)
+    assert "tokenizer.json" in said
+
+
+@pytest.mark.hostile("gives a device, a pipe or a link loop as a corpus")
+@pytest.mark.parametrize("kind", ["endless device", "named pipe", "link to itself", "loop of two links"])
+@pytest.mark.parametrize("audit", ["sequence", "leakage", "membership"])
+def test_a_corpus_that_is_no_file_is_refused(machine: Machine, model: Path, kind: str, audit: str) -> None:
+    NO_FILES[kind](machine.folder / "x.jsonl")
+    _refusal(machine, "audit", audit, "x.jsonl", "--target", str(model))
+
+
+def _negative_rows(file: Path) -> None:
+    with file.open("wb") as opened:
+        write_array_header_1_0(opened, {"descr": "<i8", "fortran_order": False, "shape": (-1, 50)})
+        opened.write(np.zeros(100, np.int64).tobytes())
+
+
+def _huge_rows(file: Path) -> None:
+    with file.open("wb") as opened:
+        write_array_header_1_0(opened, {"descr": "<i8", "fortran_order": False, "shape": (10**12, 50)})
+
+
+@pytest.mark.hostile("hides a device, a pipe or an invalid array in a round")
+@pytest.mark.parametrize(
+    "damage", [os.mkfifo, _link_to_zeros, _link_to_itself, _negative_rows, _huge_rows], ids=lambda make: make.__name__
+)
+def test_an_array_of_a_round_that_is_none_is_refused(machine: Machine, damage: Callable[[Path], None]) -> None:
+    damage(machine.folder / "f.npy")
+    (machine.folder / "odd.toml").write_text('base = "demo"\nname = "odd"\nprefix_file = "./f.npy"\n')
+    _refusal(machine, "run", "greedy", "--round", "odd.toml", "--limit", "5")
+
+
+@pytest.mark.hostile("chains 1,500 rounds")
+@pytest.mark.parametrize("is_ring", [False, True], ids=["chain", "ring"])
+def test_a_chain_of_rounds_is_refused(machine: Machine, is_ring: bool) -> None:
+    number = 1_500
+    for place in range(number):
+        following = (place + 1) % number if is_ring else place + 1
+        (machine.folder / f"c{place}.toml").write_text(f'base = "./c{following}.toml"\n')
+    assert "c0.toml" in _refusal(machine, "run", "greedy", "--round", "c0.toml", "--limit", "5")
+
+
+@pytest.mark.hostile("multiplies the runs of a sweep")
+@pytest.mark.parametrize("parameters", [40, 400])
+def test_a_sweep_with_endless_combinations_is_refused(machine: Machine, parameters: int) -> None:
+    values = "".join(f"p{number}=[1,2,3,4,5,6,7,8,9]\n" for number in range(parameters))
+    (machine.folder / "s.toml").write_text(f'attacks=["greedy"]\n[params.greedy]\n{values}')
+    _refusal(machine, "sweep", "s.toml", "--dry-run")
+
+
+@pytest.fixture
+def packed(bundler: Bundler) -> Packed:
+    return bundler.package("draws", *FAST)
+
+
+@pytest.mark.hostile("hangs the verification of bundles with a lock")
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"a==1 ;{' ' * 50_000}x",
+        f"a==1{chr(9) * 50_000}; x",
+        f"a==1 {'#' * 60_000}",
+        f"a==1{HASH} \\\n" * 30_000,
+        f"a==1 ; {'(' * 20_000}",
+    ],
+    ids=["blanks", "tabs", "comments", "continuations", "brackets"],
+)
+def test_a_lock_hangs_neither_a_verdict_nor_the_leaderboard(
+    bundler: Bundler, packed: Packed, tmp_path: Path, line: str
+) -> None:
+    (entries := tmp_path / "entries").mkdir()
+    changes = {"code/requirements.txt": f"{line}\n".encode()}
+    bundle = altered(packed.zip, entries / "a-hostile.zip", changes)
+    code, said = _outcome(bundler.machine, "bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT)
+    assert code == 1 and "requirements.txt" in said
+    shutil.copy(packed.zip, entries / "b-good.zip")
+    command = ("bundle", "rank", str(entries), *bundler.round, "--verify", *OWN_ENVIRONMENT)
+    board = {entry["bundle"]: entry for entry in bundler.machine.json(*command)["entries"]}
+    assert board["b-good.zip"]["verified"] == "reproduced" and board["a-hostile.zip"]["unranked"]
+
+
+@pytest.mark.hostile("prints 400 kB with a lock")
+@pytest.mark.parametrize(
+    "pin", [f"a=={'1.' * 200_000}1", f"a=={'1.' * 500}1", f"{'a' * 100_000}==1", f"{'a' * 1_000}==1"]
+)
+def test_a_long_pin_is_shortened(bundler: Bundler, packed: Packed, tmp_path: Path, pin: str) -> None:
+    bundle = altered(packed.zip, tmp_path / "x.zip", {"code/requirements.txt": f"{pin}{HASH}\n".encode()})
+    code, _ = _outcome(bundler.machine, "bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT)
+    assert code == 1
