@@ -23,6 +23,7 @@ import numpy as np
 
 from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.errors import HarnessError
+from harness.core.files import file_errors
 from harness.core.submission import HEADER
 from harness.core.text import pluralize, shorten
 
@@ -205,11 +206,8 @@ def submission_faults(path: Path, rules: SubmissionRules, limit: int = MAX_FAULT
 
 def _parts(path: Path, rules: SubmissionRules) -> Iterator[SubmissionRows | SubmissionFault]:
     """Yield the rows of the file, block by block, and its faults, in the order of their lines."""
-    try:
-        with path.open("rb") as file:
-            yield from _parts_of(file, path.name, rules)
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+    with file_errors(path), path.open("rb") as file:
+        yield from _parts_of(file, path.name, rules)
 
 
 def _parts_of(file: IO[bytes], name: str, rules: SubmissionRules) -> Iterator[SubmissionRows | SubmissionFault]:

@@ -3,12 +3,14 @@
 Both layouts of data sets are supported: one (`state.json`), and a directory of splits (`dataset_dict.json`).
 """
 
+import contextlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.files import file_errors
 from harness.core.text import sanitize, shorten
 from harness.corpora.text_files import Notes, parse_json
 
@@ -126,12 +128,9 @@ def _listed(names: list[str]) -> str:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    try:
+    content = None
+    with file_errors(path), contextlib.suppress(ValueError):
         content = parse_json(path.read_bytes())
-    except OSError as error:
-        raise HarnessError(f"cannot read {path}: {error.strerror}.") from None
-    except ValueError:
-        content = None
     if not isinstance(content, dict):
         raise HarnessError(f"not a JSON object: {path}. Save the data set again with save_to_disk().")
     return content
