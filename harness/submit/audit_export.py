@@ -86,12 +86,8 @@ def markdown_text(text: str) -> str:
 
 def yaml_string(text: str) -> str:
     """Return `text` as a double-quoted YAML scalar on one line. Control characters become visible marks."""
-    # JSON writes a character beyond U+FFFF as two surrogates, which YAML does not join.
-    escaped = (
-        character if character.isprintable() and character not in '"\\' else f"\\U{ord(character):08X}"
-        for character in sanitize(whole_text(text))
-    )
-    return f'"{"".join(escaped)}"'
+    # YAML does not join the two surrogates that JSON writes for a character beyond U+FFFF unless it is left as it is.
+    return json.dumps(sanitize(whole_text(text)), ensure_ascii=False)
 
 
 __all__ = ["AuditHeader", "check_audit_folder", "write_audit"]
