@@ -117,16 +117,7 @@ def print_files(status: RoundStatus) -> None:
 
 def files_as_json(status: RoundStatus) -> list[dict[str, Any]]:
     """Return the files of a round for `--json`."""
-    return [
-        {
-            "fields": file.fields,
-            "path": str(file.path),
-            "state": file.state,
-            "shape": file.shape,
-            "fault": file.fault or None,
-        }
-        for file in status.files
-    ]
+    return [vars(file) | {"path": str(file.path), "fault": file.fault or None} for file in status.files]
 
 
 def _examples(status: RoundStatus) -> str:

@@ -281,20 +281,18 @@ def check_output_file(path: Path, *, force: bool = True) -> None:
 
 def write_output(path: Path, content: bytes | str) -> None:
     """Write a file that the user named. Raises HarnessError if that fails."""
-    from harness.core.files import write_export
+    from harness.core.files import file_errors, write_export
 
-    try:
+    with file_errors(path, "written"):
         write_export(path, content)
-    except OSError as error:
-        raise HarnessError(f"cannot write {path}: {error.strerror}.") from None
 
 
 def make_directory(path: Path) -> None:
     """Make a directory and its parents. Raises HarnessError if that fails."""
-    try:
+    from harness.core.files import file_errors
+
+    with file_errors(path, "created"):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HarnessError(f"cannot make {path}: {error.strerror}.") from None
 
 
 def budget_seconds(text: str) -> float:

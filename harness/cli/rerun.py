@@ -55,8 +55,6 @@ def rerun(
     An interrupted run of the same code on the same prefixes is continued. Exit codes are those of `harness run`.
     """
     check_output_file(out)
-    if out.is_dir():
-        raise HarnessError(f"{out} is a directory. Name a file.")
     if out.name == SCORES:
         raise HarnessError(f"{out} is the name of the scores. Name the submission differently.")
     seconds = None if budget is None else budget_seconds(budget)

@@ -321,17 +321,8 @@ def model_records(
 
 
 def _record_of(local: ResolvedTarget, device: str, compute: DeviceOptions) -> TargetRecord:
-    return TargetRecord(
-        id=local.id,
-        revision=local.revision,
-        commit=local.commit,
-        path=local.path,
-        weights_sha256=local.weights_sha256,
-        bytes=local.bytes,
-        device=device,
-        dtype=compute.dtype,
-        threads=compute.threads or usable_cores(),
-    )
+    threads = compute.threads or usable_cores()
+    return TargetRecord(**vars(local), device=device, dtype=compute.dtype, threads=threads)
 
 
 def current_weights(spec: JobSpec) -> tuple[str | None, ...]:

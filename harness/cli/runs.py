@@ -11,7 +11,7 @@ from harness.cli.output import is_terminal, pluralize, print_json, sanitize
 from harness.cli.records import delete_parent, deletion_named, find_record, runs_under
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
+from harness.core.files import file_errors, write_atomically
 from harness.core.inputs import as_harness_error
 from harness.runs import trash
 from harness.runs.folder import RunFolder, add_tags, delete_run, remove_tags, run_folder, tags_of
@@ -35,10 +35,8 @@ def note(
     """Attach a note to a run, or print its note."""
     folder = run_folder(run)
     if text is not None:
-        try:
+        with file_errors(folder.note, "written"):
             write_atomically(folder.note, text)
-        except OSError as error:
-            raise HarnessError(f"{folder.note}: cannot be written ({error.strerror}).") from None
     with as_harness_error(folder.note):
         folder.check_files()
         shown = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.core.errors import HarnessError
-from harness.core.files import NOT_REGULAR, POINTER, file_sha256, read_start
+from harness.core.files import NOT_REGULAR, POINTER, file_errors, file_sha256, read_start
 from harness.core.text import shorten
 
 _MAX_FILES = 100_000
@@ -115,10 +115,8 @@ def _entries(folder: Path) -> "Iterator[os.DirEntry[str]]":
 
 
 def _require_file(place: Path, named: Path) -> None:
-    try:
+    with file_errors(place):
         mode = place.stat().st_mode
-    except OSError as error:
-        raise HarnessError(f"{place}: cannot be read ({error.strerror}).") from None
     if not stat.S_ISREG(mode):
         where = "" if place == named else f" in {named}"
         raise HarnessError(f"{place} is not a regular file{where}. Remove it, or name another path.")
@@ -216,17 +214,10 @@ def read_bounded_json(model: type[Model], path: Path, *, limit: int) -> Model:
 
 def check_plain_files(folder: Path) -> None:
     """Raise HarnessError if a link, a device or the like is below `folder`: it could lead to any file."""
-    pending = [folder]
-    while pending:
-        try:
-            with os.scandir(pending.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(Path(entry.path))
-                    elif not entry.is_file(follow_symlinks=False):
-                        raise HarnessError(f"{entry.path}: not a regular file. Unpack the bundle again.")
-        except OSError as error:
-            raise HarnessError(f"{error.filename}: cannot be read ({error.strerror}).") from None
+    with file_errors():
+        for entry in _entries(folder):
+            if not entry.is_file(follow_symlinks=False):
+                raise HarnessError(f"{entry.path}: not a regular file. Unpack the bundle again.")
 
 
 def _check_names(pairs: Sequence[tuple[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import open_regular, read_start
+from harness.core.files import file_errors, open_regular, read_start
 from harness.core.inputs import require_inside
 from harness.core.text import pluralize, sanitize, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
@@ -175,11 +175,8 @@ def visible_files(folder: Path) -> Iterator[Path]:
     pending = [folder]
     while pending:
         place = pending.pop()
-        try:
-            with os.scandir(place) as entries:
-                shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=attrgetter("name"))
-        except OSError as error:
-            raise HarnessError(f"cannot list {place}: {error.strerror}.") from None
+        with file_errors(place, "listed"), os.scandir(place) as entries:
+            shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=attrgetter("name"))
         for entry in shown:
             if entry.is_symlink():
                 require_inside(Path(entry.path), folder)

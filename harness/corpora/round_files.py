@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import StrictUndefined, Template
 
 from harness.core.arrays import Tokens, token_dtype
 from harness.core.exports import write_rows
 from harness.core.files import file_sha256, write_export
+from harness.core.templates import filled_in
 from harness.core.times import moment_text, parse_moment
 from harness.corpora.making import ATTACKED, TRAINING, Examples, Filters, Rules
 from harness.corpora.sequences import Sequences
 from harness.corpora.token_stream import TokenStream
 
 CARD, CARD_TEXT, POINTERS, TEAMS = "card.json", "README.md", "pointers.csv", "TEAMS.md"
-_TEAMS_TEMPLATE = Path(__file__).with_name("teams.md.j2")
 _ARRAYS = tuple(f"{split}_{part}.npy" for split in (TRAINING, *ATTACKED) for part in ("prefix", "suffix"))
 _COLUMNS = ("split", "row", "document", "token", "copies", "context", "cluster")
 
@@ -134,10 +133,9 @@ def _team_page(card: Mapping[str, Any], contest: Mapping[str, str]) -> str:
     """Return a page in Markdown that says how to take part. The last round is attacked, the one before has answers."""
     *develop, attacked = card["rounds"]
     closes = moment_text(parse_moment(contest["closes"])) if "closes" in contest else ""
-    template = Template(_TEAMS_TEMPLATE.read_text(encoding="utf-8"), undefined=StrictUndefined)
     title = contest.get("title", f"Round {card['name']}")
-    page = template.render(card, title=title, closes=closes, attacked=attacked, develop=next(iter(develop), ""))
-    return f"{page}\n"
+    fields = {**card, "title": title, "closes": closes, "attacked": attacked, "develop": next(iter(develop), "")}
+    return filled_in("harness.corpora", TEAMS, **fields)
 
 
 def _rules_text(
@@ -207,55 +205,11 @@ def _distribution(copies: list[int], strata: tuple[int, ...]) -> dict[str, int]:
     return files
 
 
-def _condition(card: Mapping[str, Any]) -> list[str]:
-    if not card["contexts"]:
-        return []
-    lengths = ", ".join(map(str, card["contexts"]))
-    return [
-        "",
-        f"The target (SHA-256 {card['target_sha256']}) completes each suffix by greedy decoding from the last "
-        f"{lengths} tokens before it. `context` in {POINTERS} is the smallest of these numbers that is enough.",
-    ]
-
-
 def _card_text(card: Mapping[str, Any]) -> str:
     """Return the data card as Markdown."""
     rules = card["rules"]
-    lines = [
-        f"# Round {card['name']}",
-        "",
-        f"Sequences of {rules['prefix_length']} + {rules['suffix_length']} tokens from `{card['corpus']}`: "
-        f"{card['corpus_documents']:,} documents, {card['corpus_tokens']:,} tokens. The target is `{card['target']}`, "
-        f"and the tokenizer has {card['vocabulary']:,} tokens (SHA-256 {card['tokenizer_sha256']}).",
-        "",
-        f"The tokens with a separator after each document have SHA-256 {card['corpus_sha256']}.",
-        "",
-        "Each prefix has one continuation in the whole corpus. Sequences that share "
-        f"{card['cluster_window']} tokens are in the same cluster, and a cluster is in one split. Copies are "
-        "occurrences of the whole sequence in the corpus.",
-        "",
-        "| split | examples | clusters | by copies |",
-        "|---|---|---|---|",
-    ]
-    for name, split in card["splits"].items():
-        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in split["copies"].items())
-        lines.append(f"| {name} | {split['examples']:,} | {split['clusters']:,} | {copies} |")
-    lines += ["", "| step | prefixes |", "|---|---|"]
-    lines += [f"| {name} | {count:,} |" for name, count in card["counts"].items()]
-    filters = rules["filters"]
-    lines += [
-        "",
-        f"A suffix is trivial if one token makes up more than {filters['max_token_share']:.0%} of it, if its tokens "
-        f"have less than {filters['min_entropy_share']:.0%} of the entropy of different tokens, or if "
-        f"{Filters(**filters).copied_tokens(rules['suffix_length'])} tokens in a row of it also occur earlier in the "
-        f"sequence. The seed is {rules['seed']}.",
-        *_condition(card),
-        "",
-        "| file | SHA-256 |",
-        "|---|---|",
-    ]
-    lines += [f"| {name} | {sha256} |" for name, sha256 in card["files"].items()]
-    lines += ["", f"{', '.join(card['rounds'])} and {TEAMS} have no hash, because the organizers may change them."]
-    if card["notes"]:
-        lines += ["", "Notes:", "", *(f"- {note}" for note in card["notes"])]
-    return "\n".join(lines) + "\n"
+    copied_tokens = Filters(**rules["filters"]).copied_tokens(rules["suffix_length"])
+    unhashed = f"{', '.join(card['rounds'])} and {TEAMS}"
+    return filled_in(
+        "harness.corpora", CARD_TEXT, **card, copied_tokens=copied_tokens, pointers=POINTERS, unhashed=unhashed
+    )

@@ -15,7 +15,7 @@ import httpx
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.files import CHUNK_BYTES, atomic_file, file_sha256, require_content
+from harness.core.files import CHUNK_BYTES, atomic_file, file_errors, file_sha256, require_content
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.data.files import PublicFile
@@ -92,10 +92,8 @@ def fetch_files(files: Sequence[PublicFile], folder: Path, source: str | None, p
     Raises HarnessError if `folder` cannot be created or `source` is not a directory.
     """
     source_folder = None if source is None or is_address(source) else _existing_folder(source)
-    try:
+    with file_errors(folder, "created"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HarnessError(f"cannot create {folder}: {error.strerror}.") from None
     # A slow server may take its time, but 30 s without a byte end an attempt.
     timeout = httpx.Timeout(30.0, connect=15.0)
     with httpx.Client(headers={"User-Agent": "extraction-harness"}, timeout=timeout, follow_redirects=True) as client:

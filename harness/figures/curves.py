@@ -250,10 +250,8 @@ def _write(figure: Figure, path: Path) -> None:
     file_format = figure_format(path)
     content = io.BytesIO()
     figure.savefig(content, format=file_format, dpi=150, metadata={"Date": None} if file_format == "svg" else None)
-    try:
+    with files.file_errors(path, "written"):
         files.write_export(path, content.getvalue())
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be written ({error.strerror}).") from None
 
 
 MOST_ROWS = 60

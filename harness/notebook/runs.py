@@ -284,7 +284,7 @@ class RunList(Sequence[Run]):
         import pandas as pd
 
         frame = pd.DataFrame(
-            {column.name: [column.value(summary) for summary in self._summaries] for column in COLUMNS}
+            {column.name or column.title: [column.value(summary) for summary in self._summaries] for column in COLUMNS}
         )
         return frame.set_index("run")
 

@@ -249,12 +249,12 @@ _MAX_NOTE = 40
 class RunColumn:
     """One column of a list of runs."""
 
-    name: str
-    """The name in a data frame."""
     title: str
     value: Callable[[RunSummary], Any]
     text: Callable[[RunSummary], str]
     """The value for people, as recorded: whoever prints it makes control characters visible."""
+    name: str = ""
+    """The name in a data frame, if it is not the title."""
     is_right: bool = False
     """True if the text is aligned at the right."""
     sort_key: Callable[[RunSummary], Any] | None = None
@@ -275,24 +275,13 @@ def recall_text(run: RunSummary) -> str:
 
 
 COLUMNS = (
-    RunColumn("run", "run", lambda run: run.id, lambda run: run.id),
+    RunColumn("run", lambda run: run.id, lambda run: run.id),
+    RunColumn("attack", lambda run: run.attack, lambda run: run.labelled_attack, sort_key=lambda run: run.attack),
     RunColumn(
-        "attack",
-        "attack",
-        lambda run: run.attack,
-        lambda run: run.labelled_attack,
-        sort_key=lambda run: run.attack,
+        "status", lambda run: str(run.status), lambda run: run.status.words, sort_key=lambda run: run.status.value
     ),
+    RunColumn("round", lambda run: run.round, lambda run: run.round, priority=2),
     RunColumn(
-        "status",
-        "status",
-        lambda run: str(run.status),
-        lambda run: run.status.words,
-        sort_key=lambda run: run.status.value,
-    ),
-    RunColumn("round", "round", lambda run: run.round, lambda run: run.round, priority=2),
-    RunColumn(
-        "recall",
         "recall",
         lambda run: run.recall_at_cap,
         lambda run: recall_text(run) + run.interval_text,
@@ -301,24 +290,24 @@ COLUMNS = (
         is_descending=True,
     ),
     RunColumn(
-        "elapsed_s",
         "time",
         lambda run: run.elapsed_s,
         _time_text,
+        "elapsed_s",
         is_right=True,
         sort_key=lambda run: run.elapsed_s,
         is_descending=True,
     ),
-    RunColumn("guesses", "guesses", lambda run: run.guesses, lambda run: f"{run.guesses:,}", is_right=True, priority=2),
+    RunColumn("guesses", lambda run: run.guesses, lambda run: f"{run.guesses:,}", is_right=True, priority=2),
     RunColumn(
-        "created_at",
         "started",
         lambda run: datetime.fromtimestamp(run.created_at, UTC),
         lambda run: date_and_time(run.created_at),
+        "created_at",
         sort_key=lambda run: run.created_at,
         is_descending=True,
     ),
-    RunColumn("tags", "tags", lambda run: run.tags, lambda run: " ".join(run.tags), priority=2),
-    RunColumn("note", "note", lambda run: run.note, lambda run: shorten(run.note, _MAX_NOTE)),
+    RunColumn("tags", lambda run: run.tags, lambda run: " ".join(run.tags), priority=2),
+    RunColumn("note", lambda run: run.note, lambda run: shorten(run.note, _MAX_NOTE)),
 )
 """The columns from left to right."""

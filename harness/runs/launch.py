@@ -16,7 +16,7 @@ from typing import IO, Any
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
-from harness.core.files import create_folder, remove_tree, sync_tree, try_lock, write_atomically
+from harness.core.files import create_folder, file_errors, remove_tree, sync_tree, try_lock, write_atomically
 from harness.core.inputs import as_harness_error, content_sha256
 from harness.core.paths import runs_home
 from harness.core.rounds import Round, load_round
@@ -44,27 +44,21 @@ def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder
     if the supervisor does not start.
     """
     folder = RunFolder.of(run_id)
-    try:
+    with file_errors(folder.path, "created", "Set --home or HARNESS_HOME to another directory."):
         create_folder(runs_home())
         if folder.path.is_dir() and not folder.spec_file.exists() and not folder.is_alive:
             # A preparation that was killed.
             remove_tree(folder.path)
         folder.path.mkdir(mode=0o700)
-    except OSError as error:
-        raise HarnessError(
-            f"{folder.path}: cannot be created ({error.strerror}). Set --home or HARNESS_HOME to another directory."
-        ) from None
     try:
-        # Some file systems have no locks.
-        _wait_for_lock(folder)
-        spec = prepare(folder)
-        _require_libraries(spec)
-        write_atomically(folder.spec_file, spec.model_dump_json(indent=2) + "\n")
-        # The supervisor begins with a run that a power loss leaves complete.
-        sync_tree(folder.path)
-    except OSError as error:
-        remove_tree(folder.path)
-        raise HarnessError(f"{folder.path}: cannot be written ({error.strerror}). Nothing was started.") from None
+        with file_errors(folder.path, "written", "Nothing was started."):
+            # Some file systems have no locks.
+            _wait_for_lock(folder)
+            spec = prepare(folder)
+            _require_libraries(spec)
+            write_atomically(folder.spec_file, spec.model_dump_json(indent=2) + "\n")
+            # The supervisor begins with a run that a power loss leaves complete.
+            sync_tree(folder.path)
     except BaseException:
         remove_tree(folder.path)
         raise

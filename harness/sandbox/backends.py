@@ -244,33 +244,24 @@ class NoSandbox(SandboxBackend):
     is_sandbox = False
 
 
-class UnknownBackend(SandboxBackend):
-    """A backend that only a record names, and which counts as none."""
+class OtherBackend(SandboxBackend):
+    """A backend that only a record names, and which counts as none. It is never chosen for a worker."""
 
-    description = "unknown to this version of the harness"
     is_sandbox = False
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, description: str = "unknown to this version of the harness") -> None:
+        self.name, self.description = name, description
 
 
-class OnNodes(SandboxBackend):
-    """Run our own process, which passes a worker's messages on; the worker is in the sandbox of a node of a cluster."""
-
-    name = "ray"
-    description = "the worker was on a node of a cluster; the log says in which sandbox"
-    is_sandbox = False
-
-
-ON_NODES = OnNodes()
-"""The backend of a process whose worker is on another machine. It is never chosen for a worker."""
+ON_NODES = OtherBackend("ray", "the worker was on a node of a cluster; the log says in which sandbox")
+"""The backend of our own process that passes on the messages of a worker, which is in the sandbox of a node."""
 BACKENDS: tuple[SandboxBackend, ...] = (Bubblewrap(), Landlock(), NoSandbox())
 """All backends. `detect_backend` takes the first that is available, so the strongest comes first."""
 
 
 def backend_named(name: str) -> SandboxBackend:
     """Return the backend that a record names, of which this version of the harness may not know."""
-    return {backend.name: backend for backend in (*BACKENDS, ON_NODES)}.get(name) or UnknownBackend(name)
+    return {backend.name: backend for backend in (*BACKENDS, ON_NODES)}.get(name) or OtherBackend(name)
 
 
 @functools.cache

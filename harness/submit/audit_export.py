@@ -15,6 +15,7 @@ from typing import Any
 from harness.core.errors import HarnessError
 from harness.core.files import file_errors
 from harness.core.findings import Findings, FoundTable, Passage
+from harness.core.templates import filled_in
 from harness.core.text import sanitize
 from harness.figures.charts import draw_charts
 from harness.submit.audit_page import (
@@ -31,17 +32,6 @@ SPLIT = "audit"
 # What Markdown, HTML inside Markdown and formulas give a meaning to. `://` and `www.` would become a link.
 _SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$@]|(?<=:)/(?=/)|(?<=www)\.", re.IGNORECASE)
 _BLOCK_START = re.compile(r"^(?:(?=[#+=-])|(\d+)(?=[.)](?:\s|$)))")
-_BODY = """
-# {title}
-
-Results of the audit “{audit}” (`harness audit {name}`), which measures what a model has memorized. Target: {models}.
-Source: {subject}. {redaction}
-
-The license depends on the corpus and on the model: replace `license: other` before you publish this folder.
-
-`index.html` shows what was measured, with notes, limitations and definitions. `findings.json` has the parameters, all
-figures and all passages. Each table with rows is a configuration with one split, `{split}`.
-"""
 
 
 def dataset_card(findings: Findings, header: AuditHeader, tables: Sequence[tuple[FoundTable, PurePosixPath]]) -> str:
@@ -49,33 +39,19 @@ def dataset_card(findings: Findings, header: AuditHeader, tables: Sequence[tuple
 
     `tables` are the tables with their Parquet files, relative to the folder.
     """
-    spec = header.spec
-    title = f"{header.title}: {spec.subject}"
     # `datasets` cannot load a table without rows or columns, and a configuration that fails helps nobody.
     loadable = [(table.name, str(file)) for table, file in tables if row_count(table)]
-    front_matter = [f"pretty_name: {yaml_string(title)}", "license: other"]
-    front_matter.append("tags: [memorization, training-data-extraction, extraction-harness]")
-    if loadable:
-        front_matter.append("configs:")
-    for place, (name, file) in enumerate(loadable):
-        front_matter.append(f"- config_name: {yaml_string(name)}")
-        if place == 0:
-            front_matter.append("  default: true")
-        front_matter.append(f"  data_files: [{{split: {SPLIT}, path: {yaml_string(file)}}}]")
-    body = _BODY.format(
-        title=markdown_text(title),
-        audit=markdown_text(header.title),
-        name=spec.audit,
-        models=markdown_text(header.model if header.endpoint or spec.models else "stored results"),
-        subject=markdown_text(spec.subject),
-        redaction=_REDACTED if findings.is_redacted else _NOT_REDACTED,
+    return filled_in(
+        "harness.submit",
+        "dataset_card.md",
+        title=f"{header.title}: {header.spec.subject}",
+        header=header,
+        tables=loadable,
         split=SPLIT,
+        is_redacted=findings.is_redacted,
+        markdown=markdown_text,
+        yaml=yaml_string,
     )
-    return "\n".join(["---", *front_matter, "---", body])
-
-
-_REDACTED = "Texts of the corpus and of the model are replaced with their length and hash."
-_NOT_REDACTED = "The tables can quote the corpus and text that the model has memorized; `--redact` replaces both."
 
 
 def markdown_text(text: str) -> str:
@@ -86,12 +62,8 @@ def markdown_text(text: str) -> str:
 
 def yaml_string(text: str) -> str:
     """Return `text` as a double-quoted YAML scalar on one line. Control characters become visible marks."""
-    # JSON writes a character beyond U+FFFF as two surrogates, which YAML does not join.
-    escaped = (
-        character if character.isprintable() and character not in '"\\' else f"\\U{ord(character):08X}"
-        for character in sanitize(whole_text(text))
-    )
-    return f'"{"".join(escaped)}"'
+    # YAML does not join the two surrogates that JSON writes for a character beyond U+FFFF unless it is left as it is.
+    return json.dumps(sanitize(whole_text(text)), ensure_ascii=False)
 
 
 __all__ = ["AuditHeader", "check_audit_folder", "write_audit"]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -222,7 +223,7 @@ def audit_page(
         passages=[_without_empty_stretches(passage) for passage in findings.passages],
         record=_record(header),
         # The template asks for them in the order of the page, which defines a term where it appears first.
-        new_terms=_Terms(definitions).new_in,
+        new_terms=partial(_new_in, dict(definitions)),
         explain=lambda text: explained(text, definitions),
         inline=inline_svg,
         words_of=_words_of,
@@ -238,15 +239,9 @@ _MARKS = {
 }
 
 
-class _Terms:
-    """The definitions that the page still has to give."""
-
-    def __init__(self, definitions: Mapping[str, str]) -> None:
-        self._open = dict(definitions)
-
-    def new_in(self, texts: Iterable[str]) -> list[tuple[str, str]]:
-        """Return the terms in `texts` that were not returned before, with their meaning."""
-        return [(term, self._open.pop(term)) for term in terms_of(texts, self._open)]
+def _new_in(missing: dict[str, str], texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the terms in `texts` that are still missing, with their meaning, and remove them from `missing`."""
+    return [(term, missing.pop(term)) for term in terms_of(texts, missing)]
 
 
 def _words_of(chart: Chart) -> list[str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.core.arrays import token_dtype
 from harness.core.errors import HarnessError
@@ -17,6 +16,7 @@ from harness.core.files import write_atomically
 from harness.core.inputs import files_in, read_bounded_json
 from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.spec import BUILT_IN_TARGETS, TargetRecord
+from harness.core.templates import filled_in
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.runs.specs import AttackRecord, AttackSpec
@@ -221,16 +221,11 @@ def run_script(spec: CodeSpec, round_: Round) -> bytes:
 
 
 def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) -> bytes:
-    # The templates are shell, YAML and Markdown, so nothing is escaped as HTML.
-    templates = Environment(
-        loader=PackageLoader("harness.submit"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701
-    )
     python = code.spec.versions["python"]
-    text = templates.get_template(f"{name}.j2").render(
-        name=code.spec.attack.name.replace("_", "-"),
+    text = filled_in(
+        "harness.submit",
+        name,
+        attack=code.spec.attack.name.replace("_", "-"),
         python=python,
         python_minor=".".join(python.split(".")[:2]),
         torch=torch_build(),

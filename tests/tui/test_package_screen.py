@@ -265,7 +265,7 @@ def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path
         await until(pilot, lambda: is_ready(pilot) and out in text(pilot, "#command Static"))
         await pilot.press("ctrl+r")
         await until(pilot, lambda: screen(pilot).query_one("#message").has_class("-error"))
-        assert text(pilot, "#message") == f"cannot write {out}: File name too long."
+        assert text(pilot, "#message") == f"{out}: cannot be written (File name too long)."
         assert is_ready(pilot) and not {"\x1b", "\u202e"} & set(screen_text(pilot.app))
 
     packaging(copy, scenario)

@@ -231,12 +231,8 @@ class AttacksPage(Page):
     def action_new_attack(self) -> None:
         folder = self._own_folder
 
-        def problem(name: str) -> str | None:
-            try:
-                self._wanted = str(new_attack(name, folder).resolve())
-            except HarnessError as error:
-                return str(error)
-            return None
+        def create(name: str) -> None:
+            self._wanted = str(new_attack(name, folder).resolve())
 
         def created(name: str | None) -> None:
             if name is not None and self._wanted is not None:
@@ -246,7 +242,7 @@ class AttacksPage(Page):
         existing = {path.stem for path in folder.glob("*.py")}
         number = next(number for number in count(1) if f"my_attack_{number}" not in existing)
         label = sanitize(f"Name of the new attack in {folder}:")
-        self.app.push_screen(NameDialog(label, f"my_attack_{number}", problem=problem), created)
+        self.app.push_screen(NameDialog(label, f"my_attack_{number}", check=create), created)
 
     def action_edit(self) -> None:
         attack = self._attack()

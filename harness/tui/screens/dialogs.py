@@ -90,11 +90,11 @@ class NameDialog(Dialog[str | None]):
     """Asks for a line of text; the result is None if the user cancels."""
 
     def __init__(
-        self, label: str, text: str, *, problem: Callable[[str], str | None] | None = None, may_be_empty: bool = False
+        self, label: str, text: str, *, check: Callable[[str], object] = lambda text: None, may_be_empty: bool = False
     ) -> None:
-        """`problem` returns why a text cannot be used, which keeps the dialog open."""
+        """`check` raises HarnessError for a text that cannot be used, which keeps the dialog open."""
         super().__init__()
-        self._label, self._initial, self._problem, self._may_be_empty = label, text, problem, may_be_empty
+        self._label, self._initial, self._check, self._may_be_empty = label, text, check, may_be_empty
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -107,8 +107,10 @@ class NameDialog(Dialog[str | None]):
         text = event.value.strip()
         if not text and not self._may_be_empty:
             return
-        if self._problem is not None and (problem := self._problem(text)) is not None:
-            self.show_problem(problem)
+        try:
+            self._check(text)
+        except HarnessError as error:
+            self.show_problem(str(error))
         else:
             self.dismiss(text)
 

@@ -133,16 +133,16 @@ class ExampleScreen(Screen[None]):
         self._go_to(self._ids[(index + step) % len(self._ids)])
 
     def action_jump(self) -> None:
-        def problem(text: str) -> str | None:
+        def check(text: str) -> None:
             examples = self._shown[0].examples if self._shown else 0
-            is_id = text.isascii() and text.isdigit() and int(text) < examples
-            return None if is_id else f"expected an id from 0 to {examples - 1:,}"
+            if not (text.isascii() and text.isdigit() and int(text) < examples):
+                raise HarnessError(f"expected an id from 0 to {examples - 1:,}")
 
         def named(text: str | None) -> None:
             if text is not None:
                 self._go_to(int(text))
 
-        self.app.push_screen(NameDialog("Go to the example with the id:", "", problem=problem), named)
+        self.app.push_screen(NameDialog("Go to the example with the id:", "", check=check), named)
 
     def _go_to(self, id_: int) -> None:
         self._example_id = id_

@@ -171,19 +171,15 @@ class RunActions(Widget):
             self._say(f"{folder.tags}: cannot be read ({error.strerror}).", is_error=True)
             return
 
-        def problem(text: str) -> str | None:
-            try:
-                for word in text.split():
-                    check_tag(word)
-            except HarnessError as error:
-                return str(error)
-            return None
+        def check(text: str) -> None:
+            for word in text.split():
+                check_tag(word)
 
         def change(text: str) -> None:
             add_tags(folder, {*text.split()} - {*before})
             remove_tags(folder, {*before} - {*text.split()})
 
-        self._ask_text(f"Tags of {folder.id}, separated by spaces:", " ".join(before), change, problem=problem)
+        self._ask_text(f"Tags of {folder.id}, separated by spaces:", " ".join(before), change, check=check)
 
     def action_queue(self, move: str) -> None:
         if (folder := self.run_under_action()) is not None:
@@ -236,7 +232,7 @@ class RunActions(Widget):
         text: str,
         use: Callable[[str], str | None],
         *,
-        problem: Callable[[str], str | None] = lambda text: None,
+        check: Callable[[str], object] = lambda text: None,
     ) -> None:
         """Ask for a text, which may be empty, and use it in a thread."""
         from harness.tui.screens.dialogs import NameDialog
@@ -245,7 +241,7 @@ class RunActions(Widget):
             if answer is not None:
                 self._do(lambda: use(answer))
 
-        self.app.push_screen(NameDialog(sanitize(label), text, problem=problem, may_be_empty=True), named)
+        self.app.push_screen(NameDialog(sanitize(label), text, check=check, may_be_empty=True), named)
 
     @work(thread=True, group="verbs")
     def _do(self, work: Callable[[], str | None]) -> None:

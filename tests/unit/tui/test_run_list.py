@@ -185,7 +185,7 @@ def test_a_run_is_compared_with_the_best_baseline_or_else_the_best_run() -> None
 
 
 def test_a_column_of_the_list_of_runs_needs_one_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = RunColumn("device", "device", lambda run: run.device, lambda run: run.device or "")
+    device = RunColumn("device", lambda run: run.device, lambda run: run.device or "")
     monkeypatch.setattr(run_list, "_SHOWN", [*run_list._SHOWN, device])
     columns, rows, _ = list_rows([OLD], {}, ListState())
     assert columns[-1].title == "device" and len(rows[0].cells) == len(columns)
