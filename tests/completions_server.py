@@ -60,6 +60,7 @@ BLOCKING_HABITS: dict[str, Habit] = {
     "filter": _choice(text="", finish_reason="content_filter"),
     "filterpart": _choice(text=" cut after four words", finish_reason="RECITATION"),
     "filternull": _choice(text=None, finish_reason="SAFETY"),
+    "filternative": _choice(text="", finish_reason="error", native_finish_reason="RECITATION"),
     "filternamed": _choice(text=None, finish_reason="content-filter: PROHIBITED_CONTENT"),
     "filter400": lambda body, number, reply: Reply(400, b'{"error": {"code": "content_filter", "message": "no"}}'),
 }

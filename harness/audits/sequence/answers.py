@@ -7,7 +7,7 @@ memorized text look unknown, so the facts are stored with each completion.
 import re
 from typing import Any, NamedTuple
 
-from harness.audits.endpoint.params import model_of
+from harness.audits.endpoint.params import is_filter, model_of
 from harness.audits.sequence.dataset import WordForm, compared_words, word_spans, words_of
 from harness.core.rows import Kind, Rows
 
@@ -54,10 +54,13 @@ FACT_COLUMNS = {name: Kind.TEXT if kind is str else Kind.INTEGER for name, kind 
 
 def read_facts(answer: Any) -> AnswerFacts:
     """Return the facts of a completion's JSON. Raises LookupError or TypeError for JSON without a choice."""
-    reason, usage = answer["choices"][0].get("finish_reason"), answer.get("usage")
+    choice, usage = answer["choices"][0], answer.get("usage")
+    reasons = [str(choice.get(name) or "") for name in ("finish_reason", "native_finish_reason")]
+    # A gateway may translate the reason of its provider to one that says less.
+    reason = next(filter(is_filter, reasons), reasons[0])
     counts = usage if isinstance(usage, dict) else {}
     return AnswerFacts(
-        finish_reason="_".join(_NAME.findall(str(reason or "").lower()))[:_LONGEST_REASON],
+        finish_reason="_".join(_NAME.findall(reason.lower()))[:_LONGEST_REASON],
         answered_by=model_of(answer),
         prompt_tokens=_count(counts.get("prompt_tokens")),
         completion_tokens=_count(counts.get("completion_tokens")),
