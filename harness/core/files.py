@@ -23,8 +23,7 @@ MAX_RECORD_BYTES = 64 << 20
 NOT_REGULAR = "not a regular file"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HELD_LEVELS = 64
-POINTER = "a pointer of Git LFS, not the file; run git lfs pull"
-_POINTER_START, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/v1", 1024
+_POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/v1", 1024
 """The first line of a pointer of Git LFS. A pointer is smaller than 1,024 bytes."""
 
 
@@ -114,14 +113,14 @@ def create_folder(path: Path) -> None:
 def open_regular(path: Path) -> io.BufferedReader:
     """Open a regular file to read bytes, without waiting for the writer of a named pipe.
 
-    Raises OSError, whose `strerror` is NOT_REGULAR for anything but a file and POINTER for a pointer of Git LFS, which
-    a clone without its files has in their place.
+    Raises OSError, whose `strerror` is NOT_REGULAR for anything but a file, and HarnessError for a pointer of Git LFS,
+    which a clone without its files has in their place.
     """
     file = _open_regular(path)
     start = file.peek(_POINTER_BYTES)
-    if start.startswith(_POINTER_START) and len(start) < _POINTER_BYTES:
+    if start.startswith(_POINTER) and len(start) < _POINTER_BYTES:
         file.close()
-        raise OSError(errno.EINVAL, POINTER, str(path))
+        raise HarnessError(f"{path.name} is a pointer of Git LFS, not the file: {path}. Run git lfs pull.")
     return file
 
 
@@ -136,11 +135,8 @@ def _open_regular(path: Path) -> io.BufferedReader:
 
 def require_content(path: Path) -> None:
     """Raise HarnessError if a file that a library will open is a pointer of Git LFS. Other faults are left to it."""
-    try:
+    with contextlib.suppress(OSError):
         open_regular(path).close()
-    except OSError as error:
-        if error.strerror == POINTER:
-            raise HarnessError(f"{path}: {POINTER}.") from None
 
 
 def read_start(path: Path, most: int = MAX_RECORD_BYTES) -> bytes:
@@ -152,8 +148,8 @@ def read_start(path: Path, most: int = MAX_RECORD_BYTES) -> bytes:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the hex SHA-256 of the bytes of a file. Raises OSError as `open_regular` does."""
-    with open_regular(path) as file:
+    """Return the hex SHA-256 of the bytes of a regular file. Raises OSError for anything else."""
+    with _open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

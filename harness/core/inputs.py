@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.core.errors import HarnessError
-from harness.core.files import NOT_REGULAR, POINTER, file_errors, file_sha256, read_start
+from harness.core.files import NOT_REGULAR, file_errors, file_sha256, read_start
 from harness.core.text import shorten
 
 _MAX_FILES = 100_000
@@ -160,9 +160,8 @@ def read_bounded(path: Path, *, limit: int) -> bytes:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         raise HarnessError(f"{path}: no such file.") from None
     except OSError as error:
-        reason = NOT_REGULAR if isinstance(error, IsADirectoryError) else error.strerror
-        shown = reason if reason in (NOT_REGULAR, POINTER) else f"cannot be read ({reason})"
-        raise HarnessError(f"{path}: {shown}.") from None
+        is_other = isinstance(error, IsADirectoryError) or error.strerror == NOT_REGULAR
+        raise HarnessError(f"{path}: {NOT_REGULAR if is_other else f'cannot be read ({error.strerror})'}.") from None
     if len(content) > limit:
         raise HarnessError(f"{path}: larger than {limit:,} bytes.")
     return content

@@ -304,5 +304,5 @@ def _row(attack: AttackFile, overview: Overview, round_name: str | None, *, has_
 def _source_of(path: Path) -> str:
     try:
         return read_start(path, _MAX_SOURCE).decode(errors="replace").replace("\t", "    ")
-    except OSError as error:
-        return f"# cannot be read: {error.strerror}"
+    except (OSError, HarnessError) as error:
+        return f"# cannot be read: {getattr(error, 'strerror', error)}"

@@ -270,7 +270,7 @@ def _sources(folder: Path) -> dict[str, list[str]]:
     """Return the lines of each source file, by its path in `folder`."""
     lines = {}
     for file in sorted(folder.rglob("*.py")):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, HarnessError):
             text = read_start(file, _MAX_BYTES).decode(errors="replace")
             lines[str(file.relative_to(folder))] = text.splitlines()
     return lines
