@@ -138,8 +138,10 @@ def _module_file(entry: importlib.metadata.EntryPoint) -> Path | None:
 def _attack_in(file: Path, origin: str) -> AttackFile:
     try:
         source = read_start(file, MAX_SOURCE_BYTES + 1)
-    except (OSError, HarnessError) as error:
-        return _broken(file, origin, f"cannot be read ({getattr(error, 'strerror', error)}).")
+    except OSError as error:
+        return _broken(file, origin, f"cannot be read ({error.strerror}).")
+    except HarnessError as error:
+        return _broken(file, origin, str(error))
     if len(source) > MAX_SOURCE_BYTES:
         return _broken(file, origin, "larger than 1 MiB. Move data out of the source.")
     digest = hashlib.sha256(source).hexdigest()
