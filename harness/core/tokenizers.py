@@ -19,9 +19,9 @@ _MAX_BYTES = 64 << 20
 _MAX_UNIGRAM_CHARACTERS = 8 << 20
 """The characters of all tokens of a Unigram model, of which the library uses up to 350 bytes for each."""
 _MAX_CHARACTERS = 1 << 25
-"""The characters of normalized or decoded text that a call may produce."""
-_MEAN_TOKEN = 64
-"""The characters of decoded text that a call may produce in addition for each token."""
+"""The characters that a call may produce beyond those that usual tokenizers do."""
+_USUAL_GROWTH, _USUAL_LONGEST, _USUAL_TOKEN = 16, 256, 64
+"""The characters of normalized text for each character, and of decoded text for a long token and for one on average."""
 _LONGEST_TOKEN, _LONGEST_NAME, _MAX_SPECIAL_BYTES, _MAX_GROWTH = 1 << 14, 256, 1 << 16, 1 << 10
 _NAMES = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix")
 _LONGEST_REPLACEMENT = 18  # characters for one, in Unicode's own tables
@@ -38,7 +38,7 @@ class Tokenizer:
     text, before the model and after it. So the size of a result is known before anything is encoded or decoded.
     """
 
-    __slots__ = ("_library", "_per_token", "_text_growth", "_where")
+    __slots__ = ("_library", "_per_token", "_text_excess", "_token_excess", "_where")
 
     def __init__(self, library: Any, where: str, longest_token: int) -> None:
         """Wrap a `tokenizers.Tokenizer` whose longest token has `longest_token` characters.
@@ -46,12 +46,13 @@ class Tokenizer:
         Raises HarnessError that names `where` if its steps could turn short texts into very long ones.
         """
         self._library, self._where = library, where
-        self._text_growth = _growth(library.normalizer) * _growth(library.pre_tokenizer)
+        text_growth = _growth(library.normalizer) * _growth(library.pre_tokenizer)
         decoder_growth = _growth(library.decoder)
         self._per_token = max(1, longest_token) * decoder_growth
+        self._text_excess, self._token_excess = text_growth - _USUAL_GROWTH, self._per_token - _USUAL_LONGEST
         names = (getattr(library.model, name, None) or "" for name in _NAMES)
         special = b"" if library.post_processor is None else library.post_processor.__getstate__()
-        if max(self._text_growth, decoder_growth) > _MAX_GROWTH:
+        if max(text_growth, decoder_growth) > _MAX_GROWTH:
             raise _refusal(where, f"it may turn one character into more than {_MAX_GROWTH:,}")
         if self._per_token > _LONGEST_TOKEN:
             raise _refusal(where, f"a token may be decoded to more than {_LONGEST_TOKEN:,} characters")
@@ -64,9 +65,8 @@ class Tokenizer:
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> "Encoding":
         """Return the tokens of a text. Raises HarnessError if the library fails."""
-        characters = len(text) * self._text_growth
-        encoding: Encoding = self._call("encode", text, characters, add_special_tokens=add_special_tokens)
-        return encoding
+        excess = len(text) * self._text_excess
+        return self._call("encode", text, excess, add_special_tokens=add_special_tokens)  # type: ignore[no-any-return]
 
     def encode_batch(
         self, texts: Sequence[str], *, add_special_tokens: bool = True, has_offsets: bool = True
@@ -76,15 +76,13 @@ class Tokenizer:
         has_offsets: False saves time if the places of the tokens in the text are not needed.
         """
         method = "encode_batch" if has_offsets else "encode_batch_fast"
-        characters = sum(map(len, texts)) * self._text_growth
-        encodings: list[Encoding] = self._call(method, texts, characters, add_special_tokens=add_special_tokens)
-        return encodings
+        excess = sum(map(len, texts)) * self._text_excess
+        return self._call(method, texts, excess, add_special_tokens=add_special_tokens)  # type: ignore[no-any-return]
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Return the text of tokens. Raises HarnessError if the library fails, or the text may be too long."""
-        characters = len(ids) * self._per_token
-        text: str = self._call("decode", ids, characters, skip_special_tokens=skip_special_tokens)
-        return text
+        excess = len(ids) * self._token_excess
+        return self._call("decode", ids, excess, skip_special_tokens=skip_special_tokens)  # type: ignore[no-any-return]
 
     def decode_batch(self, rows: Sequence[Sequence[int]], *, skip_special_tokens: bool = True) -> list[str]:
         """Return the text of each row of tokens. Raises HarnessError as `decode` does."""
@@ -94,8 +92,9 @@ class Tokenizer:
         at_once = max(1, int(_MAX_CHARACTERS // max(1, longest)))
         for first in range(0, len(rows), at_once):
             part = rows[first : first + at_once]
-            texts += self._call("decode_batch", part, longest, skip_special_tokens=skip_special_tokens)
-            excess += sum(map(len, texts[first:])) - _MEAN_TOKEN * sum(map(len, part))
+            longest_excess = max(map(len, part)) * self._token_excess
+            texts += self._call("decode_batch", part, longest_excess, skip_special_tokens=skip_special_tokens)
+            excess += sum(map(len, texts[first:])) - _USUAL_TOKEN * sum(map(len, part))
             self._require_short(excess)
         return texts
 
@@ -107,21 +106,21 @@ class Tokenizer:
         normalizer = self._library.normalizer
         if normalizer is None:
             return text
-        self._require_short(len(text) * self._text_growth)
+        self._require_short(len(text) * self._text_excess)
         with library_errors(f"the tokenizer fails: {self._where}"):
             normalized: str = normalizer.normalize_str(text)
         # Normalizers for models of sentencepiece also write spaces as U+2581.
         return normalized.replace("\u2581", " ")
 
-    def _call(self, method: str, inputs: Any, characters: float, **options: bool) -> Any:
-        """Call a method of the library, whose longest text has at most `characters` characters."""
-        self._require_short(characters)
+    def _call(self, method: str, inputs: Any, excess: float, **options: bool) -> Any:
+        """Call a method of the library. excess: the most characters beyond those that usual tokenizers produce."""
+        self._require_short(excess)
         with library_errors(f"the tokenizer fails: {self._where}"):
             return getattr(self._library, method)(inputs, **options)
 
-    def _require_short(self, characters: float) -> None:
-        if characters > _MAX_CHARACTERS:
-            raise _refusal(self._where, f"a text may have more than {_MAX_CHARACTERS:,} characters")
+    def _require_short(self, excess: float) -> None:
+        if excess > _MAX_CHARACTERS:
+            raise _refusal(self._where, f"it may make more than {_MAX_CHARACTERS:,} characters at once")
 
 
 def load_tokenizer(file: Path, *, reads_special_tokens: bool = False) -> Tokenizer:

@@ -179,10 +179,17 @@ def test_rows_of_the_longest_tokens_are_decoded_in_parts_and_refused(tmp_path: P
     tokenizer = _tokenizer(content, tmp_path)
     number = tokenizer.token_to_id(longest)
     assert TokenText(tmp_path / "tokenizer.json").text([number]) == longest
-    with pytest.raises(HarnessError, match="a text may have more than"):
+    with pytest.raises(HarnessError, match="it may make more than"):
         TokenText(tmp_path / "tokenizer.json").texts(np.full((100_000, 50), number))
-    with pytest.raises(HarnessError, match="a text may have more than"):
+    with pytest.raises(HarnessError, match="it may make more than"):
         tokenizer.decode([number] * 3_000, skip_special_tokens=False)
+
+
+def test_a_novel_is_decoded_at_once() -> None:
+    vocabulary = {"a": 0, "-" * 256: 1}
+    library = LibraryTokenizer(models.WordLevel(vocabulary, unk_token="a"))
+    tokenizer = parse_tokenizer(library.to_str(), "tokenizer.json")
+    assert len(tokenizer.decode([0] * 1_000_000)) >= 1_000_000
 
 
 def test_decoding_in_parts_changes_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
