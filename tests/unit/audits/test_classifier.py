@@ -1,6 +1,9 @@
 """Token classifiers: confidences, entities, attention, and errors for invalid models."""
 
 import functools
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ from tokenizers import Encoding
 from harness.audits.classifier import Entity, Span, TokenClassifier, load_classifier, tokens_covering
 from harness.core.errors import HarnessError
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, relabelled
+from tests.functional.machine import ROOT
 
 NAMES = invented_names(12)
 FAMILIES = list(Family)
@@ -25,6 +29,27 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Family, Path]:
     for family in FAMILIES:
         fine_tune(family, NAMES, root / family, steps=2)
     return {family: root / family for family in FAMILIES}
+
+
+TRAIN = """
+import sys
+from pathlib import Path
+from tests.demo_target.classifiers import Family, fine_tune, invented_names
+fine_tune(Family.ALBERT, invented_names(12), Path(sys.argv[1]), steps=30)
+"""
+
+
+@pytest.mark.slow
+def test_training_gives_the_same_model_on_other_processors(tmp_path: Path) -> None:
+    """The documentation states numbers of these models."""
+    weights = []
+    for capability, library in (("default", "COMPATIBLE"), ("avx2", "AVX2")):
+        environment = os.environ | {"ATEN_CPU_CAPABILITY": capability, "MKL_CBWR": library, "PYTHONPATH": str(ROOT)}
+        folder = tmp_path / capability
+        subprocess.run([sys.executable, "-c", TRAIN, str(folder)], env=environment, check=True, capture_output=True)
+        weights.append(load_file(folder / "model.safetensors"))
+    for name, values in weights[0].items():
+        torch.testing.assert_close(values, weights[1][name], rtol=2e-7, atol=1e-9)
 
 
 def load_on(device: torch.device, folder: Path) -> TokenClassifier:
