@@ -263,7 +263,9 @@ class CompareSubject(PairSubject):
     )
     control: Path | None = option(None, metavar="PAIRS", description="Pairs or texts that should not have changed.")
     control_round: str | None = round_option("Round whose examples should not have changed.")
-    copies: Path | None = option(None, metavar="FILE", description="Copies of each pair or text in training data, as .npy.")
+    copies: Path | None = option(
+        None, metavar="FILE", description="Copies of each pair or text in the training data, as .npy."
+    )
 
     def read(self, params: CompareParams, preparation: Preparation) -> Reading:
         """Read the sequences of stored audits, or pairs to measure. Raises HarnessError if that fails."""

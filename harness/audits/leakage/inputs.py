@@ -215,7 +215,7 @@ def _cut_texts(
         if piece.is_new and not sequences:
             fault = f"Skipped {names[number]}: {pluralize(len(piece.tokens), 'token')}, and {length} are needed."
             notes.add("texts that are too short", fault)
-        rows.append(piece.tokens[: sequences * length].reshape(-1, length))
+        rows.append(piece.tokens[: sequences * length].reshape(-1, length).astype(np.int64))
         numbers.append(np.full(sequences, number))
     of_sequences = np.concatenate(numbers)
     if used := len(np.unique(of_sequences)):
