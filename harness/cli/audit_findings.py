@@ -53,6 +53,14 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
         "conclusion": None if findings.conclusion is None else findings.conclusion.as_json(),
         "bar_charts": [bars_as_json(chart) for chart in findings.charts if isinstance(chart, BarChart)],
         "heat_maps": [heat_map_as_json(chart) for chart in findings.charts if isinstance(chart, HeatMap)],
+        "text_tables": [
+            {
+                "title": table.title,
+                "columns": json_value({name: cells[:_MOST_ROWS] for name, cells in table.columns.items()}),
+            }
+            for table in findings.tables
+            if table.text_columns and not table.is_detail
+        ],
         "passages": [passage.as_json() for passage in findings.passages],
         **json_value(findings.figures),
         "measures": findings.measures.as_json(),

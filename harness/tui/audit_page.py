@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from textual.content import Content
 
 from harness.core.text import format_interval, format_score, sanitize
+from harness.submit.audit_page import format_column
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.run_list import interval_bar, scale_title
 
@@ -71,13 +72,23 @@ def bar_table(findings: Mapping[str, Any]) -> Bars | None:
 
 
 def passages(findings: Mapping[str, Any]) -> Content:
-    """Return the passages with their marked parts coloured and underlined."""
+    """Return the tables with texts, and the passages with their marked parts coloured and underlined."""
     lines: list[Content] = []
+    for table in findings.get("text_tables", ()):
+        lines.append(Content.styled(sanitize(table["title"]), "bold"))
+        columns = [[(name, cell) for cell in format_column(cells)] for name, cells in table["columns"].items()]
+        for row in list(zip(*columns, strict=True))[:_MOST_PASSAGES]:
+            lines += [_labelled(name, [Content(sanitize(cell))]) for name, cell in row]
+            lines.append(Content(""))
     for passage in findings.get("passages", ())[:_MOST_PASSAGES]:
         lines.append(Content.styled(sanitize(passage["title"]), "bold"))
         style = _STYLES.get(passage["marked"], "underline")
         for text in passage["texts"]:
-            parts = [(sanitize(part), style if is_marked else "") for part, is_marked in text["text"]]
-            lines.append(Content.assemble((f"  {sanitize(text['label'])}  ", "$foreground 55%"), *parts))
+            parts = [Content.styled(sanitize(part), style if is_marked else "") for part, is_marked in text["text"]]
+            lines.append(_labelled(text["label"], parts))
         lines.append(Content(""))
     return Content("\n").join(lines)
+
+
+def _labelled(label: str, parts: Sequence[Content]) -> Content:
+    return Content.assemble((f"  {sanitize(label)}  ", "$foreground 55%"), *parts)

@@ -246,6 +246,10 @@ def test_a_directory_of_texts_is_cut_and_its_sequences_are_listed(machine: Machi
     # Records are documents, and a sequence continues where the one before it ended.
     texts = [(machine.folder / "books" / f"{name}.txt").read_text(encoding="utf-8") for name in ("one", "short", "two")]
     assert all(suffix in texts[record - 1] for suffix, record in zip(listed["suffix"], listed["record"], strict=True))
+    (likeliest, *_) = found["text_tables"]
+    assert likeliest["title"].startswith("Sequences, likeliest first") and likeliest["columns"]["suffix"][0] in "".join(
+        texts
+    )
     assert "Skipped short.txt: " in page and f"Cut 2 of 3 texts into {found['sequences']} sequences of 50 + 50" in page
 
 

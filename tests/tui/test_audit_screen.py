@@ -156,6 +156,29 @@ def test_a_heat_map_gets_a_panel_of_its_own(
     watched(audit.folder, scenario, size=size)
 
 
+def test_the_whole_answer_and_the_tables_with_texts_are_shown(
+    audit: RecordedAudit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer "No evidence" ends with a line about single texts, after the smallest result that would change it."""
+    evidence = f"{'with 40 judged paragraphs and 12 of the control ' * 12}. 4 of 40 are continued: THE NAMES"
+    conclusion = {"question": "Was it?", "answer": "No evidence", "evidence": evidence, "caveat": "Not absence."}
+    columns = {"ESP": [0.25, 0.125], "record": [4, 7], "suffix": ["the first", HOSTILE]}
+    findings = {"conclusion": conclusion, "text_tables": [{"title": "Sequences, likeliest first", "columns": columns}]}
+    monkeypatch.setattr("harness.tui.screens.audit.run_command", lambda *_, **__: {"findings": findings})
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "likeliest first" in text_of(pilot, "#passages-text"))
+        words = screen_text(pilot.app)
+        assert "THE NAMES" in words and "Sequences, likeliest first" in words
+        passages = text_of(pilot, "#passages-text")
+        assert [part in passages for part in ("ESP  0.250", "record  7", "suffix  the first", "[/bold][red]x")] == [
+            True
+        ] * 4
+        assert all(line.isprintable() for line in words.splitlines())
+
+    watched(audit.folder, scenario, size=(120, 35))
+
+
 @pytest.mark.usefixtures("no_findings")
 def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:

@@ -262,7 +262,7 @@ class CompareSubject(PairSubject):
     control: Path | None = option(None, metavar="PAIRS", description="Pairs or texts that should not have changed.")
     control_round: str | None = round_option("Round whose examples should not have changed.")
     copies: Path | None = option(
-        None, metavar="FILE", description="Copies of each pair or text in training data (.npy)."
+        None, metavar="FILE", description="Copies of each pair or text in the training data, as .npy."
     )
 
     def read(self, params: CompareParams, preparation: Preparation) -> Reading:

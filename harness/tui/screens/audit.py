@@ -93,7 +93,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
 
     DEFAULT_CSS = """
     AuditScreen #bars { height: auto; padding: 0 1; }
-    AuditScreen #verdict { height: auto; max-height: 5; padding: 0 1; background: $surface; }
+    AuditScreen #verdict { height: auto; max-height: 30%; padding: 0 1; background: $surface; }
     """
     HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
     BINDINGS: ClassVar[list[BindingType]] = []
