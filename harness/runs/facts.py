@@ -230,15 +230,22 @@ def _stages_text(run: RunSummary) -> str:
     return f"{complete:,} of {len(stages):,} done{now}"
 
 
-def _last_log_line(folder: RunFolder) -> str | None:
-    """Return the last line of the log that is not empty, shortened and safe to print; None without one."""
+def last_log_lines(folder: RunFolder, limit: int) -> list[str]:
+    """Return the last lines of the log, of up to `limit` bytes; none if it cannot be read."""
     try:
         with folder.log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_END_BYTES))
-            lines = file.read(_LOG_END_BYTES).decode(errors="replace").split("\n")
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - limit))
+            lines = file.read(limit).decode(errors="replace").splitlines()
     except OSError:
-        return None
-    last = next((line.strip() for line in reversed(lines) if line.strip()), None)
+        return []
+    return lines[1:] or lines if size > limit else lines
+
+
+def _last_log_line(folder: RunFolder) -> str | None:
+    """Return the last line of the log that is not empty, shortened and safe to print; None without one."""
+    lines = reversed(last_log_lines(folder, _LOG_END_BYTES))
+    last = next((line.strip() for line in lines if line.strip()), None)
     return None if last is None else shorten(sanitize(last), _LONGEST_LOG_LINE)
 
 

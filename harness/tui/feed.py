@@ -11,6 +11,7 @@ from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
 from harness.core.inputs import as_harness_error
 from harness.runs.audit_reader import AuditFigure, AuditReader, finite_or_none
+from harness.runs.facts import last_log_lines
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader, StageWork
 from harness.runs.summary import RunSummary, run_summary
@@ -58,7 +59,7 @@ class Feed(ABC, Generic[SnapshotT, ReaderT]):
                 for name, value in reader.last_telemetry().items():
                     if isinstance(value, int | float) and math.isfinite(value):
                         telemetry[name] = value
-        return self._snapshot(summary=summary, telemetry=telemetry, log=_last_log_lines(self.folder))
+        return self._snapshot(summary=summary, telemetry=telemetry, log=tuple(last_log_lines(self.folder, _LOG_BYTES)))
 
     @abstractmethod
     def _open(self) -> ReaderT:
@@ -80,18 +81,6 @@ class Feed(ABC, Generic[SnapshotT, ReaderT]):
 def thinned(points: list[PointT], most: int) -> list[PointT]:
     """Return every second point if there are more than `most`, and always the newest, which the header shows."""
     return points if len(points) <= most else [*points[:-1:2], points[-1]]
-
-
-def _last_log_lines(folder: RunFolder) -> tuple[str, ...]:
-    try:
-        with folder.log.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _LOG_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return ()
-    lines = text.splitlines()
-    return tuple(lines[1:] or lines if size > _LOG_BYTES else lines)
 
 
 _MAX_POINTS = 1_000

@@ -252,7 +252,7 @@ def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
         (("code", "draws"), 2, "Missing option '--round'"),
         (("code", "nonsense", "--round", "round.toml"), 2, "unknown attack 'nonsense'"),
         (("create", "latest", "--team", "absent.toml"), 1, "team: absent.toml: no such file"),
-        (("create", "latest", "--out", "team.toml/x.zip"), 1, "team.toml: File exists"),
+        (("create", "latest", "--out", "team.toml/x.zip"), 1, "team.toml: cannot be created (File exists)"),
         (("create", "latest", "--out", "there.zip"), 1, "there.zip exists. --force replaces it"),
     ],
 )
