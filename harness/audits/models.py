@@ -34,16 +34,14 @@ def shared_tokenizer(models: Sequence[Model]) -> SharedTokenizer:
     files = [model.path / "tokenizer.json" for model in models]
     contents = [read_text(file) if file.is_file() else None for file in files]
     if any(contents):
-        contents = [
-            load_offset_tokenizer(model.path).to_str() if content is None else content
-            for model, content in zip(models, contents, strict=True)
-        ]
+        pairs = zip(files, contents, strict=True)
+        contents = [content or load_offset_tokenizer(file.parent).to_str() for file, content in pairs]
     sizes = [configured_number(model.path, VOCABULARY_KEYS) for model in models]
     for model, size in zip(models, sizes, strict=True):
         if not any(contents) and size != sizes[0]:
             raise HarnessError(
-                f"{models[0].id} and {model.id} have different tokenizers: they have {sizes[0]} and {size} tokens. "
-                "Choose targets of one tokenizer."
+                f"{models[0].id} and {model.id} have different tokenizers: {sizes[0]} and {size} tokens. Choose "
+                "targets of one tokenizer."
             )
     return SharedTokenizer([model.id for model in models], contents)
 

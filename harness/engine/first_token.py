@@ -46,14 +46,10 @@ def first_token_sentence(number: int, rows: int, token: int | None) -> str:
 
 def different_first_tokens(names: Sequence[str], tokens: Sequence[int | None]) -> list[str]:
     """Return a note if models differ in the token before every text. tokens: that of each model, None for none."""
-    if len(set(tokens)) < 2:
-        return []
     pairs = zip(names, tokens, strict=True)
     of_models = ", ".join(f"{name} {'none' if token is None else f'token {token}'}" for name, token in pairs)
-    return [
-        f"The tokenizers put different first tokens before every text: {of_models}. Models of equal "
-        "weights would differ too."
-    ]
+    note = f"The tokenizers put different first tokens before every text: {of_models}. Models of equal weights would"
+    return [f"{note} differ too."] if len(set(tokens)) > 1 else []
 
 
 def build_tokenizer(path: Path) -> Any:

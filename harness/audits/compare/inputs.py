@@ -156,7 +156,11 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[Stored]]]) -> S
     tokenizer = SharedTokenizer([id_ for id_, _, _ in audits], [of_audit.tokenizer for _, of_audit, _ in audits])
     different = tokenizer.notes(_whole(of_audit) for _, of_audit, _ in audits)
     for id_, of_audit, _ in audits[1:]:
-        _require_equal_lengths(first, pairs, id_, of_audit)
+        lengths = [f"{part.prefixes.shape[1]} + {part.suffixes.shape[1]}" for part in (pairs, of_audit)]
+        if lengths[0] != lengths[1]:
+            raise HarnessError(
+                f"{first} has sequences of {lengths[0]} tokens, and {id_} of {lengths[1]}. Audit the same pairs."
+            )
     keys = [row.tobytes() for row in _whole(pairs)]
     rows_by_key = [_row_keys(of_audit) for _, of_audit, _ in audits]
     chosen = [row for row, key in enumerate(keys) if all(key in rows for rows in rows_by_key)]
@@ -187,14 +191,6 @@ def common_sequences(audits: Sequence[tuple[str, Pairs, Sequence[Stored]]]) -> S
     shared = replace(pairs, prefixes=pairs.prefixes[places_known], suffixes=pairs.suffixes[places_known], notes=notes)
     number = len(places_known)
     return Sequences(shared, np.zeros(number, bool), np.full(number, -1, np.int64), places_known, stored)
-
-
-def _require_equal_lengths(first: str, pairs: Pairs, second: str, of_second: Pairs) -> None:
-    lengths = [f"{of_audit.prefixes.shape[1]} + {of_audit.suffixes.shape[1]}" for of_audit in (pairs, of_second)]
-    if lengths[0] != lengths[1]:
-        raise HarnessError(
-            f"{first} has sequences of {lengths[0]} tokens, and {second} of {lengths[1]}. Audit the same pairs."
-        )
 
 
 def _whole(pairs: Pairs) -> Ints:

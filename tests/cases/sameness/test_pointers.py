@@ -103,6 +103,12 @@ def test_a_pointer_in_place_of_a_shard_or_of_the_index_is_named(tmp_path: Path) 
     _is_named(index, lambda file: resolve_target(str(file.parent)))
 
 
+def test_a_pointer_in_a_saved_data_set_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
+    (tmp_path / "data.arrow").write_text(POINTER)
+    _is_named(tmp_path / "data.arrow", lambda file: _read_corpus(file.parent))
+
+
 @pytest.mark.parametrize("name", ["tokenizer.model", "vocab.json"])
 def test_a_pointer_in_place_of_another_vocabulary_is_named(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "model"
