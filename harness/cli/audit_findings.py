@@ -54,10 +54,7 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
         "bar_charts": [bars_as_json(chart) for chart in findings.charts if isinstance(chart, BarChart)],
         "heat_maps": [heat_map_as_json(chart) for chart in findings.charts if isinstance(chart, HeatMap)],
         "text_tables": [
-            {
-                "title": table.title,
-                "columns": json_value({name: cells[:_MOST_ROWS] for name, cells in table.columns.items()}),
-            }
+            {"title": table.title, "columns": json_value(table.columns)}
             for table in findings.tables
             if table.text_columns and not table.is_detail
         ],

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 from textual.content import Content
 
-from harness.core.text import format_interval, format_score, sanitize
-from harness.submit.audit_page import format_column
+from harness.core.text import format_interval, format_number, format_score, sanitize
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.run_list import interval_bar, scale_title
 
@@ -76,9 +75,10 @@ def passages(findings: Mapping[str, Any]) -> Content:
     lines: list[Content] = []
     for table in findings.get("text_tables", ()):
         lines.append(Content.styled(sanitize(table["title"]), "bold"))
-        columns = [[(name, cell) for cell in format_column(cells)] for name, cells in table["columns"].items()]
-        for row in list(zip(*columns, strict=True))[:_MOST_PASSAGES]:
-            lines += [_labelled(name, [Content(sanitize(cell))]) for name, cell in row]
+        for row in list(zip(*table["columns"].values(), strict=True))[:_MOST_PASSAGES]:
+            for name, cell in zip(table["columns"], row, strict=True):
+                text = cell if isinstance(cell, str) else format_number(cell)
+                lines.append(_labelled(name, [Content(sanitize(text))]))
             lines.append(Content(""))
     for passage in findings.get("passages", ())[:_MOST_PASSAGES]:
         lines.append(Content.styled(sanitize(passage["title"]), "bold"))
