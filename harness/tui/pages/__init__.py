@@ -1,4 +1,4 @@
-"""The pages of the main screen, one module per tab."""
+"""The pages of the main screen, one module per tab, with their style in pages.tcss."""
 
 from harness.tui.overview import Overview
 from harness.tui.widgets.list_table import ListTable

@@ -111,14 +111,6 @@ class AttacksPage(Page):
     """All attacks: the list and the description of one at the left, its source at the right."""
 
     HELP = "All attacks. Enter opens the form of a new run; saving a file updates the list."
-    DEFAULT_CSS = """
-    AttacksPage {
-        &.-all > Horizontal { height: 1fr; }
-        #about { height: 1fr; }
-        #about-text, #source-text { height: auto; width: 1fr; padding: 0 1; }
-        #source-text { text-wrap: nowrap; text-overflow: ellipsis; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Open the form of a new run of this attack"),
         Binding("e", "edit", "Edit", tooltip="Open the attack in the editor"),

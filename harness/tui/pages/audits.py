@@ -50,13 +50,6 @@ class AuditsPage(RunListPage):
     """All audits, and the answer and the figures of one."""
 
     HELP = "All audits on this machine. Enter opens one."
-    DEFAULT_CSS = """
-    AuditsPage {
-        &.-all > Horizontal { height: 1fr; }
-        #answer-text { height: auto; padding: 0 1; }
-        #figures-text { height: auto; padding: 1 1 0 1; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_audit", "New audit", tooltip="Choose an audit and open its form"),
         *(binding for binding in RUN_BINDINGS if isinstance(binding, Binding) and binding.action in _ACTIONS),

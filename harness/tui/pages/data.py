@@ -38,7 +38,6 @@ _DATA_SET = "satml"
 class DataPage(Page):
     """All rounds at the left, the files of one at the right."""
 
-    DEFAULT_CSS = "DataPage { &.-all > Horizontal { height: 1fr; } }"
     HELP = "The rounds and their files. `f` fetches the public files of the SaTML 2023 challenge."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "fetch", "Fetch SaTML", tooltip="Fetch the public files of the SaTML challenge"),

@@ -40,12 +40,6 @@ FIRST_RUN = ["run", "baseline", "--round", "demo", "--preset", "--detach"]
 class FirstRun(Static, can_focus=True):
     """The card that is shown while there are no runs."""
 
-    DEFAULT_CSS = """
-    FirstRun {
-        width: 72; max-width: 100%; height: auto; padding: 1 2; margin: 1 0; border: round $accent;
-        &:focus { border: round $primary; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "start", "Attack the bundled model", tooltip="Start the baseline on the demo round"),
     ]
@@ -100,17 +94,6 @@ class RunsPage(RunListPage):
     """All runs of attacks, and a preview of one."""
 
     HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
-    DEFAULT_CSS = """
-    RunsPage {
-        &.-all > Horizontal { height: 1fr; }
-        &.-all #list { width: 7fr; }
-        &.-all #preview { width: 4fr; }
-        #first-run-place { display: none; height: 1fr; align: center middle; }
-        #preview-plot { height: 2fr; min-height: 5; }
-        #facts { height: auto; max-height: 60%; padding: 0 1; }
-        #filter { height: 1; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new_run", "New run", tooltip="Choose an attack and start a run"),
         Binding("space", "mark", "Mark", tooltip="Mark the run to compare or delete it, or unmark it"),

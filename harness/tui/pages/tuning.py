@@ -94,14 +94,6 @@ class TuningPage(Page):
     """The tunings, the importance of the parameters and the progress at the left, the settings at the right."""
 
     HELP = "All tunings on this machine, and the settings that each has tried, best first."
-    DEFAULT_CSS = """
-    TuningPage {
-        &.-all > Horizontal { height: 1fr; }
-        &.-all #importance { height: auto; max-height: 30%; }
-        &.-all #importance.-empty { height: 1; }
-        #importance-text { height: auto; padding: 0 1; }
-    }
-    """
 
     def __init__(self) -> None:
         super().__init__(id="tuning-page")

@@ -49,17 +49,6 @@ _FINDINGS_TIME_SHARE = 0.1
 class AuditBody(PanelGroup):
     """The bars and the plot of a figure above the passages and the progress."""
 
-    DEFAULT_CSS = """
-    AuditBody {
-        &.-all > Horizontal { height: 1fr; }
-        &.-all #progress.-empty { width: 30; }
-        &.-all #figures.-wide { width: 1.5fr; }
-        &.-all #bar-chart.-empty { width: 1fr; }
-        &.-all #map { height: auto; max-height: 40%; }
-        &.-all #map HeatMapView { height: auto; min-height: 2; }
-        #progress-text, #passages-text { padding: 0 1; height: auto; }
-    }
-    """
     ROOMY: ClassVar[tuple[int, int]] = (100, 20)
 
     def compose_panels(self) -> ComposeResult:
@@ -91,10 +80,7 @@ class AuditBody(PanelGroup):
 class AuditScreen(WatchScreen[AuditSnapshot]):
     """The figures, plot, progress, rows and log of an audit."""
 
-    DEFAULT_CSS = """
-    AuditScreen #bars { height: auto; padding: 0 1; }
-    AuditScreen #verdict { height: auto; max-height: 30%; padding: 0 1; background: $surface; }
-    """
+    CSS_PATH = ["watch.tcss", "audit.tcss"]  # noqa: RUF012  as Textual declares it
     HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
     BINDINGS: ClassVar[list[BindingType]] = []
 

@@ -48,17 +48,6 @@ _POLL_TIME_SHARE = 0.1
 class CompareBody(PanelGroup):
     """Scores and curves at the left, differences, examples and settings at the right."""
 
-    DEFAULT_CSS = """
-    CompareBody {
-        &.-all > Horizontal { height: 1fr; }
-        &.-all > Horizontal > Vertical { width: 1fr; }
-        &.-all #scores, &.-all #differences { height: auto; max-height: 45%; }
-        &.-all #scores ListTable, &.-all #differences ListTable { height: auto; max-height: 100%; }
-        &.-all #settings { height: auto; max-height: 45%; }
-        &.-all #settings ListTable { height: auto; max-height: 100%; }
-        &.-all #settings.-empty { height: 1; }
-    }
-    """
     ROOMY: ClassVar[tuple[int, int]] = (110, 24)
 
     def compose_panels(self) -> ComposeResult:
@@ -76,9 +65,7 @@ class CompareBody(PanelGroup):
 class CompareScreen(PanelScreen):
     """Two or more runs, compared again while any of them is running."""
 
-    DEFAULT_CSS = """
-    CompareScreen #header { height: 1; padding: 0 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
-    """
+    CSS_PATH = "compare.tcss"
     HELP = (
         "A comparison of runs of one round. Enter opens an example, or the difference of the sources. u switches to "
         "the examples that are not in the training set: no training row contains their answers."

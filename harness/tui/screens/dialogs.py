@@ -31,14 +31,7 @@ ResultT = TypeVar("ResultT")
 class Dialog(ModalScreen[ResultT]):
     """A box in the middle of the screen."""
 
-    DEFAULT_CSS = """
-    Dialog { align: center middle; }
-    Dialog > Vertical {
-        width: 60; max-width: 95%; height: auto; border: round $primary; padding: 0 1; background: $surface;
-        border-subtitle-color: $text-muted;
-    }
-    Dialog #problem { display: none; color: $text-error; height: auto; }
-    """
+    CSS_PATH = "dialogs.tcss"
     HELP = "Enter confirms; Escape cancels."
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back", tooltip="Cancel")]
 
@@ -53,12 +46,6 @@ class ConfirmDialog(Dialog[bool]):
     """Asks a yes-or-no question; the result is True for yes."""
 
     HELP = "`y` confirms; `n` and Escape cancel."
-    DEFAULT_CSS = """
-    ConfirmDialog > Vertical { max-width: 90%; padding: 1 2; }
-    ConfirmDialog.-deletes > Vertical { border: heavy $error; border-title-color: $text-error; }
-    ConfirmDialog Horizontal { height: auto; align: center middle; margin-top: 1; }
-    ConfirmDialog Button { margin: 0 1; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes", tooltip="Confirm"),
         Binding("n,escape", "dismiss(False)", "No", tooltip="Cancel"),
@@ -117,10 +104,6 @@ class NameDialog(Dialog[str | None]):
 
 class ChoiceDialog(Dialog[str | None]):
     """Asks for one of several things, each with a description; the result is its key, or None."""
-
-    DEFAULT_CSS = """
-    ChoiceDialog > Vertical { width: 80; max-height: 90%; }
-    """
 
     def __init__(self, title: str, choices: Mapping[str, str]) -> None:
         super().__init__()
@@ -228,10 +211,7 @@ _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-primary"}
 class SourceDiffScreen(Screen[None]):
     """The changes from the first run's source to that of each other run."""
 
-    DEFAULT_CSS = """
-    SourceDiffScreen #what { height: 1; padding: 0 1; text-style: bold; }
-    SourceDiffScreen #diff { height: auto; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    """
+    CSS_PATH = "dialogs.tcss"
     HELP = "The difference between the sources that the runs used, as their directories keep them."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "app.pop_screen", "Back", tooltip="Close this screen"),

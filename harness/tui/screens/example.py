@@ -82,16 +82,7 @@ class ExampleInRun:
 class ExampleScreen(Screen[None]):
     """One of the examples `ids`, beginning with `first`; keys go to the next and the previous one."""
 
-    DEFAULT_CSS = """
-    ExampleScreen {
-        #which { height: 1; text-style: bold; padding: 0 1; }
-        #texts { height: auto; max-height: 45%; padding: 0 1; }
-        #example-text { height: auto; }
-        #right-guess { height: auto; max-height: 4; padding: 0 1; }
-        #candidates { height: auto; max-height: 1fr; }
-        #chosen { height: auto; max-height: 40%; padding: 1 1 0 1; }
-    }
-    """
+    CSS_PATH = "example.tcss"
     HELP = (
         "One example with all candidates, best first. Tokens that differ from the answer are coloured and underlined; "
         "`first ✗` is the first token that differs."

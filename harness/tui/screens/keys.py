@@ -40,15 +40,7 @@ class KeyEntry(NamedTuple):
 class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
     """The actions that are possible on `screen`. The result is the chosen action and the node that runs it."""
 
-    DEFAULT_CSS = """
-    KeysScreen { align: center middle; }
-    KeysScreen > Vertical {
-        width: 92; max-width: 98%; height: auto; max-height: 90%; border: round $primary; background: $surface;
-        padding: 0 1; border-subtitle-color: $text-muted;
-    }
-    KeysScreen ListTable { height: auto; max-height: 100%; }
-    KeysScreen Static { height: auto; color: $text-muted; }
-    """
+    CSS_PATH = "keys.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,f1", "dismiss(None)", "Back", tooltip="Close the list of keys"),
     ]

@@ -45,12 +45,7 @@ class MainScreen(Screen[None]):
     Textual's TabbedContent takes a second line for its tabs and makes all pages at once.
     """
 
-    DEFAULT_CSS = """
-    MainScreen {
-        #pages { height: 1fr; }
-        #page-tabs { height: 1; padding: 0 1; link-style: none; link-color: $text-muted; text-wrap: nowrap; }
-    }
-    """
+    CSS_PATH = ["main.tcss", "../pages/pages.tcss"]  # noqa: RUF012  as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(str(number), f"tab({name!r})", name, False, tooltip=f"Go to the page of {name.lower()}")

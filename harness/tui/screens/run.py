@@ -31,15 +31,6 @@ _LOG = logging.getLogger(__name__)
 class RunPanels(PanelGroup):
     """The plot and the figures above the guesses."""
 
-    DEFAULT_CSS = """
-    RunPanels {
-        &.-all > Horizontal { height: 1fr; }
-        &.-all #plot { width: 2fr; }
-        &.-all #details { width: 1fr; min-width: 45; max-width: 56; }
-        &.-all #guesses { height: 1fr; }
-        #details-text { height: auto; padding: 0 1; }
-    }
-    """
     ROOMY: ClassVar[tuple[int, int]] = (100, 20)
 
     def compose_panels(self) -> ComposeResult:
@@ -53,6 +44,7 @@ class RunPanels(PanelGroup):
 class RunScreen(WatchScreen[RunSnapshot]):
     """Three large figures, one plot, all figures, the guesses and the log of a run."""
 
+    CSS_PATH = ["watch.tcss", "run.tcss"]  # noqa: RUF012  as Textual declares it
     HELP = "A live view of a run. Closing this screen or the application does not affect the run."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right_square_bracket", "plot(1)", "Next plot", tooltip="Show the next plot", key_display="]"),

@@ -29,13 +29,7 @@ _POLL_SECONDS = 0.5
 class WatchScreen(PanelScreen, RunActions, Generic[SnapshotT]):
     """Polls a feed in a thread. A subclass composes a PanelGroup and a LogDrawer below the header."""
 
-    DEFAULT_CSS = """
-    WatchScreen {
-        overflow: hidden;
-        #who { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        #why { height: auto; max-height: 3; padding: 0 1; color: $text-warning; }
-    }
-    """
+    CSS_PATH = ["watch.tcss"]  # noqa: RUF012  as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "freeze", "Freeze", show=False, tooltip="Freeze the view, or continue it; the run goes on"),
         Binding("l", "log", "Log", tooltip="Open or close the log of the worker"),

@@ -34,15 +34,6 @@ class LogLines(VerticalScroll):
 class LogDrawer(Vertical):
     """Closed until it is opened; red after a crash."""
 
-    DEFAULT_CSS = """
-    LogDrawer {
-        display: none; height: 35%; min-height: 5; border: round $foreground 30%; border-title-color: $foreground;
-        &:focus-within { border: round $accent; }
-        &:light:focus-within { border: round $primary; }
-        &.-crashed { border: round $error; border-title-color: $text-error; }
-        &.-crashed LogLines { color: $text-error; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close log", show=False, tooltip="Close the log"),
     ]

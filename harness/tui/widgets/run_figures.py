@@ -18,18 +18,6 @@ BASELINE = "baseline"
 class Figure(Vertical):
     """A large number with its name; in a low terminal one line."""
 
-    DEFAULT_CSS = """
-    Figure {
-        height: 5; width: auto; min-width: 22; padding: 0 2;
-        Digits { width: auto; }
-        .small { display: none; width: auto; }
-        .name { width: auto; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
-        &.-good Digits, &.-good .small { color: $text-success; }
-        &.-bad Digits, &.-bad .small { color: $text-error; }
-        &.-none Digits, &.-none .small { color: $text-muted; }
-    }
-    """
-
     _shown: tuple[str, str, str] | None = None
 
     def compose(self) -> ComposeResult:
@@ -53,22 +41,6 @@ class Figure(Vertical):
 
 class RunFigures(Horizontal):
     """Recall, difference and time."""
-
-    DEFAULT_CSS = """
-    RunFigures {
-        height: 5; background: $surface;
-        #time { width: auto; height: auto; }
-        #bars-place { width: 1fr; height: 100%; align: left middle; }
-        #bars { height: 2; width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
-        &.-small {
-            height: 2;
-            Figure { height: 2; padding: 0 1; min-width: 22; }
-            Figure Digits { display: none; }
-            Figure .small { display: block; height: 1; }
-            #time { display: none; }
-        }
-    }
-    """
 
     def compose(self) -> ComposeResult:
         yield Figure(id="recall-figure")
