@@ -75,6 +75,7 @@ KNOWN: dict[str, dict[str, int]] = {
         "core/settings.py": 1,
         "corpora/sequences.py": 1,
         "corpora/token_stream.py": 5,
+        "plugins/scaffold.py": 1,
         "plugins/schema.py": 1,
         "runs/facts.py": 1,
         "runs/launch.py": 1,

@@ -1,4 +1,4 @@
-"""What the answers of an endpoint contain beside the continuation: facts about the server, and words of the prompt.
+"""Facts about a server in the answers of an endpoint, and words of the prompt before a completion.
 
 A server may answer with another model, use its own sampling defaults, cut prompts or repeat them. Each of these makes
 memorized text look unknown, so the facts are stored with each completion.
