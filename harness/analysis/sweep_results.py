@@ -112,7 +112,7 @@ class SweepResults:
 
     sweep: Sweep
     rows: tuple[SettingRow, ...]
-    """The settings by round and target, the highest mean recall first."""
+    """The settings by round and target: those whose runs are all finished first, by mean recall."""
     baseline: str | None
     """The setting that differences are from, None if none is named."""
     differences: tuple[SettingDifference, ...]
@@ -213,14 +213,22 @@ def _read_run(run: SweptRun, *, is_on_node: bool) -> ReadRun:
 
 
 def _rows(runs: Sequence[ReadRun]) -> list[SettingRow]:
-    """Return the rows by round and target, the highest mean recall first."""
+    """Return the rows by round and target: those whose runs are all finished first, the highest mean recall first.
+
+    A run that crashed may have been a hard one, so the mean of the others is not compared with a mean of all.
+    """
     names = _round_names(runs)
     grouped: defaultdict[tuple[Place, str], list[ReadRun]] = defaultdict(list)
     for run in runs:
         grouped[(run.run.round, run.run.target), run.run.setting].append(run)
     rows = [_row(place, names[place[0]], setting, seeds) for (place, setting), seeds in grouped.items()]
     places = list(dict.fromkeys(row.place for row in rows))
-    return sorted(rows, key=lambda row: (places.index(row.place), -(row.recall_at_cap or 0), row.recall_at_cap is None))
+
+    def rank(row: SettingRow) -> tuple[int, bool, float, bool]:
+        recall = row.recall_at_cap
+        return places.index(row.place), bool(row.unfinished), -(recall or 0), recall is None
+
+    return sorted(rows, key=rank)
 
 
 def _round_names(runs: Sequence[ReadRun]) -> dict[str, str]:

@@ -33,6 +33,9 @@ RESTORED = {
 }
 
 
+_processes: list[subprocess.Popen[bytes]] = []
+
+
 class Terminal:
     """A pseudo-terminal of 100 columns and 30 rows, and the command that runs in it."""
 
@@ -52,6 +55,7 @@ class Terminal:
             stderr=child,
             start_new_session=True,
         )
+        _processes.append(self.process)
         os.close(child)
 
     def read(self) -> bytes:
@@ -87,7 +91,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
     write_round(tmp_path)
+    # A shell without job control ignores them for what it runs in the background, and so would the command.
+    before = [signal.signal(number, signal.SIG_DFL) for number in ENDING]
     yield Machine(tmp_path)
+    for number, handler in zip(ENDING, before, strict=True):
+        signal.signal(number, handler)
+    while _processes:
+        _processes.pop().kill()
     kill_processes_that_name(str(tmp_path))
 
 

@@ -33,6 +33,14 @@ def test_a_row_has_the_mean_and_the_range_over_the_seeds(home: Path) -> None:
     assert (best.guesses, best.unfinished, results.finished, results.notes) == (EXAMPLES, {}, 6, ())
 
 
+def test_a_setting_without_all_its_runs_comes_last(home: Path) -> None:
+    sweep = make_sweep()
+    crashed = next(run.run for run in sweep.runs if run.params["trials"] == "16")
+    results = sweep_results(finish(home, sweep, without={crashed}))
+    assert [row.setting for row in results.rows] == ["some trials=4", "some trials=1", "some trials=16"]
+    assert [len(row.finished) for row in results.rows] == [2, 2, 1]
+
+
 def test_differences_are_paired_by_seed_and_corrected_together(home: Path) -> None:
     results = sweep_results(finish(home, make_sweep()))
     differences = {difference.setting: difference for difference in results.differences}
