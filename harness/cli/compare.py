@@ -1,19 +1,19 @@
 """`harness compare`: runs of one round side by side, as tables, a figure or JSON."""
 
+from functools import partial
 from pathlib import Path
 
 from typer import Option
 
 from harness.analysis import comparison_tables as tables
 from harness.analysis.comparison import ComparedRun, Comparison, Trajectory, compare_runs
-from harness.analysis.comparison_tables import Table
 from harness.cli.options import Json, Runs
-from harness.cli.output import align_columns, print_json, sanitize, shorten_middle
+from harness.cli.output import print_json, sanitize, table_section
 from harness.runs.folder import run_folder
 from harness.runs.specs import AttackSpec
 
 _MAX_IDS = 10
-_MAX_CELL = 44
+_section = partial(table_section, most=44)
 
 
 def compare(
@@ -70,11 +70,6 @@ def _sections(comparison: Comparison) -> list[str]:
     differing = tables.differing_settings(comparison)
     sections.append(_section("", differing) if differing else tables.NOTHING_DIFFERS)
     return sections
-
-
-def _section(title: str, table: Table) -> str:
-    rows = [[shorten_middle(sanitize(cell), _MAX_CELL) for cell in row] for row in table]
-    return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))
 
 
 def _ids_text(ids: list[int]) -> str:

@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +29,12 @@ is_debug = False
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one object as one line of JSON on stdout, with `schema_version` as its first key."""
     print(json.dumps(json_value({"schema_version": SCHEMA_VERSION, **value}), allow_nan=False, separators=(", ", ": ")))
+
+
+def table_section(title: str, table: Sequence[Sequence[str]], *, most: int = 60) -> str:
+    """Return a table below its title. most: characters of a cell."""
+    rows = [[shorten_middle(sanitize(cell), most) for cell in row] for row in table]
+    return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))
 
 
 def is_terminal() -> bool:

@@ -8,13 +8,12 @@ from typer import Argument, Option
 
 from harness.analysis import sweep_tables as tables
 from harness.analysis.candidates import load_example
-from harness.analysis.comparison_tables import Table
 from harness.analysis.sweep_results import SweepResults, sweep_results
 from harness.cli.audit_findings import findings_as_json, findings_in_words, findings_of
 from harness.cli.catalog import print_attack, print_round
 from harness.cli.descriptions import describe, describe_example, run_as_json, token_probabilities
 from harness.cli.options import RUN_HELP, Attacks, Json, names_to_show
-from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
+from harness.cli.output import align_columns, print_json, sanitize, say, table_section
 from harness.cli.records import Kind, all_record_ids, find_record, is_of_kind
 from harness.cli.watching import log_lines
 from harness.core.errors import HarnessError, UsageError, unknown_name
@@ -26,8 +25,6 @@ from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec, AuditSpec
 from harness.sweeps.record import SWEEPS, Sweep
 from harness.sweeps.tuning import Setting, Tuning, best_of, runs_of, searched_space, settings_tried
-
-_MAX_CELL = 60
 
 
 def show(
@@ -141,20 +138,14 @@ def _sections(results: SweepResults) -> list[str]:
     sweep = results.sweep
     started = f"sweep {sweep.id}, {results.finished:,} of {len(sweep.runs):,} runs finished"
     sections = [started]
-    sections += [_section(name, tables.settings_table(rows)) for name, rows in tables.places(results)]
+    sections += [table_section(name, tables.settings_table(rows)) for name, rows in tables.places(results)]
     if results.differences:
         heading = tables.differences_heading(results)
         note = tables.differences_note(results)
-        sections.append(f"{_section(heading, tables.differences_table(results))}\n{note}")
-    sections += [
-        _section(tables.importance_heading(shares), tables.importance_table(shares)) for shares in results.importances
-    ]
+        sections.append(f"{table_section(heading, tables.differences_table(results))}\n{note}")
+    for shares in results.importances:
+        sections.append(table_section(tables.importance_heading(shares), tables.importance_table(shares)))
     return sections
-
-
-def _section(title: str, table: Table) -> str:
-    rows = [[shorten_middle(sanitize(cell), _MAX_CELL) for cell in row] for row in table]
-    return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))
 
 
 def print_tuning(tuning: Tuning, *, json: bool) -> None:

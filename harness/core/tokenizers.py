@@ -166,8 +166,13 @@ def _refusal(where: str, reason: str) -> HarnessError:
 
 
 def _check_vocabulary(content: str, where: str) -> int:
-    """Return the characters of the longest token. Raises HarnessError if the library needs much memory for them."""
+    """Return the characters of the longest token. Raises HarnessError if the library needs much memory for the file."""
     fields = json.loads(content, object_pairs_hook=_unrepeated)
+    for step in _steps(fields.get("normalizer")):
+        # The library allocates as many bytes as the table says that it has.
+        table = base64.b64decode(step.get("precompiled_charsmap") or "AAAAAA==")
+        if int.from_bytes(table[:4], "little") > len(table) - 4:
+            raise _refusal(where, "its table of characters is cut short")
     vocabulary = fields["model"]["vocab"]
     tokens = [token if isinstance(token, str) else token[0] for token in vocabulary]
     if isinstance(vocabulary, list) and sum(map(len, tokens)) > _MAX_UNIGRAM_CHARACTERS:

@@ -9,13 +9,11 @@ from harness.engine.tree import Paths
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Sampled suffixes: one row for each distinct suffix of each prefix, ordered by prefix and then by suffix.
+class SearchResult:
+    """Likely distinct suffixes, ordered by prefix and then by descending probability under the policy.
 
     row: [rows] int64, the index of the prefix.
     suffixes: [rows, length] uint16 or uint32.
-    count: [rows] int64, how many trials drew the suffix; the counts of a prefix sum to `trials`.
-    first: [rows] int64, the first trial that drew the suffix, counted from 0.
     token_logprobs: [rows, length] float64, natural logarithms under the unmodified model (temperature 1, no filter).
     policy_logprob: [rows] float64, the suffix's log-probability under the sampling policy.
     last_prefix_logprob: [prefixes] float64, the model's log-probability of the last prefix token given the earlier ones
@@ -24,8 +22,6 @@ class Samples:
 
     row: Ints
     suffixes: Tokens
-    count: Ints
-    first: Ints
     token_logprobs: Floats
     policy_logprob: Floats
     last_prefix_logprob: Floats
@@ -35,20 +31,16 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class SearchResult:
-    """Likely distinct suffixes, ordered by prefix and then by descending probability under the policy.
+class Samples(SearchResult):
+    """Sampled suffixes: one row for each distinct suffix of each prefix, ordered by prefix and then by suffix.
 
-    All fields are defined as in `Samples`.
+    count: [rows] int64, how many trials drew the suffix; the counts of a prefix sum to `trials`.
+    first: [rows] int64, the first trial that drew the suffix, counted from 0.
+    Other fields are those of `SearchResult`.
     """
 
-    row: Ints
-    suffixes: Tokens
-    token_logprobs: Floats
-    policy_logprob: Floats
-    last_prefix_logprob: Floats
-
-    def __len__(self) -> int:
-        return len(self.row)
+    count: Ints
+    first: Ints
 
 
 @dataclass(frozen=True)
@@ -59,7 +51,7 @@ class Scores:
     margin: [rows, length] float64, the log-probability of the most likely token minus that of the second.
     rank: [rows, length] int64, the number of tokens that are more likely (0 is the most likely token; ties are broken
     by id).
-    last_prefix_logprob: [rows] float64, as in `Samples`.
+    last_prefix_logprob: [rows] float64, as in `SearchResult`.
     """
 
     token_logprobs: Floats

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, reduce
 from itertools import accumulate
 from typing import NamedTuple
@@ -39,36 +40,30 @@ class Column(NamedTuple):
     cuts_middle: bool = False
 
 
+@dataclass(eq=False)
 class Row:
-    """One row, which `key` identifies. A function instead of cells is called when the row is first drawn."""
+    """One row, which `key` identifies.
 
-    def __init__(
-        self,
-        key: str,
-        cells: Sequence[Cell] | Callable[[], Sequence[Cell]],
-        *,
-        spans: bool = False,
-        opens: bool = True,
-    ) -> None:
-        """Make a row.
+    source: the cells, or a function that makes them when the row is first drawn.
+    spans: it has one cell, which takes the whole width, as a heading does.
+    opens: Enter opens it, if the table opens rows.
+    """
 
-        spans: it has one cell, which takes the whole width, as a heading does.
-        opens: Enter opens it, if the table opens rows.
-        """
-        self.key = key
-        self._source = cells
-        self.spans = spans
-        self.opens = opens
+    key: str
+    source: Sequence[Cell] | Callable[[], Sequence[Cell]]
+    _: KW_ONLY
+    spans: bool = False
+    opens: bool = True
 
     @property
     def is_lazy(self) -> bool:
         """True if the cells are made by a function."""
-        return callable(self._source)
+        return callable(self.source)
 
     @cached_property
     def cells(self) -> tuple[tuple[Span, ...] | Drawn, ...]:
         """The cells, without characters that could steer a terminal."""
-        cells = self._source() if callable(self._source) else self._source
+        cells = self.source() if callable(self.source) else self.source
         return tuple(cell if callable(cell) else _spans(cell) for cell in cells)
 
 

@@ -73,10 +73,10 @@ def ask(url: str, *, prompt: str = "Once upon", timeout: float = 60.0, key: str 
     settings: dict[str, Any] = {"requests_per_minute": 60_000, "retries": 0, "timeout": timeout}
     params = SequenceParams.checked(endpoint=url, endpoint_model="gpt", **settings)
     with closing(Endpoint(params, key=key, seed=0)) as endpoint:
-        return endpoint.request({"prompt": prompt}, lambda answer: answer["choices"][0], number=0)
+        return endpoint.request({"prompt": prompt}, lambda answer: answer["choices"][0])
 
 
-TIMED_OUT: Answer[Any] = Answer(None, "timed out", is_final=False)
+TIMED_OUT: Answer[Any] = Answer(None, "timed out")
 SLOW: dict[str, Pieces] = {
     "nothing": list,
     "a status line, byte by byte": lambda: chain([b"HTTP/1.1 2"], repeat(b"0")),
@@ -139,7 +139,7 @@ def test_many_requests_that_time_out_leave_room_for_the_next_one() -> None:
         with closing(Endpoint(params, key=None, seed=0)) as endpoint:
 
             def answer(number: int) -> Answer[Any]:
-                return endpoint.request({"prompt": "x"}, lambda answer: answer["choices"][0], number=number)
+                return endpoint.request({"prompt": "x"}, lambda answer: answer["choices"][0])
 
             answers = [answer for _, answer in endpoint.answers_as_they_arrive(range(150), answer)]
             assert answers == [TIMED_OUT] * 150
@@ -156,10 +156,10 @@ def encoded(content: bytes, layers: int) -> bytes:
 
 
 TOO_LARGE: Answer[Any] = Answer(None, "sent more than 8 MiB")
-UNDECODED: Answer[Any] = Answer(None, "sent an answer that cannot be decoded", is_final=False)
-INVALID: Answer[Any] = Answer(None, "sent an invalid or incomplete answer", is_final=False)
-NO_JSON: Answer[Any] = Answer(None, "sends invalid JSON", is_final=False)
-UNREACHABLE: Answer[Any] = Answer(None, "cannot be reached", is_final=False)
+UNDECODED: Answer[Any] = Answer(None, "sent an answer that cannot be decoded")
+INVALID: Answer[Any] = Answer(None, "sent an invalid or incomplete answer")
+NO_JSON: Answer[Any] = Answer(None, "sends invalid JSON")
+UNREACHABLE: Answer[Any] = Answer(None, "cannot be reached")
 FAST: dict[str, tuple[Pieces, Answer[Any]]] = {
     "a body without end": (lambda: chain([CHUNKED], repeat(b"100000\r\n" + b" " * (1 << 20) + b"\r\n")), TOO_LARGE),
     "a gzip bomb": (lambda: [encoded(bytes(256 << 20), 1)], TOO_LARGE),

@@ -90,6 +90,22 @@ def test_a_file_of_a_model_that_is_none_is_named(machine: Machine, model: Path, 
     assert name in said or str(model) in said
 
 
+_MULTIPLYING = {"type": "Replace", "pattern": {"Regex": ""}, "content": "x" * 1_000}
+
+
+@pytest.mark.hostile("multiplies text with a tokenizer")
+@pytest.mark.parametrize("part", ["normalizer", "decoder"])
+@pytest.mark.parametrize("steps", [1, 6])
+def test_a_tokenizer_that_multiplies_text_is_refused(machine: Machine, model: Path, part: str, steps: int) -> None:
+    content = json.loads((model / "tokenizer.json").read_text())
+    kind, name = ("Sequence", "normalizers" if part == "normalizer" else "decoders")
+    change = {part: {"type": kind, name: [_MULTIPLYING] * steps}}
+    (model / "tokenizer.json").write_text(json.dumps(content | change))
+    (machine.folder / "pairs.jsonl").write_text(json.dumps({"prefix": "a b c " * 9, "suffix": "d e f " * 9}) + "\n")
+    options = ("--prefix-tokens", "4", "--suffix-tokens", "4", "--target", str(model))
+    assert "refused tokenizer" in _refusal(machine, "audit", "leakage", "pairs.jsonl", *options)
+
+
 @pytest.mark.hostile("makes the tokenizer's library panic")
 @pytest.mark.parametrize(
     "change",
@@ -105,7 +121,7 @@ def test_a_tokenizer_that_panics_is_refused(machine: Machine, model: Path, chang
     (machine.folder / "pairs.jsonl").write_text(json.dumps({"prefix": "a b c " * 9, "suffix": "d e f " * 9}) + "\n")
     options = ("--prefix-tokens", "4", "--suffix-tokens", "4", "--target", str(model))
     said = _refusal(machine, "audit", "leakage", "pairs.jsonl", *options)
-    assert "tokenizer.json" in said
+    assert str(model) in said
 
 
 @pytest.mark.hostile("gives a device, a pipe or a link loop as a corpus")

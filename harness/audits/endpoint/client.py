@@ -29,7 +29,7 @@ import httpx
 import tenacity
 
 from harness.audits.endpoint.params import BLOCKED, REFUSAL, EndpointParams, KeyMask, is_filter
-from harness.audits.endpoint.proxies import is_loopback, proxy_of
+from harness.audits.endpoint.proxies import is_loopback, through_proxy
 from harness.core.audit import AuditContext
 from harness.core.errors import HarnessError, Interruption
 from harness.core.protocol import ENDPOINT_KEYS
@@ -132,38 +132,30 @@ def retry_after_seconds(header: str | None, now: datetime | None = None) -> floa
 class Answer(Generic[Value]):
     """The value that was read from an answer, or None and the reason as a clause about the endpoint.
 
-    is_final: the endpoint answered, and would answer so again.
     not_sent: neutral parameters that the endpoint refuses, so that its own defaults may apply.
     """
 
     value: Value | None
     fault: str = ""
-    is_final: bool = True
     not_sent: tuple[str, ...] = ()
 
 
+@dataclass(eq=False)
 class BadAnswer(Exception):
-    """An answer from which no value can be read. is_final: the same request would get it again."""
+    """An answer from which no value can be read.
 
-    def __init__(
-        self,
-        fault: str,
-        *,
-        wait: float = 0.0,
-        is_final: bool = False,
-        parameter: str | None = None,
-        is_vague: bool = False,
-    ) -> None:
-        """fault: a clause about the endpoint. wait: seconds that it asks for. parameter: one that it refuses.
+    fault: a clause about the endpoint.
+    wait: seconds that it asks for.
+    is_final: the same request would get it again.
+    parameter: one that the endpoint refuses.
+    is_vague: the endpoint refuses the request without a reason, which may be a parameter.
+    """
 
-        is_vague: the endpoint refuses the request without a reason, which may be a parameter.
-        """
-        super().__init__(fault)
-        self.fault = fault
-        self.wait = wait
-        self.is_final = is_final
-        self.parameter = parameter
-        self.is_vague = is_vague
+    fault: str
+    wait: float = 0.0
+    is_final: bool = False
+    parameter: str | None = None
+    is_vague: bool = False
 
 
 class _Refusal(NamedTuple):
@@ -207,8 +199,7 @@ class Endpoint:
         if self._key:
             # A version of the API in the query is a sign of Azure, which has a header of its own.
             headers |= {"api-key": self._key} if self._query else {"Authorization": f"Bearer {self._key}"}
-        proxy = proxy_of(url)
-        self._through = f" through the proxy {proxy.address} of {proxy.variable}" if proxy else ""
+        self._through = through_proxy(url)
         try:
             self._client = httpx.AsyncClient(
                 headers=headers,
@@ -276,7 +267,6 @@ class Endpoint:
         body: dict[str, Any],
         read: Callable[[Any], Value],
         *,
-        number: int,
         path: str = "completions",
         guesses_refused: bool = False,
     ) -> Answer[Value]:
@@ -311,7 +301,7 @@ class Endpoint:
                         "audit with --temperature 1."
                     ) from None
                 if refusal not in sent or not (refusal in _RENAMED or _is_optional(refusal, sent[refusal])):
-                    return Answer(None, error.fault, is_final=error.is_final)
+                    return Answer(None, error.fault)
                 refused.add(refusal)
                 if error.parameter is not None:
                     self._refused.add(refusal)

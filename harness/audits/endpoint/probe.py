@@ -56,7 +56,6 @@ class Probe:
         self._tokenizer = tokenizer
         self._top_k = top_k
         self._bos = next(iter(added_tokens(tokenizer)), None)
-        self._number = 0
 
     def run(self) -> tuple[EndpointForm, list[str]]:
         """Return the form of requests that the endpoint answers correctly, and warnings.
@@ -182,10 +181,7 @@ class Probe:
     def _request(
         self, form: EndpointForm, sent: Ints, read: Callable[[Any], Value], *, temperature: float = 1
     ) -> Value:
-        self._number += 1
-        answer = request_prompt(
-            self._endpoint, self._tokenizer, form, sent, number=-self._number, temperature=temperature, read=read
-        )
+        answer = request_prompt(self._endpoint, self._tokenizer, form, sent, temperature=temperature, read=read)
         if answer.value is None:
             if answer.fault.startswith((UNREACHABLE, TIMED_OUT)):
                 raise self._error(answer.fault)

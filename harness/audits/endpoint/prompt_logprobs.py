@@ -75,14 +75,12 @@ def request_prompt(
     form: EndpointForm,
     tokens: Ints,
     *,
-    number: int,
     temperature: float = 1,
     read: Callable[[Any], Value],
 ) -> Answer[Value]:
     """Return what `read` makes of the answer for the log-probabilities of a prompt and of the likeliest tokens there.
 
     tokens: those that are sent.
-    number: as in `Endpoint.request`.
     """
     sent = tokens.tolist()
     prompt = sent if form.prompt is PromptForm.TOKENS else tokenizer.decode(sent, skip_special_tokens=False)
@@ -98,7 +96,7 @@ def request_prompt(
             raise BadAnswer(f"answers with another model ({model_of(answer) or 'without a name'}) than {form.model}")
         return read(answer)
 
-    return endpoint.request(body, read_answer, number=number)
+    return endpoint.request(body, read_answer)
 
 
 def with_first_token(form: EndpointForm, tokens: Ints) -> Ints:

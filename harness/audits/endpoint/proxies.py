@@ -1,19 +1,9 @@
 """Proxies of the environment: which one a request goes through, and which addresses are reached directly."""
 
 import ipaddress
-from typing import NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
-
-_UNREADABLE = "[not a URL]"
-
-
-class Proxy(NamedTuple):
-    """The address of a proxy without its user information, and the environment variable that names it."""
-
-    address: str
-    variable: str
 
 
 def is_loopback(host: str) -> bool:
@@ -27,18 +17,19 @@ def is_loopback(host: str) -> bool:
     return bool(mapped.is_loopback or mapped.is_unspecified)
 
 
-def proxy_of(url: httpx.URL) -> Proxy | None:
-    """Return the proxy for `url`, None if it is reached directly."""
-    if is_loopback(url.host) or proxy_bypass(url.host):
-        return None
+def through_proxy(url: httpx.URL) -> str:
+    """Return " through the proxy … of …" with the address and the variable of the proxy for `url`; empty without one.
+
+    Its user name and password are masked.
+    """
     proxies = getproxies()
     scheme = next((scheme for scheme in (url.scheme, "all") if proxies.get(scheme)), None)
-    if scheme is None:
-        return None
+    if scheme is None or is_loopback(url.host) or proxy_bypass(url.host):
+        return ""
     address = proxies[scheme]
     try:
         proxy = httpx.URL(address if "://" in address else f"http://{address}")
         shown = str(proxy.copy_with(userinfo=b"***")) if proxy.userinfo else str(proxy)
     except httpx.InvalidURL:
-        shown = _UNREADABLE
-    return Proxy(shown, f"{scheme}_proxy")
+        shown = "[not a URL]"
+    return f" through the proxy {shown} of {scheme}_proxy"

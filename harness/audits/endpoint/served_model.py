@@ -105,7 +105,7 @@ class ServedModel:
             self._check()
             self._is_checked = True
         answers = self._endpoint.answers_as_they_arrive(
-            left, lambda item: [self._answer_or_fault(text, item + 1) for text in texts(item)]
+            left, lambda item: [self._answer_or_fault(text) for text in texts(item)]
         )
         for _ in self._context.batches(stage, items, size=1):
             for item, item_answers in islice(answers, 1):
@@ -114,9 +114,9 @@ class ServedModel:
                         self._warn(f"A text was left out: the endpoint {answer.fault}.")
                 yield item, [answer.value for answer in item_answers]
 
-    def _answer_or_fault(self, tokens: Ints, number: int) -> Answer[PromptLogprobs]:
+    def _answer_or_fault(self, tokens: Ints) -> Answer[PromptLogprobs]:
         """Return the answer, or the fault of an endpoint that answers other texts. Raises Interruption otherwise."""
-        answer = self._ask(tokens, number)
+        answer = self._ask(tokens)
         if answer.value is None and answer.fault != _NO_TEXT:
             self._check()
         return answer
@@ -124,7 +124,7 @@ class ServedModel:
     def _check(self) -> None:
         """Raise Interruption if the endpoint does not answer the probe's text as before the audit."""
         tokens = probe_tokens(self._tokenizer, self._form)
-        answer = self._ask(tokens, 0)
+        answer = self._ask(tokens)
         if answer.value is None:
             raise Interruption(
                 f"{self._endpoint.url}: the endpoint {answer.fault}. The answers so far are kept; resume the audit "
@@ -137,7 +137,7 @@ class ServedModel:
         if self._faults <= _WARNED_FAULTS:
             self._context.warn(sentence)
 
-    def _ask(self, tokens: Ints, number: int) -> Answer[PromptLogprobs]:
+    def _ask(self, tokens: Ints) -> Answer[PromptLogprobs]:
         form = self._form
         if len(tokens) > 1 and tokens[0] == self._first_token:
             # The endpoint or this method adds it.
@@ -152,7 +152,6 @@ class ServedModel:
             self._tokenizer,
             form,
             sent,
-            number=number,
             read=lambda answer: read_prompt_logprobs(answer, sent, self._tokenizer, form.field, skip=form.skip),
         )
         if answer.not_sent and not self._is_told:
@@ -166,7 +165,7 @@ class ServedModel:
         if not self._is_checked:
             return
         tokens = probe_tokens(self._tokenizer, self._form)
-        answer = self._ask(tokens, 0)
+        answer = self._ask(tokens)
         difference = drift(self._form, answer.value.last(len(tokens))) if answer.value else 0.0
         if difference > ROUNDING:
             self._context.warn(

@@ -176,15 +176,8 @@ TOO_SHORT = -1
 
 _KEY = dict.fromkeys(("model", "prompt_length", "paragraph"), Kind.INTEGER)
 """The columns that name a completion: the number of its model, the words of its prompt, and its paragraph."""
-COMPLETIONS = table(
-    "completion",
-    **_KEY,
-    state=Kind.TEXT,
-    text=Kind.TEXT,
-    fault=Kind.TEXT,
-    cut_words=Kind.INTEGER,
-    **FACT_COLUMNS,
-)
+_TEXTS = dict.fromkeys(("state", "text", "fault"), Kind.TEXT)
+COMPLETIONS = table("completion", **_KEY, **_TEXTS, cut_words=Kind.INTEGER, **FACT_COLUMNS)
 REPETITIONS = table("repetition", **_KEY, text=Kind.TEXT)
 """The completions of requests that were sent again at the end."""
 COMPARISONS = table(

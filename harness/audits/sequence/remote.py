@@ -107,7 +107,7 @@ class RemoteCompleter:
 def complete_prompt(
     endpoint: Endpoint, params: SequenceParams, prompt: str, tokens: int, number: int
 ) -> Answer[ServedText]:
-    """Complete `prompt` with at most `tokens` tokens. `number` seeds the draws and the waiting times.
+    """Complete `prompt` with at most `tokens` tokens. `number` seeds the draws.
 
     Raises Interruption as `Endpoint.request` does.
     """
@@ -116,8 +116,8 @@ def complete_prompt(
         body |= {"top_p": params.top_p, "seed": endpoint.random(number).randrange(1 << 31)}
     if params.chat:
         body["messages"] = [{"role": "user", "content": CHAT_INSTRUCTION.format(prompt=prompt)}]
-        return endpoint.request(body, _read_chat, number=number, path="chat/completions", guesses_refused=True)
-    return endpoint.request(body | {"prompt": prompt}, _read_completion, number=number, guesses_refused=True)
+        return endpoint.request(body, _read_chat, path="chat/completions", guesses_refused=True)
+    return endpoint.request(body | {"prompt": prompt}, _read_completion, guesses_refused=True)
 
 
 def _read_completion(answer: Any) -> ServedText:

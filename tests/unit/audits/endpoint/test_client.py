@@ -22,7 +22,7 @@ def asked(server: CompletionsServer, *, key: str | None = KEY, **fields: Any) ->
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
     with closing(Endpoint(params, key=key, seed=0)) as endpoint:
         answer = complete_prompt(endpoint, params, "Once upon", 7, 0)
-    return Answer(answer.value.text if answer.value else None, answer.fault, answer.is_final)
+    return Answer(answer.value.text if answer.value else None, answer.fault)
 
 
 @pytest.fixture(autouse=True)
@@ -84,20 +84,20 @@ def test_a_faulty_answer_is_retried(reply: Reply, fault: str) -> None:
     with completions_server(once(reply, completion("x"))) as server:
         assert asked(server) == Answer("x")
     with completions_server(lambda body, number: reply) as server:
-        assert asked(server) == Answer(None, fault, is_final=False)
+        assert asked(server) == Answer(None, fault)
     assert len(server.bodies) == 3
 
 
 def test_a_slow_answer_times_out() -> None:
     with completions_server(lambda body, number: Reply(delay=30)) as server:
-        assert asked(server, timeout=0.2, retries=1) == Answer(None, "timed out", is_final=False)
+        assert asked(server, timeout=0.2, retries=1) == Answer(None, "timed out")
     assert len(server.bodies) == 2
 
 
 def test_a_stopped_server_cannot_be_reached() -> None:
     with completions_server(lambda body, number: completion("x")) as server:
         pass
-    assert asked(server, retries=1) == Answer(None, "cannot be reached", is_final=False)
+    assert asked(server, retries=1) == Answer(None, "cannot be reached")
 
 
 def test_a_too_large_answer_is_rejected() -> None:
