@@ -9,15 +9,36 @@ from harness.engine.tree import Paths
 
 
 @dataclass(frozen=True)
-class SearchResult:
-    """Likely distinct suffixes, ordered by prefix and then by descending probability under the policy.
+class Samples:
+    """Sampled suffixes: one row for each distinct suffix of each prefix, ordered by prefix and then by suffix.
 
     row: [rows] int64, the index of the prefix.
     suffixes: [rows, length] uint16 or uint32.
+    count: [rows] int64, how many trials drew the suffix; the counts of a prefix sum to `trials`.
+    first: [rows] int64, the first trial that drew the suffix, counted from 0.
     token_logprobs: [rows, length] float64, natural logarithms under the unmodified model (temperature 1, no filter).
     policy_logprob: [rows] float64, the suffix's log-probability under the sampling policy.
     last_prefix_logprob: [prefixes] float64, the model's log-probability of the last prefix token given the earlier ones
     (NaN for prefixes of one token).
+    """
+
+    row: Ints
+    suffixes: Tokens
+    count: Ints
+    first: Ints
+    token_logprobs: Floats
+    policy_logprob: Floats
+    last_prefix_logprob: Floats
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Likely distinct suffixes, ordered by prefix and then by descending probability under the policy.
+
+    All fields are defined as in `Samples`.
     """
 
     row: Ints
@@ -31,19 +52,6 @@ class SearchResult:
 
 
 @dataclass(frozen=True)
-class Samples(SearchResult):
-    """Sampled suffixes: one row for each distinct suffix of each prefix, ordered by prefix and then by suffix.
-
-    count: [rows] int64, how many trials drew the suffix; the counts of a prefix sum to `trials`.
-    first: [rows] int64, the first trial that drew the suffix, counted from 0.
-    Other fields are those of `SearchResult`.
-    """
-
-    count: Ints
-    first: Ints
-
-
-@dataclass(frozen=True)
 class Scores:
     """Scores of given suffixes under the unmodified model.
 
@@ -51,7 +59,7 @@ class Scores:
     margin: [rows, length] float64, the log-probability of the most likely token minus that of the second.
     rank: [rows, length] int64, the number of tokens that are more likely (0 is the most likely token; ties are broken
     by id).
-    last_prefix_logprob: [rows] float64, as in `SearchResult`.
+    last_prefix_logprob: [rows] float64, as in `Samples`.
     """
 
     token_logprobs: Floats
