@@ -61,6 +61,12 @@ BLOCKING_HABITS: dict[str, Habit] = {
     "filterpart": _choice(text=" cut after four words", finish_reason="RECITATION"),
     "filternull": _choice(text=None, finish_reason="SAFETY"),
     "filternative": _choice(text="", finish_reason="error", native_finish_reason="RECITATION"),
+    "filterresults": _choice(text="", content_filter_results={"protected_material_text": {"filtered": True}}),
+    "filtersensitive": _choice(text="", finish_reason="sensitive"),
+    "filter200": lambda body, number, reply: Reply(body=b'{"error": {"code": "content_filter"}}'),
+    "filterprompt": lambda body, number, reply: Reply(body=b'{"choices": [], "promptFeedback": {"blockReason": "X"}}'),
+    "filter451": lambda body, number, reply: Reply(451),
+    "filter500": lambda body, number, reply: Reply(500, b'{"error": {"code": "content_policy_violation"}}'),
     "filternamed": _choice(text=None, finish_reason="content-filter: PROHIBITED_CONTENT"),
     "filter400": lambda body, number, reply: Reply(400, b'{"error": {"code": "content_filter", "message": "no"}}'),
 }
@@ -133,6 +139,7 @@ def _introduction(body: dict[str, Any], number: int, reply: Reply) -> Reply:
 
 
 HARMLESS_HABITS: dict[str, Habit] = {
+    "name in capitals": _choice(of_answer={"model": "GPT"}),
     "dated name": _choice(of_answer={"model": "gpt-2024-08-06"}),
     "no name": _choice(of_answer={"model": None}),
     "counts": _usage(prompt_tokens=90, completion_tokens=20),
@@ -155,6 +162,10 @@ HABITS: dict[str, tuple[Habit, str]] = {
     "full text": (_echo(None), r"began with the prompt or its last words: 12\. These \d+ words were cut off"),
     "end of the prompt": (_echo(8), r"began with the prompt or its last words: 12\. These 96 words were cut off"),
     "introduced full text": (_echo(None, "Sure! Here is the continuation: "), r"its last words: 12\."),
+    "labelled full text": (_echo(None, "Text: "), r"its last words: 12\."),
+    "cited full text": (_echo(None, "> "), r"its last words: 12\."),
+    "empty": (_choice(text="", finish_reason="stop"), r"Completions without a word: 12, which count as failed"),
+    "odd end": (_choice(finish_reason="OTHER"), r"unusual reason, which are compared as they are: other \(12 times\)"),
     "quoted end": (_echo(9, "… "), r"its last words: 12\."),
     "introduction": (_introduction, r"begin with an introduction, such as .*: 12\."),
     "window": (_usage(prompt_tokens=7), r"The server may cut prompts: .* 12 of 12 prompts, for example 7 tokens for"),

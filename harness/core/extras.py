@@ -61,5 +61,5 @@ def clash_sentence() -> str | None:
     names, have = " and ".join(owners), "have" if len(owners) > 1 else "has"
     return (
         f"{names} {have} a package `harness` too, and may have replaced files of {DISTRIBUTION}. Run in the clone: pip "
-        f"uninstall {' '.join(owners)}; pip install --force-reinstall --no-deps ."
+        f"uninstall {' '.join(owners)}; pip install --force-reinstall --no-deps -e ."
     )

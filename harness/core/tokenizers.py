@@ -18,6 +18,8 @@ _MAX_BYTES = 64 << 20
 """The largest vocabularies of 2026, of 260,000 tokens, take 35 MB."""
 _MAX_UNIGRAM_CHARACTERS = 8 << 20
 """The characters of all tokens of a Unigram model, of which the library uses up to 350 bytes for each."""
+_MAX_ADDED_CHARACTERS = 1 << 19
+"""The characters of all added tokens, for which the library takes long."""
 _MAX_CHARACTERS = 1 << 25
 """The characters that a call may produce beyond those that usual tokenizers do."""
 _USUAL_GROWTH, _USUAL_LONGEST, _USUAL_TOKEN = 16, 256, 64
@@ -177,7 +179,11 @@ def _check_vocabulary(content: str, where: str) -> int:
     tokens = [token if isinstance(token, str) else token[0] for token in vocabulary]
     if isinstance(vocabulary, list) and sum(map(len, tokens)) > _MAX_UNIGRAM_CHARACTERS:
         raise _refusal(where, f"its tokens have more than {_MAX_UNIGRAM_CHARACTERS:,} characters")
-    return max(map(len, (*tokens, *(token["content"] for token in fields.get("added_tokens") or ()))), default=0)
+    added = [token["content"] for token in fields.get("added_tokens") or ()]
+    longest = max(map(len, (*tokens, *added)), default=0)
+    if longest > _LONGEST_TOKEN or sum(map(len, added)) > _MAX_ADDED_CHARACTERS:
+        raise _refusal(where, f"a token has {longest:,} characters, or its added tokens have too many together")
+    return longest
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -320,7 +320,7 @@ def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> 
         wait_until(lambda: run_status(folder).is_over, seconds=90)
         assert kills > 0
         found = machine.json("show", folder.id)["findings"]
-    assert found["paragraphs"] == {"completed": 24, "unanswered": 0, "blocked": 0, "no_room": 0, "pending": 0}
+    assert found["paragraphs"].pop("completed") == 24 and not any(found["paragraphs"].values())
     passed = next(row for row in found["measures"] if (row["measure"], row["side"]) == ("passed", "corpus"))
     assert (passed["value"], passed["of"]) == (1.0, 24)
     refused = sum(number % 5 == 1 or number == 8 for number in range(len(server.prompts)))

@@ -88,7 +88,6 @@ KNOWN: dict[str, dict[str, int]] = {
         "submit/verdict.py": 1,
         "supervisor/attack_job.py": 1,
         "sweeps/record.py": 1,
-        "tui/feed.py": 1,
         "tui/pages/attacks.py": 1,
         "tui/saved_state.py": 1,
         "tui/widgets/run_actions.py": 1,

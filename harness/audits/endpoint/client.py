@@ -43,6 +43,8 @@ Item = TypeVar("Item")
 _BACKOFF = tenacity.wait_exponential_jitter(max=60)
 """Seconds before a retry: 1, 2, 4, … and at most 60, and up to a second more at random."""
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+_LEGAL_REASONS = 451
+"""The status "Unavailable For Legal Reasons" (RFC 7725)."""
 _LARGEST_ANSWER = 8 << 20  # bytes
 _TOO_LARGE = "sent more than 8 MiB"
 _LONGEST_WAIT = 600.0
@@ -67,10 +69,13 @@ _OPTIONAL = {"temperature": 1, **NEUTRAL}
 """Parameters that are left out if the endpoint refuses them and they have this value."""
 _NAMED = re.compile(rf"\b(?:{'|'.join((*_OPTIONAL, *_RENAMED, 'seed'))})\b")
 _UNKNOWN = re.compile(r"(?i)unsupported|unrecognized|unknown|not supported|extra")
-_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,60}")
-_VAGUE_CODE = re.compile(r"argument|field|param|request|valid|value")
+_CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,60}")
+_VAGUE_CODE = re.compile(r"(?i)argument|field|param|request|valid|value")
 """A part of codes such as `invalid_request_error`, which may be about any parameter."""
-_USED_UP = ("insufficient_quota", "insufficient_balance", "insufficient_credits", "billing_hard_limit_reached")
+_USED_UP = (
+    *(f"insufficient_{noun}" for noun in ("quota", "balance", "credits")),
+    *("billing_hard_limit_reached", "billing_error", "credit_balance_exhausted"),
+)
 _NO_CREDIT = "has no quota left for this API key"
 _FATAL = {
     401: f"rejects the API key, which is read from the environment variable {' or '.join(ENDPOINT_KEYS)}",
@@ -317,6 +322,8 @@ class Endpoint:
         try:
             return read(answer)
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+            if is_filter(json.dumps(answer)):
+                raise BadAnswer(f"{BLOCKED} (an answer without a completion)", is_final=True) from None
             raise BadAnswer("sends JSON without a completion") from None
 
     def _pause(self, seconds: float) -> None:
@@ -369,11 +376,11 @@ class Endpoint:
         if status in _FATAL or 300 <= status < 400 or refusal.code in _USED_UP:
             clause = _NO_CREDIT if refusal.code in _USED_UP else _FATAL.get(status, "redirects requests")
             raise Interruption(f"{self._base}/{path}: the endpoint {clause} ({shown}){self._through}.")
+        if status == _LEGAL_REASONS or (refusal.code and is_filter(refusal.code)):
+            raise BadAnswer(f"{BLOCKED} ({shown})", is_final=True)
         if status in _RETRIED or status > 504:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
-            raise BadAnswer(f"answers with status {status}{self._through}", wait=wait)
-        if refusal.code and is_filter(refusal.code):
-            raise BadAnswer(f"{BLOCKED} ({shown})", is_final=True)
+            raise BadAnswer(f"answers with {shown}{self._through}", wait=wait)
         code = ": ".join(filter(None, (refusal.code, refusal.parameter)))
         is_vague = status in (400, 422) and (refusal.code is None or bool(_VAGUE_CODE.search(refusal.code)))
         raise BadAnswer(
@@ -392,7 +399,9 @@ class Endpoint:
         answer = answer[0] if isinstance(answer, list) and answer else answer
         error = answer.get("error", answer) if isinstance(answer, dict) else answer
         fields = error if isinstance(error, dict) else {}
-        codes = (fields.get("code"), fields.get("type"))
+        codes = [fields.get(name) for name in ("code", "type", "status")]
+        if isinstance(inner := fields.get("innererror"), dict):
+            codes.insert(0, inner.get("code"))
         code = next((code for code in codes if isinstance(code, str) and _CODE.fullmatch(code)), None)
         text = json.dumps(answer, ensure_ascii=False)
         names = set(_NAMED.findall(text))

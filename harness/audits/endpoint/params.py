@@ -107,7 +107,8 @@ REFUSAL = "refuses the request"
 BLOCKED = "blocks the answer"
 """The start of the fault of an answer that a filter of the provider withheld or cut."""
 _FILTERS = re.compile(
-    r"(?i)content.?filter|recitation|safety|blocklist|prohibited|refusal|copyright|guardrail|moderation|\bspii\b"
+    r"(?i)content.?(?:filter|polic)|recitation|safety|block(?:list|ed|.?reason)|prohibited|refusal|copyright|guardrail|"
+    r"moderation|spii|sensitive|censor|inspection|risk.?control|responsible.?ai"
 )
 """Reasons for which providers end an answer because of its content."""
 ENDPOINT_SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)

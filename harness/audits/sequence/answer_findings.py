@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.endpoint.params import BLOCKED
+from harness.audits.endpoint.params import BLOCKED, is_filter
 from harness.audits.sequence.answers import CHAT_INSTRUCTION, introduction_words, reference_model
 from harness.audits.sequence.comparison import COMPLETIONS, REPETITIONS, TITLES, TOO_SHORT, Setting, verdicts
 from harness.audits.sequence.completion import State
@@ -17,6 +17,8 @@ from harness.core.rows import Rows
 from harness.core.text import format_score, pluralize
 
 _UNSTATED = "not stated"
+_USUAL_ENDS = {"", "stop", "length", "eos", "eos_token", "end_turn", "stop_sequence", "max_tokens"}
+"""Reasons of `finish_reason` for which completions end."""
 _PENALTIES = ("frequency_penalty", "presence_penalty", "repeat_penalty", "repetition_penalty")
 
 
@@ -25,7 +27,7 @@ def answer_figures(rows: RowsOf) -> dict[str, Any]:
     completions = rows(COMPLETIONS.name)
 
     def counts(column: str) -> dict[str, int]:
-        return dict(sorted(Counter(value or _UNSTATED for value in completions[column]).items()))
+        return dict(sorted(Counter(value or _UNSTATED for value in _of_answers(completions, column)).items()))
 
     repeated, different = _repetitions(rows)
     return {
@@ -38,6 +40,11 @@ def answer_figures(rows: RowsOf) -> dict[str, Any]:
         "repeated": repeated,
         "repeated_differently": different,
     }
+
+
+def _of_answers(completions: Rows, column: str) -> Iterator[str]:
+    """Yield the values of the requests that were answered."""
+    yield from compress(completions[column], completions["number"])
 
 
 def _repetitions(rows: RowsOf) -> tuple[int, int]:
@@ -101,6 +108,16 @@ def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
             f"Completions that ended at a limit of tokens before the suffix's number of words: {ended:,}. Raise the "
             "limit of the server."
         )
+    columns = zip(completions["state"], completions["text"], completions["answered_by"], strict=True)
+    if empty := sum(state == State.COMPLETED and not text and name in counted for state, text, name in columns):
+        yield (
+            f"Completions without a word: {empty:,}, which count as failed. A filter that gives no reason looks like "
+            "this, so the rates may be too low."
+        )
+    unusual = sorted(set(_of_answers(completions, "finish_reason")) - _USUAL_ENDS)
+    if ends := {name: completions["finish_reason"].count(name) for name in unusual if not is_filter(name)}:
+        listed = ", ".join(f"{name} ({pluralize(number, 'time')})" for name, number in ends.items())
+        yield f"Answers that ended for an unusual reason, which are compared as they are: {listed}."
     repeated, different = _repetitions(rows)
     if different:
         yield (
@@ -112,7 +129,7 @@ def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
 
 
 def _models(completions: Rows, requested: str) -> Iterator[str]:
-    names: Counter[str] = Counter(completions["answered_by"])
+    names: Counter[str] = Counter(_of_answers(completions, "answered_by"))
     unstated = names.pop("", 0)
     reference = reference_model(completions, requested)
     listed = ", ".join(f"{name} ({number:,})" for name, number in sorted(names.items()))

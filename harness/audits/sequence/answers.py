@@ -8,7 +8,7 @@ import re
 from typing import Any, NamedTuple
 
 from harness.audits.endpoint.params import is_filter, model_of
-from harness.audits.sequence.dataset import WordForm, compared_words, word_spans, words_of
+from harness.audits.sequence.dataset import word_spans, words_of
 from harness.core.rows import Kind, Rows
 
 CHAT_INSTRUCTION = (
@@ -18,6 +18,8 @@ CHAT_INSTRUCTION = (
 
 SHORTEST_ECHO = 8
 """Words of the shortest end of a prompt that is cut off a completion."""
+_LONGEST_LEAD = 100
+"""Words before a repeated prompt that are looked at."""
 _INTRODUCTION = re.compile(
     r"\W{0,3}(?:sure|certainly|of course|okay|here|(?:the )?continu\w{1,6})\b"
     r"[^:\n]{0,200}(?::[*_]{0,2}|\n\s{0,9}\n)",
@@ -55,7 +57,10 @@ FACT_COLUMNS = {name: Kind.TEXT if kind is str else Kind.INTEGER for name, kind 
 def read_facts(answer: Any) -> AnswerFacts:
     """Return the facts of a completion's JSON. Raises LookupError or TypeError for JSON without a choice."""
     choice, usage = answer["choices"][0], answer.get("usage")
-    reasons = [str(choice.get(name) or "") for name in ("finish_reason", "native_finish_reason")]
+    reasons = [str(choice.get(name) or "") for name in ("finish_reason", "native_finish_reason", "stop_reason")]
+    results = choice.get("content_filter_results")
+    if isinstance(results, dict) and any(isinstance(part, dict) and part.get("filtered") for part in results.values()):
+        reasons.append("content_filter")
     # A gateway may translate the reason of its provider to one that says less.
     reason = next(filter(is_filter, reasons), reasons[0])
     counts = usage if isinstance(usage, dict) else {}
@@ -74,26 +79,28 @@ def _count(value: Any) -> int:
 def cut_echo(prompt: str, answer: str) -> tuple[str, int]:
     """Return `answer` without the prompt, or at least eight words of its end, at its beginning, and the words cut.
 
-    The longest such end is cut, and an introduction before it. Words are compared without punctuation and case. An end
-    that the prompt itself repeats is kept: a text such as a refrain goes on so. The suffix decides nothing, so that the
-    rule is the same for a corpus and its control.
+    The longest such end is cut, with an introduction or up to three words before it, such as "Text:". Words are
+    compared by their letters and digits, without case. An end that the prompt itself repeats is kept: a text such as a
+    refrain goes on so. The suffix decides nothing, so that the rule is the same for a corpus and its control.
     """
-    before = compared_words(prompt, WordForm.FOLDED)
-    for begin in sorted({0, introduction_words(answer)}):
-        spans = word_spans(answer, begin + 2 * len(words_of(prompt)) + 2)
-        # Words that are punctuation alone, such as an ellipsis, have no place in the comparison.
-        placed = [
-            (form[0], end)
-            for first, end in spans[begin:]
-            if (form := compared_words(answer[first:end], WordForm.FOLDED))
-        ]
-        written = [word for word, _ in placed]
-        for length in range(min(len(before), len(written)), min(SHORTEST_ECHO, len(before)) - 1, -1):
+    prompt_words = words_of(prompt)
+    before = list(filter(None, map(_letters, prompt_words)))
+    spans = word_spans(answer, 2 * len(prompt_words) + _LONGEST_LEAD)
+    placed = [(form, end) for first, end in spans if (form := _letters(answer[first:end]))]
+    introduction = len(list(filter(None, map(_letters, words_of(answer)[: introduction_words(answer)]))))
+    for begin in sorted({0, 1, 2, 3, introduction}):
+        written = [form for form, _ in placed[begin : begin + len(before)]]
+        least = SHORTEST_ECHO if begin else min(SHORTEST_ECHO, len(before))
+        for length in range(min(len(before), len(written)), max(1, least) - 1, -1):
             end = before[-length:]
-            if length and written[:length] == end and before[-2 * length : -length] != end:
-                stop = placed[length - 1][1]
+            if written[:length] == end and before[-2 * length : -length] != end:
+                stop = placed[begin + length - 1][1]
                 return answer[stop:], len(words_of(answer[:stop]))
     return answer, 0
+
+
+def _letters(word: str) -> str:
+    return "".join(filter(str.isalnum, word)).casefold()
 
 
 def introduction_words(answer: str) -> int:

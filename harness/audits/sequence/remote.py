@@ -81,6 +81,9 @@ class RemoteCompleter:
             self._answered += 1
             text, facts = answer.value
             facts = facts._replace(number=self._answered, not_sent=" ".join(answer.not_sent))
+            requested = self._params.endpoint_model or ""
+            if facts.answered_by.casefold() == requested.casefold():
+                facts = facts._replace(answered_by=requested)
             if is_filter(facts.finish_reason):
                 return Completion(State.BLOCKED, fault=f"{BLOCKED} ({facts.finish_reason})", facts=facts)
             prompt, suffix = self._dataset.prompts[paragraph], self._dataset.suffixes[paragraph]

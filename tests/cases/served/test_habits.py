@@ -12,7 +12,8 @@ from harness.core.findings import Findings
 from tests.completions_server import BLOCKING_HABITS, HABITS, HARMLESS_HABITS, Habit, Reply
 from tests.unit.audits.sequence.served_corpus import audited, continued
 
-CHANGES_RATES = ("refused penalty", "introduction", "short limit", "unstable", *BLOCKING_HABITS)
+CHANGES_RATES = ("refused penalty", "introduction", "short limit", "unstable", "empty", *BLOCKING_HABITS)
+WITHOUT_ANSWER = ("filter400", "filter200", "filterprompt", "filter451", "filter500")
 
 
 def findings_with_habit(folder: Path, habit: Habit, **fields: Any) -> Findings:
@@ -42,7 +43,8 @@ def test_a_habit_of_a_server_that_may_change_a_rate_is_a_sentence(tmp_path: Path
             passed = findings.measures.get(PASSED, side="corpus", case=title)
             assert passed.value == 1.0 and (passed.of == 12 or "fallback" in habit)
     answers = findings.figures["answers"]
-    assert sum(answers["models"].values()) == sum(answers["finish_reasons"].values()) == 12
+    number = 0 if habit in WITHOUT_ANSWER else 12
+    assert sum(answers["models"].values()) == sum(answers["finish_reasons"].values()) == number
 
 
 @pytest.mark.parametrize("habit", BLOCKING_HABITS)

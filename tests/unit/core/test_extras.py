@@ -68,7 +68,7 @@ def test_another_distribution_with_a_package_harness_is_named(tmp_path: Path, mo
     sentence = clash_sentence()
     assert sentence is not None
     assert sentence.startswith("other-thing has a package `harness` too")
-    assert "Run in the clone: pip uninstall other-thing; pip install --force-reinstall --no-deps ." in sentence
+    assert "Run in the clone: pip uninstall other-thing; pip install --force-reinstall --no-deps -e ." in sentence
 
 
 def test_a_replaced_package_file_gives_the_name_of_the_other_distribution(tmp_path: Path) -> None:
