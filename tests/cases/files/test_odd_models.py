@@ -36,12 +36,20 @@ def test_an_index_of_weights_is_checked_before_it_is_read(damage: Callable[[Path
         resolve_target(str(folder))
 
 
-def test_a_panic_of_the_tokenizer_library_is_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("AAAA////", "its table of characters is cut short"),
+        ("", r"not a tokenizer\.json"),
+        ("AA", r"not a tokenizer\.json"),
+    ],
+)
+def test_a_table_that_the_tokenizer_library_cannot_read_is_one_sentence(tmp_path: Path, table: str, says: str) -> None:
     content = json.loads((WEIGHTS / "tokenizer.json").read_text())
-    content["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": "AAAA////"}
+    content["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": table}
     file = tmp_path / "tokenizer.json"
     file.write_text(json.dumps(content))
-    with pytest.raises(HarnessError, match=r"not a tokenizer\.json"):
+    with pytest.raises(HarnessError, match=says):
         load_tokenizer(file).encode("some text")
 
 
