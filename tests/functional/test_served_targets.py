@@ -73,7 +73,7 @@ def test_a_server_of_transformers_has_the_local_figures_also_if_it_is_restarted(
     assert run_status(folder) == "finished"
     assert run_summary(folder).guesses > kept
     served = machine.json("show", folder.id)["findings"]
-    assert served["paragraphs"] == {"completed": 16, "unanswered": 0, "blocked": 0, "no_room": 0, "pending": 0}
+    assert served["paragraphs"].pop("completed") == 16 and not any(served["paragraphs"].values())
     measured, expected = (
         [row | {"model": None} for row in audit["measures"] if row["measure"] in ("passed", "too_short", "p_value")]
         for audit in (served, local)
