@@ -37,7 +37,7 @@ _WITHOUT_NAMESPACES = ROOT / "tests" / "hostile" / "without_namespaces.py"
 
 
 class Result(NamedTuple):
-    """What came of one test."""
+    """The outcome of one test."""
 
     attempt: str
     backend: str

@@ -107,7 +107,7 @@ KNOWN: dict[str, dict[str, int]] = {
         "worker/schema.py": 2,
     },
 }
-"""How many places each module has, by reason."""
+"""The number of places in each module, by reason."""
 
 
 def _places(source: str) -> Iterator[tuple[int, str]]:

@@ -322,7 +322,7 @@ class Endpoint:
         try:
             return read(answer)
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-            if is_filter(json.dumps(answer)):
+            if _names_filter(answer):
                 raise BadAnswer(f"{BLOCKED} (an answer without a completion)", is_final=True) from None
             raise BadAnswer("sends JSON without a completion") from None
 
@@ -403,7 +403,7 @@ class Endpoint:
         if isinstance(inner := fields.get("innererror"), dict):
             codes.insert(0, inner.get("code"))
         code = next((code for code in codes if isinstance(code, str) and _CODE.fullmatch(code)), None)
-        text = json.dumps(answer, ensure_ascii=False)
+        text = content.decode(errors="replace")
         names = set(_NAMED.findall(text))
         if isinstance(name := fields.get("param"), str) and name in names:
             names = {name}
@@ -434,6 +434,22 @@ def open_endpoint(params: EndpointParams, context: AuditContext) -> Iterator[End
         yield endpoint
     finally:
         endpoint.close()
+
+
+def _names_filter(answer: Any) -> bool:
+    """Return True if an answer's JSON has the name of a filter as a value, or a reason why its prompt was blocked."""
+    pending = [answer]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            if part.get("blockReason"):
+                return True
+            part = list(part.values())
+        if isinstance(part, list):
+            pending += part
+        elif isinstance(part, str) and _CODE.fullmatch(part) and is_filter(part):
+            return True
+    return False
 
 
 def _is_optional(name: str, value: Any) -> bool:

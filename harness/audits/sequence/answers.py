@@ -92,6 +92,8 @@ def cut_echo(prompt: str, answer: str) -> tuple[str, int]:
         written = [form for form, _ in placed[begin : begin + len(before)]]
         least = SHORTEST_ECHO if begin else min(SHORTEST_ECHO, len(before))
         for length in range(min(len(before), len(written)), max(1, least) - 1, -1):
+            if before[-length] != written[0]:
+                continue
             end = before[-length:]
             if written[:length] == end and before[-2 * length : -length] != end:
                 stop = placed[begin + length - 1][1]

@@ -10,7 +10,7 @@ from harness.core.arrays import Ints
 from harness.core.text import pluralize
 
 _RUN = 10
-"""Words of the threshold `START_10`."""
+"""Words of the threshold `START_10`, and of a verbatim run that is counted like it."""
 _SHOWN = 5
 _STEP = 5
 """A suggested prompt length is a multiple of so many words."""
@@ -27,13 +27,15 @@ def single_texts(setting: Setting) -> Iterator[str]:
 
 def _continued(setting: Setting, corpus: Ints, control: Ints) -> Iterator[str]:
     dataset, measured = setting.dataset, setting.results.measured
-    continued = corpus[measured[Threshold.START_10][corpus] == 1]
+    # A run counts wherever it begins: a completion may begin with an introduction.
+    is_continued = (measured[Threshold.START_10] == 1) | (measured["run_words"] >= _RUN)
+    continued = corpus[is_continued[corpus]]
     continued = continued[np.argsort(-measured["run_words"][continued], kind="stable")]
     names = [_name(setting, paragraph) for paragraph in continued[:_SHOWN].tolist()]
     more = f" and {len(continued) - _SHOWN:,} more" if len(continued) > _SHOWN else ""
     of_control = ""
     if dataset.control is Control.CORPUS:
-        of_control = f"; {int((measured[Threshold.START_10][control] == 1).sum()):,} of {len(control):,} of the control"
+        of_control = f"; {int(is_continued[control].sum()):,} of {len(control):,} of the control"
     shown = f": {', '.join(names)}{more}" if names else ""
     number = f"{len(continued):,} of {pluralize(len(corpus), 'paragraph')} {'is' if len(continued) == 1 else 'are'}"
     yield f"{number} continued word for word for {_RUN} words or more{shown}{of_control}"

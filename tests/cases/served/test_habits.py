@@ -9,7 +9,7 @@ import pytest
 from harness.audits.sequence.comparison import TITLES
 from harness.audits.sequence.results import PASSED
 from harness.core.findings import Findings
-from tests.completions_server import BLOCKING_HABITS, HABITS, HARMLESS_HABITS, Habit, Reply
+from tests.completions_server import BLOCKING_HABITS, HABITS, HARMLESS_HABITS, Habit, Reply, edited, text_of
 from tests.unit.audits.sequence.served_corpus import audited, continued
 
 CHANGES_RATES = ("refused penalty", "introduction", "short limit", "unstable", "empty", *BLOCKING_HABITS)
@@ -20,7 +20,7 @@ def findings_with_habit(folder: Path, habit: Habit, **fields: Any) -> Findings:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return habit(body, number, continued(body, number))
 
-    return audited(folder, reply, 12, prompt_length=(10,), **fields)[1].findings()
+    return audited(folder, reply, 12, **{"prompt_length": (10,), **fields})[1].findings()
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -45,6 +45,14 @@ def test_a_habit_of_a_server_that_may_change_a_rate_is_a_sentence(tmp_path: Path
     answers = findings.figures["answers"]
     number = 0 if habit in WITHOUT_ANSWER else 12
     assert sum(answers["models"].values()) == sum(answers["finish_reasons"].values()) == number
+
+
+def test_a_recited_text_behind_an_introduction_that_is_not_cut_is_named(tmp_path: Path) -> None:
+    def introduce(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+        return edited(reply, text="Gern, so geht es weiter." + text_of(reply))
+
+    findings = findings_with_habit(tmp_path, introduce, prompt_length=(3,))
+    assert findings.conclusion and "12 of 12 paragraphs are continued word for word" in findings.conclusion.evidence
 
 
 @pytest.mark.parametrize("habit", BLOCKING_HABITS)

@@ -168,7 +168,7 @@ def test_a_closed_terminal_ends_the_process(machine: Machine) -> None:
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
-    """As for a command that nohup started."""
+    """nohup starts a command with SIGHUP ignored, and the command must not change that."""
     handled: list[int] = []
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

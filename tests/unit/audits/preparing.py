@@ -1,4 +1,4 @@
-"""What a subject of an audit reads its inputs with, in a test that starts no run."""
+"""The preparation with which an audit reads its inputs, for tests that start no run."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -99,6 +99,13 @@ def test_a_lone_surrogate_becomes_a_question_mark() -> None:
         assert asked(server) == Answer("a ?")
 
 
+@pytest.mark.parametrize("status", [200, 400, 500])
+@pytest.mark.parametrize("depth", [480, 100_000])
+def test_a_deeply_nested_answer_is_a_fault(status: int, depth: int) -> None:
+    with completions_server(lambda body, number: Reply(status, b"[" * depth + b"]" * depth)) as server:
+        assert asked(server, key=None, retries=0).value is None
+
+
 @pytest.mark.parametrize(
     ("status", "says"),
     [

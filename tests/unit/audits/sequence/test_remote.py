@@ -260,6 +260,8 @@ def test_the_text_of_a_message_is_read_from_each_form(fields: dict[str, Any]) ->
         ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "They"}]}]}, "spends all tokens"),
         ({"content": "<think>They want"}, "spends all tokens on reasoning"),
         ({"content": None}, "sends JSON without a completion"),
+        ({"content": None, "refusal": None, "safety_ratings": []}, "sends JSON without a completion"),
+        ({"content": None, "note": "A sentence about the safety of a blocklist."}, "sends JSON without a completion"),
         ({"content": [5]}, "sends JSON without a completion"),
     ],
 )

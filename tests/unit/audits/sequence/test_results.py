@@ -230,7 +230,7 @@ def test_no_answer_hides_texts_that_are_continued_word_for_word(settings: list[S
         evidence = sequence_conclusion([setting], table).evidence
         own, is_corpus = setting.results.measured, ~setting.dataset.is_control
         judged = np.flatnonzero(own["is_compared"] & is_corpus)
-        continued = [int(place) for place in judged if own[Threshold.START_10][place] == 1]
+        continued = [int(at) for at in judged if own[Threshold.START_10][at] == 1 or own["run_words"][at] >= 10]
         if not len(judged):
             continue
         line = re.search(
