@@ -1,4 +1,4 @@
-"""Differences between the attacks of a sweep, and the importance of their parameters."""
+"""Differences between the settings of a sweep and its baseline."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.analysis.parts import Part
-from harness.core.errors import HarnessError
 from harness.core.intervals import JudgedRows, Unit, shared_replicates
 from harness.core.multiple_comparisons import ALPHA, PairedBootstrap, holm
 from harness.core.scoring import recall_at_errors
-from harness.sweeps.tuning import require_optuna
 
 Submissions = Mapping[str, Mapping[int, JudgedRows]]
 """The submission of each finished run, by its setting and its seed."""
@@ -41,8 +39,6 @@ class SettingDifference:
     interval_level: float
     interval: tuple[float, float] | None
     """Interval at `interval_level`. It excludes 0 exactly if holm_p is at most 0.05. None with too few replicates."""
-    joint_interval: tuple[float, float] | None
-    """These intervals cover all true differences of the sweep with 95 % probability. None with too few replicates."""
     interval_unit: Unit
 
     @property
@@ -103,104 +99,7 @@ def corrected(groups: Sequence[tuple[str, str | None, Sequence[Paired]]]) -> lis
             holm_p=float(p),
             interval_level=1 - ALPHA / int(divisor),
             interval=bootstrap.interval(int(divisor)),
-            joint_interval=bootstrap.interval(len(family)),
             interval_unit=bootstrap.unit,
         )
         for (round_, target, (setting, seeds, bootstrap)), p, divisor in zip(family, adjusted, divisors, strict=True)
     ]
-
-
-_LEAST_DIFFERENCE = 1e-9
-_LEAST_RUNS = 4
-
-
-class Observation(NamedTuple):
-    """One finished run: its recall, and its level of each factor. All runs of an attack have the same factors."""
-
-    recall: float
-    attack: str
-    params: Mapping[str, str]
-    conditions: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class FactorShare:
-    """A factor, its number of levels, and the share of the explained variance that is due to it."""
-
-    factor: str
-    levels: int
-    share: float
-
-
-@dataclass(frozen=True)
-class Importance:
-    """The factors of some runs, largest share first. The shares sum to 1."""
-
-    attack: str | None
-    """The attack whose runs these are, None for all attacks."""
-    runs: int
-    factors: tuple[FactorShare, ...]
-    reason: str
-    """The reason that there are no shares, or empty."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return vars(self) | {"factors": [vars(factor) for factor in self.factors], "reason": self.reason or None}
-
-
-def importances(runs: Sequence[Observation]) -> list[Importance]:
-    """Return the importance of the factors over all attacks if there are several, then within each attack.
-
-    An attack with one setting is left out if there are several attacks.
-    """
-    attacks = list(dict.fromkeys(run.attack for run in runs))
-    results = []
-    if len(attacks) > 1:
-        results.append(_importance(None, runs, [{"attack": run.attack, **run.conditions} for run in runs]))
-    for attack in attacks:
-        of_attack = [run for run in runs if run.attack == attack]
-        if len(attacks) == 1 or len({tuple(run.params.items()) for run in of_attack}) > 1:
-            results.append(_importance(attack, of_attack, [_factors_of(run) for run in of_attack]))
-    return results
-
-
-def _factors_of(run: Observation) -> dict[str, str]:
-    """Return the levels of a run. A parameter may have the name of a condition, such as `seed`."""
-    params = {f"parameter {name}" if name in run.conditions else name: level for name, level in run.params.items()}
-    return {**params, **run.conditions}
-
-
-def _importance(attack: str | None, runs: Sequence[Observation], levels: Sequence[Mapping[str, str]]) -> Importance:
-    choices = {name: list(dict.fromkeys(of_run[name] for of_run in levels)) for name in levels[0]}
-    choices = {name: names for name, names in choices.items() if len(names) > 1}
-    recalls = [run.recall for run in runs]
-    shares: dict[str, float] = {}
-    reason = ""
-    if len(runs) < _LEAST_RUNS:
-        reason = f"fewer than {_LEAST_RUNS} finished runs"
-    elif not choices:
-        reason = "no factor varies"
-    # Recalls are fractions of at most millions of examples. A smaller difference is rounding.
-    elif max(recalls) - min(recalls) < _LEAST_DIFFERENCE:
-        reason = "the recall of all runs is the same"
-    else:
-        try:
-            shares = _fanova(choices, levels, recalls)
-        except HarnessError as error:
-            reason = str(error).rstrip(".")
-    factors = tuple(FactorShare(name, len(choices[name]), share) for name, share in shares.items())
-    return Importance(attack, len(runs), factors, reason)
-
-
-def _fanova(
-    choices: Mapping[str, Sequence[str]], levels: Sequence[Mapping[str, str]], recalls: Sequence[float]
-) -> dict[str, float]:
-    """Return the share of each factor, largest first. Raises HarnessError if Optuna is not installed."""
-    library = require_optuna("the importance of parameters")
-    study = library.create_study(direction="maximize")
-    distributions = {name: library.distributions.CategoricalDistribution(names) for name, names in choices.items()}
-    for of_run, recall in zip(levels, recalls, strict=True):
-        params = {name: of_run[name] for name in choices}
-        study.add_trial(library.trial.create_trial(params=params, distributions=distributions, value=recall))
-    evaluator = library.importance.FanovaImportanceEvaluator(seed=0)
-    return dict(library.importance.get_param_importances(study, evaluator=evaluator))

@@ -1,4 +1,4 @@
-"""Read what a sweep has found so far: a row per setting, differences from the baseline, importance of the factors.
+"""Read what a sweep has found so far: a row per setting, and differences from the baseline.
 
 A sweep may still go on, and any of its runs may be missing or damaged. Whatever can be said without these runs is said.
 """
@@ -14,13 +14,10 @@ from typing import Any, NamedTuple
 from harness.analysis.comparison import require_one_round
 from harness.analysis.parts import attacked_parts
 from harness.analysis.sweep_differences import (
-    Importance,
-    Observation,
     Paired,
     SettingDifference,
     Submissions,
     corrected,
-    importances,
     pair_with_baseline,
 )
 from harness.core.errors import HarnessError
@@ -118,7 +115,6 @@ class SweepResults:
     differences: tuple[SettingDifference, ...]
     replicates: int
     """The number of bootstrap replicates."""
-    importances: tuple[Importance, ...]
     notes: tuple[str, ...]
     """Sentences that say what is missing and why."""
 
@@ -139,7 +135,6 @@ class SweepResults:
             "differences": [difference.as_json() for difference in self.differences],
             "error_rate": ALPHA,
             "replicates": self.replicates,
-            "importance": [importance.as_json() for importance in self.importances],
             "notes": list(self.notes),
         }
 
@@ -173,7 +168,6 @@ def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
         baseline=setting,
         differences=tuple(corrected(pairs)),
         replicates=replicates,
-        importances=tuple(importances(_observations(rows))),
         notes=tuple(notes),
     )
 
@@ -293,18 +287,3 @@ def _pair(rows: Sequence[SettingRow], baseline: str, replicates: int) -> list[Pa
         row.setting: {run.run.seed: judged_rows(run) for run in row.finished} for row in rows if row.finished
     }
     return pair_with_baseline(part, submissions, baseline, replicates=replicates)
-
-
-def _observations(rows: Sequence[SettingRow]) -> list[Observation]:
-    """Return the finished runs with a recall, seed by seed."""
-    runs = [(row, run) for row in rows for run in row.finished]
-    return [
-        Observation(
-            run.summary.recall_at_cap,
-            run.run.attack,
-            run.run.params,
-            {"round": row.round, "target": row.target or "of the round", "seed": str(run.run.seed)},
-        )
-        for row, run in sorted(runs, key=lambda pair: pair[1].run.seed)
-        if run.summary is not None and run.summary.recall_at_cap is not None
-    ]

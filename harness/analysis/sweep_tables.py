@@ -7,7 +7,6 @@ import numpy as np
 from harness.analysis.comparison_tables import Table
 from harness.analysis.parts import Part
 from harness.analysis.replay import TimedRecall, evenly_spaced, recall_history
-from harness.analysis.sweep_differences import Importance
 from harness.analysis.sweep_results import ReadRun, SettingRow, SweepResults, place_name, rows_by_place
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
@@ -18,7 +17,6 @@ from harness.core.text import (
     format_interval,
     format_number,
     format_p_value,
-    format_percent,
     format_score,
     pluralize,
 )
@@ -122,11 +120,8 @@ def differences_heading(results: SweepResults) -> str:
     )
 
 
-def differences_table(results: SweepResults, *, with_joint: bool = False) -> Table:
-    """Return a header row and one row per comparison, or [] if there is none.
-
-    with_joint: add the intervals that cover all true differences jointly.
-    """
+def differences_table(results: SweepResults) -> Table:
+    """Return a header row and one row per comparison, or [] if there is none."""
     if not results.differences:
         return []
     many = len(places(results)) > 1
@@ -141,13 +136,11 @@ def differences_table(results: SweepResults, *, with_joint: bool = False) -> Tab
             f"{100 * difference.interval_level:.2f} %",
             _p(difference.p),
             _p(difference.holm_p),
-            *((_interval(difference.joint_interval),) if with_joint else ()),
             "different" if difference.is_different else "",
         )
         for difference in results.differences
     ]
-    whole = (*(("round",) if many else ()), *header, *(("joint interval",) if with_joint else ()), "")
-    return [whole, *rows]
+    return [(*(("round",) if many else ()), *header, ""), *rows]
 
 
 def differences_note(results: SweepResults) -> str:
@@ -162,21 +155,6 @@ def differences_note(results: SweepResults) -> str:
         f"excludes 0 exactly if p (Holm) is at most 0.05; the chance of any such interval without a true difference is "
         f"at most 5 % for the whole sweep."
     )
-
-
-def importance_heading(importance: Importance) -> str:
-    """Return the heading of `importance_table`: what was analysed, and why there are no shares."""
-    attacks = importance.attack or "all attacks"
-    words = f"variance of recall explained, {attacks}: {pluralize(importance.runs, 'run')}"
-    return words if not importance.reason else f"{words}; not computed: {importance.reason}"
-
-
-def importance_table(importance: Importance) -> Table:
-    """Return a header row and one row per factor, or [] without shares."""
-    if not importance.factors:
-        return []
-    rows = [(factor.factor, str(factor.levels), format_percent(factor.share)) for factor in importance.factors]
-    return [("factor", "levels", "share"), *rows]
 
 
 def _interval(interval: tuple[float, float] | None) -> str:

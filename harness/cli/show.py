@@ -124,7 +124,7 @@ def _print_audit(folder: RunFolder, *, redact: bool, json: bool) -> None:
 
 
 def print_sweep(sweep: Sweep, *, baseline: str | None = None, json: bool) -> None:
-    """Print what a sweep has found so far: recalls, differences from the baseline, and the importance of parameters."""
+    """Print what a sweep has found so far: recalls, and differences from the baseline."""
     results = sweep_results(sweep, baseline=baseline)
     if json:
         print_json(results.as_json())
@@ -143,8 +143,6 @@ def _sections(results: SweepResults) -> list[str]:
         heading = tables.differences_heading(results)
         note = tables.differences_note(results)
         sections.append(f"{table_section(heading, tables.differences_table(results))}\n{note}")
-    for shares in results.importances:
-        sections.append(table_section(tables.importance_heading(shares), tables.importance_table(shares)))
     return sections
 
 

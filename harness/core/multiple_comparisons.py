@@ -11,8 +11,7 @@ alpha / (m - k + 1). Its probability of any false rejection is at most alpha, wh
 a rejected difference has the level 1 - alpha / (m - k + 1), and that of the others 1 - alpha / (number not rejected),
 so an interval excludes 0 exactly if Holm's test rejects. These intervals do not cover all true differences jointly:
 intervals that do, and that agree with Holm's test, say no more than "not 0" about rejected differences as long as one
-is not rejected (Guilbaud 2008, Strassburger and Bretz 2008). `PairedBootstrap.interval(m)`, with Bonferroni's level
-1 - alpha / m for each, covers all jointly; it may include 0 where Holm's test rejects.
+is not rejected (Guilbaud 2008, Strassburger and Bretz 2008).
 """
 
 from collections.abc import Sequence

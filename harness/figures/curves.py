@@ -1,4 +1,4 @@
-"""Curves of recall vs. errors and over time, and forest plots: as SVG text for a document, or in a file."""
+"""Curves of recall vs. errors and over time: as SVG text for a document, or in a file."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,13 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from harness.core import files
 from harness.core.errors import HarnessError
 from harness.core.scoring import Score, log_spaced
 from harness.core.text import format_interval, format_score
 from harness.figures.palette import COLOURS, REFERENCE, line_style
-from harness.figures.sheet import WIDE, Drawing, draw_placeholder, drawable_text, format_log_ticks, sheet
+from harness.figures.sheet import draw_placeholder, format_log_ticks, sheet
 
 FORMATS = (".svg", ".png")
 _POINTS = 480
@@ -252,43 +251,3 @@ def _write(figure: Figure, path: Path) -> None:
     figure.savefig(content, format=file_format, dpi=150, metadata={"Date": None} if file_format == "svg" else None)
     with files.file_errors(path, "written"):
         files.write_export(path, content.getvalue())
-
-
-MOST_ROWS = 60
-_ROW, _AXIS = 0.24, 0.62
-_NAME = 60
-
-
-class ForestRow(NamedTuple):
-    """One difference, its interval or None, and whether it is drawn as different from zero."""
-
-    name: str
-    difference: float
-    interval: tuple[float, float] | None
-    is_different: bool
-
-
-def forest_panel(rows: Sequence[ForestRow], *, label: str) -> Drawing:
-    """Draw the first MOST_ROWS rows as SVG, from top to bottom. `label` names the axis. Equal rows give equal text.
-
-    A difference without an interval is drawn as an open point.
-    """
-    drawn = rows[:MOST_ROWS]
-    with sheet(WIDE, _AXIS + _ROW * max(3, len(drawn))) as (axes, svg):
-        if not drawn:
-            draw_placeholder(axes)
-        else:
-            axes.axvline(0.0, color=REFERENCE, linestyle="--", linewidth=0.8)
-            for place, row in enumerate(drawn):
-                colour = COLOURS[0] if row.is_different else REFERENCE
-                if row.interval is not None:
-                    axes.plot(row.interval, (place, place), color=colour, linewidth=1.2, solid_capstyle="butt")
-                filled = colour if row.interval is not None else "none"
-                axes.plot([row.difference], [place], "o", color=colour, markerfacecolor=filled, markersize=4)
-            axes.set_yticks(range(len(drawn)), [drawable_text(row.name, _NAME) for row in drawn])
-            axes.set_ylim(len(drawn) - 0.4, -0.6)
-            axes.tick_params(axis="y", length=0)
-            axes.grid(True, axis="x")
-            axes.xaxis.set_major_locator(MaxNLocator(9))
-            axes.set_xlabel(drawable_text(label, 90))
-    return Drawing(svg.getvalue(), is_wide=True)

@@ -3,22 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
 from markupsafe import Markup
 
 from harness.analysis import comparison_tables, sweep_tables
 from harness.analysis.comparison import Comparison, compare_runs, require_one_round
 from harness.analysis.parts import contrast
-from harness.analysis.sweep_differences import Importance
 from harness.analysis.sweep_results import SettingRow, SweepResults, place_name
 from harness.analysis.sweep_tables import recall_over_time
 from harness.core.errors import HarnessError
-from harness.core.findings import BarChart, KeyFigure
+from harness.core.findings import KeyFigure
 from harness.core.scoring import Score
 from harness.core.text import NO_VALUE, format_interval, format_p_value, format_score, pluralize
 from harness.core.times import date_and_time, format_duration
-from harness.figures.charts import draw_charts
-from harness.figures.curves import MOST_ROWS, ForestRow, forest_panel, history_panel, recall_panel
+from harness.figures.curves import history_panel, recall_panel
 from harness.figures.palette import line_style, numbered
 from harness.runs.folder import RunFolder
 from harness.submit import run_tables
@@ -242,9 +239,8 @@ def sweep_page(results: SweepResults) -> str:
         key_figures=_sweep_key_figures(results),
         notes=results.notes,
         settings=[_settings(number, name, rows, styles) for number, (name, rows) in enumerate(places)],
-        differences=_differences(results),
+        differences=_Section(sweep_tables.differences_heading(results), list(sweep_tables.differences_table(results))),
         differences_note=sweep_tables.differences_note(results) if results.differences else "",
-        importance=_importance(results.importances),
     )
 
 
@@ -281,44 +277,3 @@ def _settings(number: int, name: str, rows: list[SettingRow], styles: Mapping[st
         svg = history_panel(curves, label=f"Recall@{cap}", size=_SWEEP_PANEL, styles=styles)
         figures = ((inline_svg(svg, f"time-{number}", caption), caption),)
     return _Section(name, list(sweep_tables.settings_table(rows)), figures)
-
-
-def _differences(results: SweepResults) -> _Section:
-    if not results.differences:
-        return _Section("", [])
-    many = len(sweep_tables.places(results)) > 1
-    rows = []
-    for compared in results.differences:
-        name = f"{compared.setting}, {place_name(compared)}" if many else compared.setting
-        rows.append(ForestRow(name, compared.difference, compared.interval, compared.is_different))
-    first = f" The first {MOST_ROWS} of {len(rows):,} are drawn." if len(rows) > MOST_ROWS else ""
-    caption = f"Difference from {results.baseline}. Blue: different from 0 after Holm's correction.{first}"
-    drawing = forest_panel(rows, label=f"recall minus recall of {results.baseline}")
-    figure = (inline_svg(drawing.svg, "forest", caption), caption)
-    table = list(sweep_tables.differences_table(results, with_joint=True))
-    return _Section(sweep_tables.differences_heading(results), table, (figure,))
-
-
-def _importance(importances: tuple[Importance, ...]) -> list[_Section]:
-    drawn = [shares for shares in importances if shares.factors]
-    drawings = dict(zip(map(id, drawn), draw_charts([_bars(shares) for shares in drawn]), strict=True))
-    sections = []
-    for number, shares in enumerate(importances):
-        title = sweep_tables.importance_heading(shares)
-        figures: tuple[tuple[Markup, str], ...] = ()
-        if id(shares) in drawings:
-            caption = "Share of the explained variance of recall that is due to each factor."
-            figures = ((inline_svg(drawings[id(shares)].svg, f"importance-{number}", caption), caption),)
-        sections.append(_Section(title, list(sweep_tables.importance_table(shares)), figures))
-    return sections
-
-
-def _bars(shares: Importance) -> BarChart:
-    return BarChart(
-        name="importance",
-        title="",
-        y_label="share of the explained variance",
-        labels=[factor.factor for factor in shares.factors],
-        groups=["share"],
-        values=np.array([[factor.share for factor in shares.factors]], np.float64),
-    )

@@ -181,9 +181,9 @@ def importances(space: Mapping[str, Span], past: Sequence[Setting], folds: Seque
         return {}
 
 
-def require_optuna(needed_by: str = "`harness tune`") -> Any:
-    """Return the library, with its log off. Raises HarnessError, which names `needed_by`, if it is not installed."""
-    require_extra("tune", needed_by)
+def require_optuna() -> Any:
+    """Return the library, with its log off. Raises HarnessError if it is not installed."""
+    require_extra("tune", "`harness tune`")
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)

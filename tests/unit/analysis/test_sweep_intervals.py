@@ -14,7 +14,6 @@ def test_false_alarms_are_rarer_than_without_a_correction() -> None:
     assert rates.false_alarm <= 0.1
     assert rates.false_alarm == pytest.approx(1 - rates.covered)
     assert rates.uncorrected >= rates.false_alarm
-    assert rates.jointly_covered >= rates.covered
 
 
 def test_without_effects_the_true_differences_are_zero() -> None:

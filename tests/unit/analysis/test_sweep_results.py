@@ -63,7 +63,6 @@ def test_equal_settings_do_not_differ(home: Path) -> None:
         (difference.difference, difference.p, difference.interval) == (0, 1, (0, 0))
         for difference in results.differences
     )
-    assert results.importances[0].reason == "the recall of all runs is the same"
 
 
 def test_only_seeds_that_both_have_finished_are_compared(home: Path) -> None:
@@ -115,7 +114,6 @@ def test_a_blind_round_has_counts_and_no_recall(home: Path) -> None:
     results = sweep_results(sweep)
     assert {(row.is_blind, row.recall_at_cap, row.guesses) for row in results.rows} == {(True, None, EXAMPLES)}
     assert sweep_tables.settings_table(results.rows)[1][2] == "blind"
-    assert results.importances == ()
     assert any("is blind" in note for note in sweep_results(sweep, baseline="some trials=4").notes)
 
 
@@ -150,7 +148,6 @@ def test_rounds_are_compared_apart_and_corrected_together(home: Path) -> None:
     assert len(sweep_tables.places(results)) == 2
     assert len(results.differences) == 4
     assert all(difference.holm_p == pytest.approx(4 * difference.p) for difference in results.differences)
-    assert {factor.factor: factor.share for factor in results.importances[0].factors}["round"] < 0.05
 
 
 def test_the_curve_of_a_setting_ends_at_its_mean_recall(home: Path) -> None:

@@ -120,7 +120,7 @@ def test_the_objects_of_sweeps(harness: CommandLine, home: Path) -> None:
     check(shown, "`harness show SWEEP`")
     (difference,) = shown["differences"]
     text = (DOCS / "json.md").read_text()
-    for key in (*difference, *shown["rows"][0], *shown["importance"][0]):
+    for key in (*difference, *shown["rows"][0]):
         assert f"`{key}`" in text
     check(harness("list", "sweeps", "--json").json, "`harness list sweeps`")
     file = home.parent / "sweep.toml"

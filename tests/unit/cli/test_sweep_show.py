@@ -19,14 +19,13 @@ def sweep(home: Path) -> Sweep:
     return made
 
 
-def test_show_prints_settings_differences_and_importance(harness: CommandLine, sweep: Sweep) -> None:
+def test_show_prints_settings_and_differences(harness: CommandLine, sweep: Sweep) -> None:
     done = harness("show", "latest")
     assert done.code == 0
     lines = done.out.splitlines()
     assert lines[0] == f"sweep {sweep.id}, 5 of 6 runs finished"
     assert lines[2:4] and lines[3].split()[:3] == ["setting", "runs", "Recall@100"]
     assert any(line.startswith("difference from some trials=1, 2 comparisons") for line in lines)
-    assert any(line.startswith("variance of recall explained, some") for line in lines)
     assert "1 run of 6 not finished: 1 not started." in done.err
     assert harness("show", sweep.id).out == done.out
 
@@ -42,7 +41,7 @@ def test_the_report_is_one_page(harness: CommandLine, sweep: Sweep, home: Path) 
     assert harness("report", "latest", "--out", str(out)).code == 0
     page = out.read_text()
     assert "any guess correct: fraction of examples" in page and "Upper bound" not in page
-    assert page.count("<svg") >= 3 and "1 run of 6 not finished" in page and "src=" not in page
+    assert page.count("<svg") >= 1 and "1 run of 6 not finished" in page and "src=" not in page
     assert "a report is an .html file" in harness("report", "latest", "--out", "sweep.pdf").err
 
 

@@ -13,7 +13,7 @@ import pytest
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
 from harness.core.scoring import score_rows
 from harness.figures.charts import draw_charts
-from harness.figures.curves import ForestRow, forest_panel, history_panel, recall_panel
+from harness.figures.curves import history_panel, recall_panel
 from harness.figures.palette import COLOURS, REFERENCE
 from harness.figures.sheet import Drawing, PositionLocator
 
@@ -138,9 +138,6 @@ HISTORY = [(0.0, 0.0), (3.0, 0.2), (400.0, 0.4)]
         lambda: recall_panel([("", EMPTY)], size=SIZE),
         lambda: history_panel([("a", HISTORY), ("b", [])], label="Recall@20", size=SIZE),
         lambda: history_panel([("", [(0.0, 0.0)])], label="rows", size=SIZE),
-        lambda: forest_panel([ForestRow("$x_{ <b>", 0.1, (0.0, 0.2), True)] * 61, label="recall").svg,
-        lambda: forest_panel([ForestRow("open", -0.1, None, False)], label="recall").svg,
-        lambda: forest_panel([], label="recall").svg,
     ],
 )
 def test_a_panel_is_well_formed_and_reproducible(drawn: Callable[[], str]) -> None:
