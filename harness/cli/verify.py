@@ -17,6 +17,7 @@ from harness.cli.output import StatusLine, print_json, sanitize, say
 from harness.cli.resolving import name_hidden_directory, usable_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import temporary_folder
+from harness.core.inputs import require_file
 from harness.core.rounds import Round, load_round
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
@@ -56,8 +57,7 @@ def verify(
     The code runs in the sandbox, without network, and sees only its own files, its environment and the target.
     Exit code 1: the bundle is refused. 3: the results differ, as they can on another device or with other versions.
     """
-    if not bundle.is_file():
-        raise HarnessError(f"{bundle}: no such file.")
+    require_file(bundle)
     if prefixes is not None and round_ is not None:
         raise typer.BadParameter("use either --prefixes or --round, not both.", param_hint="--prefixes")
     if answers is not None and prefixes is None:
@@ -68,8 +68,7 @@ def verify(
     if patch is not None and frozen is None:
         raise typer.BadParameter("needs --frozen, the code that it changes.", param_hint="--patch")
     for file in filter(None, (frozen, patch)):
-        if not file.is_file():
-            raise HarnessError(f"{file}: no such file.")
+        require_file(file)
     code = None if frozen is None else FrozenCode(frozen, patch)
     if device is not None:
         usable_device(device)

@@ -53,6 +53,14 @@ def files_in(path: Path) -> list[Path]:
     return sorted(files)
 
 
+def require_file(path: Path, *, or_folder: bool = False) -> None:
+    """Raise HarnessError unless `path` is a regular file or, if `or_folder`, a directory."""
+    if not path.exists():
+        raise HarnessError(f"{path}: no such file{' or directory' if or_folder else ''}.")
+    if not (or_folder and path.is_dir()):
+        _require_file(path, path)
+
+
 def require_inside(link: Path, folder: Path) -> Path:
     """Return the target of a symbolic link below `folder`. Raises HarnessError if it leaves the directory."""
     try:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import file_errors, open_regular, read_start
-from harness.core.inputs import require_inside
+from harness.core.inputs import require_file, require_inside
 from harness.core.text import pluralize, sanitize, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
 from harness.corpora.text_files import Notes, parse_json, with_line_feeds, without_surrogates
@@ -81,8 +81,7 @@ def documents_in(
     keeps_line_ends: do not turn `\\r\\n` and `\\r` into line feeds; a note says which files have them.
     replaces_invalid_bytes: read a text file to its end, with U+FFFD for bytes that are not UTF-8.
     """
-    if not path.exists():
-        raise HarnessError(f"no such file or directory: {path}.")
+    require_file(path, or_folder=True)
     reading = _Reading(field or DEFAULT_FIELD, notes, keeps_line_ends, replaces_invalid_bytes)
     if path.is_dir() and is_arrow_set(path):
         for name, text in values_in_arrow_set(path, field=reading.field, split=split, notes=notes):

@@ -13,6 +13,7 @@ import numpy as np
 from harness.core.arrays import Tokens, mapped_array, token_dtype
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, file_version, read_start, remove_tree, try_lock, write_atomically
+from harness.core.inputs import require_file
 from harness.core.text import sanitize, shorten
 from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import documents_in, visible_files
@@ -220,8 +221,7 @@ def _files(path: Path) -> list[Path]:
     """Return the files of a corpus."""
     if path.is_dir():
         return list(visible_files(path))
-    if not path.is_file():
-        raise HarnessError(f"{'not a file or directory' if path.exists() else 'no such file or directory'}: {path}.")
+    require_file(path, or_folder=True)
     return [path]
 
 

@@ -11,7 +11,7 @@ from harness import __version__
 from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
 from harness.core.files import file_errors, file_sha256, open_regular, read_start
-from harness.core.inputs import read_bounded_text
+from harness.core.inputs import read_bounded_text, require_file
 from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, read_submission
 from harness.core.text import shorten
@@ -69,8 +69,7 @@ class UnpackedBundle(NamedTuple):
 
 def bundle_sha256(bundle: Path) -> str:
     """Return the SHA-256 of a bundle. Raises HarnessError if it is not a regular file or cannot be read."""
-    if not bundle.is_file():
-        raise HarnessError(f"{bundle}: not a regular file.")
+    require_file(bundle)
     with file_errors(bundle):
         return file_sha256(bundle)
 
@@ -130,8 +129,7 @@ def compare_with_frozen(folder: Path, frozen: FrozenCode, manifest: Manifest, wo
 
     Raises HarnessError if the zip cannot be unpacked or the patch cannot be read.
     """
-    if not frozen.zip.is_file():
-        raise HarnessError(f"{frozen.zip}: no such file.")
+    require_file(frozen.zip)
     work.mkdir()
     unpack(frozen.zip, work)
     names_frozen = manifest.code_bundle_sha256 == file_sha256(frozen.zip)

@@ -371,7 +371,7 @@ MEMBERS = ("members.jsonl", "--non-members", "others.jsonl")
             "are the same documents",
         ),
         (SEQUENCE, 2, "no corpus is named. Give a directory or a file, a round with --round, or --completions."),
-        ((*SEQUENCE, "nowhere", "--target", "demo"), 1, "no such file or directory: nowhere"),
+        ((*SEQUENCE, "nowhere", "--target", "demo"), 1, "nowhere: no such file or directory"),
         ((*SEQUENCE, "empty", "--target", "demo"), 1, "empty contains no paragraph. It is empty."),
         (
             (*SEQUENCE, "short.txt", "--target", "demo"),

@@ -29,6 +29,7 @@ from harness.audits.sources import (
 )
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.errors import HarnessError, UsageError
+from harness.core.inputs import require_file
 from harness.core.protocol import read_archive
 from harness.core.rounds import Round
 from harness.core.text import pluralize, shorten
@@ -64,8 +65,7 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
         name, (prefixes, suffixes) = source.name, load_answered_examples(source)
     else:
         name, path, ending = source.path.name, source.path, source.path.suffix.lower()
-        if not path.is_file() and not path.is_dir():
-            raise HarnessError(f"no such file or directory: {path}.")
+        require_file(path, or_folder=True)
         if path.is_dir() or ending not in (".npz", ".npy"):
             tokenizer.require_first()
             prefixes, suffixes, numbers, records = _text_pairs(source, tokenizer, size, notes)

@@ -60,64 +60,18 @@ def _repetitions(rows: RowsOf) -> tuple[int, int]:
 
 def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: RowsOf) -> Iterator[str]:
     """Yield what the answers show about the server."""
-    completions = rows(COMPLETIONS.name)
-    requested, is_greedy = params.endpoint_model or "", params.temperature == 0
-    instruction = len(words_of(CHAT_INSTRUCTION.format(prompt=""))) if params.chat else 0
+    completions, requested = rows(COMPLETIONS.name), params.endpoint_model or ""
     datasets = {setting.dataset.prompt_length or 0: setting.dataset for setting in settings}
     places = zip(completions["prompt_length"].tolist(), completions["paragraph"].tolist(), strict=True)
-    texts = [(datasets[length].prompts[number], datasets[length].suffixes[number]) for length, number in places]
-    prompt_words = [instruction + len(words_of(prompt)) for prompt, _ in texts]
-    written = map(len, map(words_of, completions["text"]))
-    lacks_words = [number < len(words_of(suffix)) for (_, suffix), number in zip(texts, written, strict=True)]
+    prompts, suffixes = [], []
+    for length, number in places:
+        prompts.append(datasets[length].prompts[number])
+        suffixes.append(datasets[length].suffixes[number])
     yield from _models(completions, requested)
-    refused = Counter(" ".join(completions["not_sent"]).split())
-    if refused:
-        names = ", ".join(f"{name} ({pluralize(number, 'request')})" for name, number in sorted(refused.items()))
-        effect = (
-            "so its own defaults may apply. A penalty of repetitions hides memorized text (vLLM: start it with "
-            "--generation-config vllm)"
-            if not is_greedy or not refused.keys().isdisjoint(_PENALTIES)
-            else "which does not affect greedy decoding"
-        )
-        yield f"The endpoint refuses neutral parameters, {effect}: {names}."
-    cut = [
-        (tokens, words)
-        for tokens, words in zip(completions["prompt_tokens"].tolist(), prompt_words, strict=True)
-        if 0 < tokens < words
-    ]
-    if cut:
-        tokens, words = min(cut, key=lambda pair: pair[0] - pair[1])
-        yield (
-            f"The server may cut prompts: it counts fewer tokens than words for {len(cut):,} of "
-            f"{pluralize(len(prompt_words), 'prompt')}, for example {tokens:,} tokens for {pluralize(words, 'word')}. "
-            "A cut prompt hides memorization. Raise the server's context length."
-        )
-    if echoes := int((completions["cut_words"] > 0).sum()):
-        cut_off = pluralize(int(completions["cut_words"].sum()), "word")
-        yield f"Completions that began with the prompt or its last words: {echoes:,}. These {cut_off} were cut off."
-    if introductions := sum(introduction_words(text) > 0 for text in completions["text"]):
-        yield (
-            f"Completions that begin with an introduction, such as “Here is the continuation:”: {introductions:,}. It "
-            "is not cut off, so that they fail the thresholds of first words."
-        )
-    counted = ("", reference_model(completions, requested))
-    reasons = zip(completions["finish_reason"], completions["answered_by"], strict=True)
-    limited = [reason == "length" and name in counted for reason, name in reasons]
-    if ended := sum(map(bool, compress(lacks_words, limited))):
-        yield (
-            f"Completions that ended at a limit of tokens before the suffix's number of words: {ended:,}. Raise the "
-            "limit of the server."
-        )
-    columns = zip(completions["state"], completions["text"], completions["answered_by"], strict=True)
-    if empty := sum(state == State.COMPLETED and not text and name in counted for state, text, name in columns):
-        yield (
-            f"Completions without a word: {empty:,}, which count as failed. A filter that gives no reason looks like "
-            "this, so the rates may be too low."
-        )
-    unusual = sorted(set(_of_answers(completions, "finish_reason")) - _USUAL_ENDS)
-    if ends := {name: completions["finish_reason"].count(name) for name in unusual if not is_filter(name)}:
-        listed = ", ".join(f"{name} ({pluralize(number, 'time')})" for name, number in ends.items())
-        yield f"Answers that ended for an unusual reason, which are compared as they are: {listed}."
+    yield from _refused_parameters(completions, is_greedy=params.temperature == 0)
+    yield from _cut_prompts(completions, prompts, is_chat=params.chat)
+    yield from _beginnings(completions)
+    yield from _ends(completions, suffixes, requested)
     repeated, different = _repetitions(rows)
     if different:
         yield (
@@ -139,6 +93,69 @@ def _models(completions: Rows, requested: str) -> Iterator[str]:
         yield f"All answers name the model {reference}, not {requested}."
     if unstated and names:
         yield f"{pluralize(unstated, 'answer')} name no model and count as answers of {reference}."
+
+
+def _refused_parameters(completions: Rows, *, is_greedy: bool) -> Iterator[str]:
+    refused = Counter(" ".join(completions["not_sent"]).split())
+    if not refused:
+        return
+    names = ", ".join(f"{name} ({pluralize(number, 'request')})" for name, number in sorted(refused.items()))
+    effect = (
+        "so its own defaults may apply. A penalty of repetitions hides memorized text (vLLM: start it with "
+        "--generation-config vllm)"
+        if not is_greedy or not refused.keys().isdisjoint(_PENALTIES)
+        else "which does not affect greedy decoding"
+    )
+    yield f"The endpoint refuses neutral parameters, {effect}: {names}."
+
+
+def _cut_prompts(completions: Rows, prompts: Sequence[str], *, is_chat: bool) -> Iterator[str]:
+    instruction = len(words_of(CHAT_INSTRUCTION.format(prompt=""))) if is_chat else 0
+    sent = [instruction + len(words_of(prompt)) for prompt in prompts]
+    counted = zip(completions["prompt_tokens"].tolist(), sent, strict=True)
+    cut = [(tokens, words) for tokens, words in counted if 0 < tokens < words]
+    if cut:
+        tokens, words = min(cut, key=lambda pair: pair[0] - pair[1])
+        yield (
+            f"The server may cut prompts: it counts fewer tokens than words for {len(cut):,} of "
+            f"{pluralize(len(sent), 'prompt')}, for example {tokens:,} tokens for {pluralize(words, 'word')}. "
+            "A cut prompt hides memorization. Raise the server's context length."
+        )
+
+
+def _beginnings(completions: Rows) -> Iterator[str]:
+    if echoes := int((completions["cut_words"] > 0).sum()):
+        words = pluralize(int(completions["cut_words"].sum()), "word")
+        yield f"Completions that began with the prompt or its last words: {echoes:,}. These {words} were cut off."
+    if introductions := sum(introduction_words(text) > 0 for text in completions["text"]):
+        yield (
+            f"Completions that begin with an introduction, such as “Here is the continuation:”: {introductions:,}. It "
+            "is not cut off, so that they fail the thresholds of first words."
+        )
+
+
+def _ends(completions: Rows, suffixes: Sequence[str], requested: str) -> Iterator[str]:
+    counted = ("", reference_model(completions, requested))
+    columns = (completions[name] for name in ("answered_by", "state", "finish_reason", "text"))
+    ended = empty = 0
+    for (name, state, reason, text), suffix in zip(zip(*columns, strict=True), suffixes, strict=True):
+        if name in counted:
+            ended += reason == "length" and len(words_of(text)) < len(words_of(suffix))
+            empty += state == State.COMPLETED and not text
+    if ended:
+        yield (
+            f"Completions that ended at a limit of tokens before the suffix's number of words: {ended:,}. Raise the "
+            "limit of the server."
+        )
+    if empty:
+        yield (
+            f"Completions without a word: {empty:,}, which count as failed. A filter that gives no reason looks like "
+            "this, so the rates may be too low."
+        )
+    unusual = sorted(set(_of_answers(completions, "finish_reason")) - _USUAL_ENDS)
+    if ends := {name: completions["finish_reason"].count(name) for name in unusual if not is_filter(name)}:
+        listed = ", ".join(f"{name} ({pluralize(number, 'time')})" for name, number in ends.items())
+        yield f"Answers that ended for an unusual reason, which are compared as they are: {listed}."
 
 
 def count_states(settings: Sequence[Setting]) -> Counter[State | None]:

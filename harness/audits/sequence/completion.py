@@ -25,6 +25,7 @@ from harness.audits.sequence.dataset import (
 )
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError, UsageError
+from harness.core.inputs import require_file
 from harness.core.text import composed, shorten
 from harness.core.tokenizers import Tokenizer, load_tokenizer
 from harness.corpora.documents import records_in
@@ -140,8 +141,7 @@ def read_completions(path: Path, params: SequenceParams, notes: Notes) -> GivenC
     `model` names one of several models. Raises HarnessError if no record has these fields, if a model has no completion
     of a paragraph, or two different ones.
     """
-    if not path.is_file():
-        raise HarnessError(f"no such file: {path}.")
+    require_file(path)
     fields = next((form for form in _FORMS if next(records_in(path, path.name, form, Notes()), None)), None)
     if fields is None:
         raise HarnessError(

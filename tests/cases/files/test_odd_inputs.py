@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256, read_start
-from harness.core.inputs import read_bounded
+from harness.core.inputs import read_bounded, require_file
 from harness.core.submission_reader import SubmissionRules, submission_faults
 from harness.corpora.arrow_sets import values_in_arrow_set
 from harness.corpora.documents import documents_in
@@ -20,6 +20,7 @@ from harness.demo import WEIGHTS
 from harness.engine.resolving import configured_number, resolve_target
 from harness.plugins.discovery import find_attacks
 from harness.submit.archive import unpack
+from harness.submit.bundle_checks import bundle_sha256
 from harness.submit.rerun import read_archive
 
 TERABYTE = 1 << 40
@@ -68,8 +69,10 @@ def test_an_input_that_is_no_usual_file_is_one_sentence(
     [
         lambda file: list(submission_faults(file, SubmissionRules(8, 1, 100))),
         lambda file: open_tokens(file, 100),
+        bundle_sha256,
+        require_file,
     ],
-    ids=["submission", "tokens"],
+    ids=["submission", "tokens", "bundle", "any file that is named"],
 )
 def test_a_pipe_in_place_of_a_table_is_one_sentence(
     make: Callable[[Path], None], read: Callable[[Path], object], tmp_path: Path
