@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
+
 from harness.core.files import is_larger_than, remove_tree
 from harness.core.protocol import LEAD, Frame, FrameError, write_request
 from harness.core.spec import cluster_of
@@ -185,7 +187,8 @@ class Execution:
     def _watch(self, slot: WorkerSlot, selector: selectors.BaseSelector) -> None:
         """Record the process of the slot, and wait for its messages."""
         process, applied = slot.process.process, slot.process.process.wait_until_applied()
-        with self._store.transaction():
+        # The budget may have ended meanwhile, which kills the process.
+        with contextlib.suppress(psutil.NoSuchProcess), self._store.transaction():
             record = Process.of(process.pid).as_record()
             self._store.add_event("worker", sandbox=applied.backend, in_force=applied.model_dump(), **record)
         for descriptor in slot.process.descriptors:

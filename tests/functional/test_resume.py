@@ -109,7 +109,8 @@ def test_kills_do_not_extend_the_budget(machine: Machine) -> None:
             break
         resume_run(folder, weights_sha256=())
     wait_until(lambda: run_status(folder).is_over)
-    assert str(run_status(folder)) == "out_of_time"
+    summary = run_summary(folder)
+    assert str(summary.status) == "out_of_time", summary.reason
     assert alive <= 6.0 + 1.0
     assert _spent(folder) == pytest.approx(6.0, abs=CRASH_CHARGE_SECONDS)
     with RunReader(folder.store) as reader:

@@ -5,8 +5,9 @@ import os
 import resource
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,13 @@ MEMORY_BYTES = 12 << 30
 SECONDS = 120
 LONGEST_OUTPUT = 4_000
 HASH = f" --hash=sha256:{'0' * 64}"
+
+
+def some_long(values: Iterable[str], *, short: int = 1) -> list[Any]:
+    """Return parameters of a test. `make check` tries the first ones, and `make test-long` all."""
+    return [
+        value if place < short else pytest.param(value, marks=pytest.mark.long) for place, value in enumerate(values)
+    ]
 
 
 def _limit_memory() -> None:
@@ -71,8 +79,8 @@ def _loop_of_two(file: Path) -> None:
 
 
 NO_FILES: dict[str, Callable[[Path], None]] = {
-    "endless device": _link_to_zeros,
     "named pipe": os.mkfifo,
+    "endless device": _link_to_zeros,
     "link to itself": _link_to_itself,
     "loop of two links": _loop_of_two,
 }
@@ -80,7 +88,7 @@ NO_FILES: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.hostile("gives a device, a pipe or a link loop as a file of a model")
 @pytest.mark.parametrize("name", ["model.safetensors.index.json", "config.json", "tokenizer.json", "x"])
-@pytest.mark.parametrize("kind", NO_FILES)
+@pytest.mark.parametrize("kind", some_long(NO_FILES))
 def test_a_file_of_a_model_that_is_none_is_named(machine: Machine, model: Path, kind: str, name: str) -> None:
     (model / name).unlink(missing_ok=True)
     NO_FILES[kind](model / name)
@@ -125,7 +133,7 @@ def test_a_tokenizer_that_panics_is_refused(machine: Machine, model: Path, chang
 
 
 @pytest.mark.hostile("gives a device, a pipe or a link loop as a corpus")
-@pytest.mark.parametrize("kind", ["endless device", "named pipe", "link to itself", "loop of two links"])
+@pytest.mark.parametrize("kind", some_long(NO_FILES))
 @pytest.mark.parametrize("audit", ["sequence", "leakage", "membership"])
 def test_a_corpus_that_is_no_file_is_refused(machine: Machine, model: Path, kind: str, audit: str) -> None:
     NO_FILES[kind](machine.folder / "x.jsonl")
@@ -171,28 +179,27 @@ def test_a_sweep_with_endless_combinations_is_refused(machine: Machine, paramete
     _refusal(machine, "sweep", "s.toml", "--dry-run")
 
 
+LINES = {
+    "blanks": f"a==1 ;{' ' * 50_000}x",
+    "comments": f"a==1 {'#' * 60_000}",
+    "tabs": f"a==1{chr(9) * 50_000}; x",
+    "continuations": f"a==1{HASH} \\\n" * 30_000,
+    "brackets": f"a==1 ; {'(' * 20_000}",
+}
+
+
 @pytest.fixture
 def packed(bundler: Bundler) -> Packed:
     return bundler.package("draws", *FAST)
 
 
 @pytest.mark.hostile("hangs the verification of bundles with a lock")
-@pytest.mark.parametrize(
-    "line",
-    [
-        f"a==1 ;{' ' * 50_000}x",
-        f"a==1{chr(9) * 50_000}; x",
-        f"a==1 {'#' * 60_000}",
-        f"a==1{HASH} \\\n" * 30_000,
-        f"a==1 ; {'(' * 20_000}",
-    ],
-    ids=["blanks", "tabs", "comments", "continuations", "brackets"],
-)
+@pytest.mark.parametrize("name", some_long(LINES, short=2))
 def test_a_lock_hangs_neither_a_verdict_nor_the_leaderboard(
-    bundler: Bundler, packed: Packed, tmp_path: Path, line: str
+    bundler: Bundler, packed: Packed, tmp_path: Path, name: str
 ) -> None:
     (entries := tmp_path / "entries").mkdir()
-    changes = {"code/requirements.txt": f"{line}\n".encode()}
+    changes = {"code/requirements.txt": f"{LINES[name]}\n".encode()}
     bundle = altered(packed.zip, entries / "a-hostile.zip", changes)
     code, said = _outcome(bundler.machine, "bundle", "verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT)
     assert code == 1 and "requirements.txt" in said
@@ -204,7 +211,7 @@ def test_a_lock_hangs_neither_a_verdict_nor_the_leaderboard(
 
 @pytest.mark.hostile("prints 400 kB with a lock")
 @pytest.mark.parametrize(
-    "pin", [f"a=={'1.' * 200_000}1", f"a=={'1.' * 500}1", f"{'a' * 100_000}==1", f"{'a' * 1_000}==1"]
+    "pin", some_long([f"a=={'1.' * 200_000}1", f"a=={'1.' * 500}1", f"{'a' * 100_000}==1", f"{'a' * 1_000}==1"])
 )
 def test_a_long_pin_is_shortened(bundler: Bundler, packed: Packed, tmp_path: Path, pin: str) -> None:
     bundle = altered(packed.zip, tmp_path / "x.zip", {"code/requirements.txt": f"{pin}{HASH}\n".encode()})

@@ -35,7 +35,7 @@ TRAIN = """
 import sys
 from pathlib import Path
 from tests.demo_target.classifiers import Family, fine_tune, invented_names
-fine_tune(Family.ALBERT, invented_names(12), Path(sys.argv[1]), steps=30)
+fine_tune(Family.ALBERT, invented_names(12), Path(sys.argv[1]), steps=10)
 """
 
 

@@ -10,12 +10,14 @@ from harness.core.protocol import read_request
 from harness.core.requests import AttackRequest
 from harness.runs.machine import Reserve
 from harness.runs.reader import RunReader
+from harness.runs.status import Status
 from harness.sandbox import SandboxedProcess, SandboxPolicy, backend_named
 from harness.supervisor import execution
 from harness.supervisor.attack_job import AttackJob
 from harness.supervisor.execution import Execution
 from harness.supervisor.ledger import Budget
 from harness.supervisor.worker_process import WorkerProcess
+from tests.functional.machine import wait_until
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 
@@ -95,6 +97,32 @@ def test_the_soft_deadline_counts_from_the_start_of_the_worker(run: Recorded, mo
     request = read_request(run.folder.scratch_of(0) / "inputs", AttackRequest)
     # Start time + 30 s for the inputs + the budget of 60 s − its notice of 5 %.
     assert request.finish_at == 1000.0 + 30.0 + 57.0
+
+
+class KilledWorker(FakeWorker):
+    """A worker that is killed while its sandbox starts."""
+
+    descriptors = ()
+
+    def __init__(self, scratch: Path, *_: Any, **__: Any) -> None:
+        super().__init__()
+        command = ["/bin/sh", "-c", "sleep 60"]
+        started = SandboxedProcess(command, SandboxPolicy(), cwd=scratch, environment={}, backend=backend_named("none"))
+        self.started, self.pid = started, started.pid
+        self.kill, self.close = started.kill, started.close  # type: ignore[method-assign]
+
+    def wait_until_applied(self) -> Any:
+        wait_until(lambda: not Path(f"/proc/{self.pid}").exists())
+        return self.started.wait_until_applied()
+
+
+def test_a_budget_that_ends_while_the_worker_starts_is_out_of_time(
+    run: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "WorkerProcess", KilledWorker)
+    job = AttackJob(run.folder, run.folder.attack_spec())
+    started = Execution(job, run.store, Budget(0.2), Reserve(run.folder.reserve), [()])
+    assert started.run(lambda: False).status is Status.OUT_OF_TIME
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Setting, Threshold
@@ -221,6 +221,8 @@ def audits(draw: st.DrawFn) -> Setting:
     return Setting("model", data, replace(results(own, chance), states=[State.COMPLETED] * number))
 
 
+# The exact test of short runs takes up to a second.
+@settings(max_examples=15)
 @given(st.lists(audits(), min_size=1, max_size=2))
 def test_no_answer_hides_texts_that_are_continued_word_for_word(settings: list[Setting]) -> None:
     """Whatever the answer for a model is, the texts that it continues are counted, and the longest are named."""
