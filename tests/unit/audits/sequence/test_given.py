@@ -169,7 +169,7 @@ def test_a_control_needs_the_same_models(tmp_path: Path) -> None:
     path, control = write_records(tmp_path / "a.jsonl", EXAMPLE), write_records(tmp_path / "b.jsonl", EXAMPLE[:1])
     with pytest.raises(HarnessError, match="other models or fields"):
         audit_of(path, control)
-    with pytest.raises(HarnessError, match="no such file"):
+    with pytest.raises(HarnessError, match="not a regular file"):
         audit_of(tmp_path)
 
 
