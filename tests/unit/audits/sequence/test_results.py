@@ -85,6 +85,21 @@ def test_the_unpaired_test_is_fishers_exact_test_without_shared_paragraphs() -> 
     assert run_p_value(results(own, nothing)) is None
 
 
+@settings(max_examples=10)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=8))
+def test_the_test_of_few_runs_tries_all_signs(runs: list[tuple[int, int]]) -> None:
+    from scipy.stats import PermutationMethod, wilcoxon
+
+    own, chance = ([pair[side] for pair in runs] for side in range(2))
+    found = run_p_value(results(*(measurements([0] * len(runs), side) for side in (own, chance))))
+    if own == chance:
+        assert found == 1.0
+    else:
+        differences = np.subtract(own, chance)
+        exact = wilcoxon(differences, alternative="greater", method=PermutationMethod(n_resamples=10**6))
+        assert found == pytest.approx(exact.pvalue)
+
+
 def test_longer_runs_beside_the_own_suffix_have_a_small_p_value() -> None:
     generator = np.random.default_rng(0)
     chance = generator.integers(0, 4, 200).tolist()
