@@ -83,6 +83,8 @@ def rerun(
         say(f"continuing run {folder.id}")
         models = [model for model in (target_here, reference_here) if model is not None]
         resume_run(folder, weights_sha256=tuple(model.weights_sha256 for model in models))
+    else:
+        say(f"run {folder.id} is already running · Ctrl-C leaves it running")
     try:
         follow(folder, json=json)
     finally:

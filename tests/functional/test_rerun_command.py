@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from harness.runs.folder import RunFolder
@@ -19,6 +20,7 @@ from tests.functional.machine import (
     guess_count,
     homes,
     kill_supervisor,
+    last_event,
     processes_that_name,
     wait_until,
 )
@@ -124,8 +126,18 @@ def test_a_second_run_sh_waits_for_the_first(bundler: Bundler, tmp_path: Path) -
     code = _code_of(packed.zip, tmp_path)
     runs = Machine(tmp_path / "elsewhere")
     one = _run_sh(code, _prefixes(bundler), tmp_path / "one.csv", tmp_path)
-    wait_until(lambda: [run for run in runs.folders() if run.store.exists()])
-    other = _run_sh(code, _prefixes(bundler), tmp_path / "other.csv", tmp_path)
+    (folder,) = wait_until(
+        lambda: [run for run in runs.folders() if run.store.exists() and last_event(run, "supervisor")]
+    )
+    # On a busy machine, the first run would end before the second command has read its input.
+    supervisor = psutil.Process(int((last_event(folder, "supervisor") or {})["pid"]))
+    supervisor.suspend()
+    try:
+        other = _run_sh(code, _prefixes(bundler), tmp_path / "other.csv", tmp_path)
+        assert other.stderr is not None
+        assert f"run {folder.id} is already running" in other.stderr.readline()
+    finally:
+        supervisor.resume()
     for process in (one, other):
         process.communicate(timeout=120)
         assert process.returncode == 0
