@@ -110,6 +110,7 @@ def test_a_new_attack_is_not_overwritten(folder: Path) -> None:
     assert (folder / "attacks" / "my_idea_2.py").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_new_attack_reports_its_trials(machine: Machine) -> None:
     machine.run("new", "attack", "mine", "--dir", "mine")
     machine.run("run", "mine", "--attacks", "mine", "--round", "demo", "--limit", "8", "--set", "trials=2")

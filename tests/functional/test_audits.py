@@ -237,6 +237,7 @@ def test_an_audit_out_of_time_keeps_its_findings(machine: Machine) -> None:
     assert machine.json("show", summary["id"])["findings"]
 
 
+@pytest.mark.slow
 def test_a_directory_of_texts_is_cut_and_its_sequences_are_listed(machine: Machine) -> None:
     book(machine.folder)
     (machine.folder / "books" / "short.txt").write_text("too short")
@@ -401,6 +402,7 @@ def test_bad_input_is_refused_in_one_sentence(
     assert failed.stdout == "" and machine.folders() == []
 
 
+@pytest.mark.slow
 def test_an_audit_reads_a_file_whose_name_is_not_utf8(machine: Machine) -> None:
     folder = machine.folder / "corpus"
     folder.mkdir()

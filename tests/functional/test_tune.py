@@ -82,6 +82,7 @@ class Crashing(Attack[CrashingParams]):
 """
 
 
+@pytest.mark.slow
 def test_a_setting_with_a_crashed_fold_is_shown_as_incomplete_and_is_never_the_best(tuned: Machine) -> None:
     (tuned.folder / "crashing.py").write_text(CRASHING)
     round_ = str(tuned.folder / "round.toml")

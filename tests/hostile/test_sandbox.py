@@ -324,6 +324,7 @@ def _scheduling(pid: int) -> tuple[object, ...]:
     return os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid), os.sched_getscheduler(pid)
 
 
+@pytest.mark.slow
 @pytest.mark.hostile("(not hostile: binds its own threads)")
 @pytest.mark.parametrize("binding", ["", "true"], ids=["unbound", "bound"])
 def test_threads_of_torch_can_be_bound(backend: SandboxBackend, tmp_path: Path, binding: str) -> None:

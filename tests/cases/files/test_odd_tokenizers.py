@@ -140,6 +140,7 @@ USUAL: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", USUAL.values(), ids=USUAL)
 def test_usual_tokenizers_read_a_long_book(parts: dict[str, Any], tmp_path: Path) -> None:
     tokenizer = _tokenizer(_content(**parts), tmp_path)

@@ -142,6 +142,7 @@ def test_the_cursor_is_shown_again_when_a_signal_ends_a_status_line(machine: Mac
     wait_until(lambda: guess_count(folder) > count)
 
 
+@pytest.mark.slow
 def test_a_terminal_that_takes_no_output_does_not_keep_the_process(machine: Machine) -> None:
     terminal = Terminal(machine)
     terminal.until(b"Press")
