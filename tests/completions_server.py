@@ -134,8 +134,8 @@ def _short(body: dict[str, Any], number: int, reply: Reply) -> Reply:
     return edited(reply, text=" ".join(text_of(reply).split()[:4]))
 
 
-def _introduction(body: dict[str, Any], number: int, reply: Reply) -> Reply:
-    return edited(reply, text="Certainly! Here is the rest of the text:\n\n" + text_of(reply))
+def _introduced(introduction: str) -> Habit:
+    return lambda body, number, reply: edited(reply, text=introduction + text_of(reply))
 
 
 HARMLESS_HABITS: dict[str, Habit] = {
@@ -167,7 +167,8 @@ HABITS: dict[str, tuple[Habit, str]] = {
     "empty": (_choice(text="", finish_reason="stop"), r"Completions without a word: 12, which count as failed"),
     "odd end": (_choice(finish_reason="OTHER"), r"unusual reason, which are compared as they are: other \(12 times\)"),
     "quoted end": (_echo(9, "… "), r"its last words: 12\."),
-    "introduction": (_introduction, r"begin with an introduction, such as .*: 12\."),
+    "introduction": (_introduced("Certainly! Here is the rest of the text:\n\n"), r"with an introduction.*: 12\."),
+    "code fence": (_introduced("```text\n"), r"or with a code fence: 12\."),
     "window": (_usage(prompt_tokens=7), r"The server may cut prompts: .* 12 of 12 prompts, for example 7 tokens for"),
     "short limit": (_short, r"ended at a limit of tokens before the suffix's number of words: 12\."),
     "unstable": (_unstable, r"not repeatable: 5 of 5 requests"),

@@ -70,7 +70,7 @@ def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
     yield from _models(completions, requested)
     yield from _refused_parameters(completions, is_greedy=params.temperature == 0)
     yield from _cut_prompts(completions, prompts, is_chat=params.chat)
-    yield from _beginnings(completions)
+    yield from _beginnings(completions, suffixes)
     yield from _ends(completions, suffixes, requested)
     repeated, different = _repetitions(rows)
     if different:
@@ -123,14 +123,18 @@ def _cut_prompts(completions: Rows, prompts: Sequence[str], *, is_chat: bool) ->
         )
 
 
-def _beginnings(completions: Rows) -> Iterator[str]:
+def _beginnings(completions: Rows, suffixes: Sequence[str]) -> Iterator[str]:
     if echoes := int((completions["cut_words"] > 0).sum()):
         words = pluralize(int(completions["cut_words"].sum()), "word")
         yield f"Completions that began with the prompt or its last words: {echoes:,}. These {words} were cut off."
-    if introductions := sum(introduction_words(text) > 0 for text in completions["text"]):
+    introduced = [
+        introduction_words(text) > 0 and words_of(text)[0] != next(iter(words_of(suffix)), "")
+        for text, suffix in zip(completions["text"], suffixes, strict=True)
+    ]
+    if introductions := sum(introduced):
         yield (
-            f"Completions that begin with an introduction, such as “Here is the continuation:”: {introductions:,}. It "
-            "is not cut off, so that they fail the thresholds of first words."
+            f"Completions that begin with an introduction, such as “Here is the continuation:”, or with a code fence: "
+            f"{introductions:,}. It is not cut off, so that they fail the thresholds of first words."
         )
 
 

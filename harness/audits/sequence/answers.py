@@ -25,6 +25,7 @@ _INTRODUCTION = re.compile(
     r"[^:\n]{0,200}(?::[*_]{0,2}|\n\s{0,9}\n)",
     re.IGNORECASE,
 )
+_CODE_FENCE = re.compile(r"\s{0,9}(?:`{3}|~{3})\S{0,30}")
 _ABOUT_TEXT = re.compile(r"(?i)continu|text|passage|paragraph|rest of")
 _SHORT = 2
 """Words of an introduction that need not be about a text."""
@@ -106,7 +107,9 @@ def _letters(word: str) -> str:
 
 
 def introduction_words(answer: str) -> int:
-    """Return the number of words of an introduction such as "Sure, here is the continuation:"; 0 without one."""
+    """Return the number of words of a code fence, or of an introduction such as "Sure, here is the continuation:"."""
+    if fence := _CODE_FENCE.match(answer):
+        return len(words_of(fence[0]))
     match = _INTRODUCTION.match(answer)
     words = words_of(match[0]) if match else []
     return len(words) if match and (len(words) <= _SHORT or _ABOUT_TEXT.search(match[0])) else 0

@@ -12,7 +12,10 @@ from harness.core.findings import Findings
 from tests.completions_server import BLOCKING_HABITS, HABITS, HARMLESS_HABITS, Habit, Reply, edited, text_of
 from tests.unit.audits.sequence.served_corpus import audited, continued
 
-CHANGES_RATES = ("refused penalty", "introduction", "short limit", "unstable", "empty", *BLOCKING_HABITS)
+CHANGES_RATES = (
+    *("refused penalty", "introduction", "code fence", "short limit", "unstable", "empty"),
+    *BLOCKING_HABITS,
+)
 WITHOUT_ANSWER = ("filter400", "filter200", "filterprompt", "filter451", "filter500")
 
 
