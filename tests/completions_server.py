@@ -67,6 +67,13 @@ BLOCKING_HABITS: dict[str, Habit] = {
     "filterprompt": lambda body, number, reply: Reply(body=b'{"choices": [], "promptFeedback": {"blockReason": "X"}}'),
     "filter451": lambda body, number, reply: Reply(451),
     "filter500": lambda body, number, reply: Reply(500, b'{"error": {"code": "content_policy_violation"}}'),
+    "filterchoice": _choice(text="", finish_reason="error", error={"code": "content_filter"}),
+    "filter403": lambda body, number, reply: Reply(
+        403, b'{"error": {"message": "Your model requires moderation and your input was flagged", "code": 403}}'
+    ),
+    "filtermessage": lambda body, number, reply: Reply(
+        400, b'{"error": {"type": "invalid_request_error", "message": "Output blocked by content filtering policy"}}'
+    ),
     "filternamed": _choice(text=None, finish_reason="content-filter: PROHIBITED_CONTENT"),
     "filter400": lambda body, number, reply: Reply(400, b'{"error": {"code": "content_filter", "message": "no"}}'),
 }
@@ -134,6 +141,18 @@ def _short(body: dict[str, Any], number: int, reply: Reply) -> Reply:
     return edited(reply, text=" ".join(text_of(reply).split()[:4]))
 
 
+def _limited(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+    return edited(_short(body, number, reply), finish_reason="max_tokens")
+
+
+def _filter_of_repeats(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+    return reply if number < 12 else edited(reply, text="", finish_reason="content_filter")
+
+
+def _joined(body: dict[str, Any], number: int, reply: Reply) -> Reply:
+    return edited(reply, text=prompt_of(body) + text_of(reply).strip())
+
+
 def _introduced(introduction: str) -> Habit:
     return lambda body, number, reply: edited(reply, text=introduction + text_of(reply))
 
@@ -168,6 +187,18 @@ HABITS: dict[str, tuple[Habit, str]] = {
     "odd end": (_choice(finish_reason="OTHER"), r"unusual reason, which are compared as they are: other \(12 times\)"),
     "quoted end": (_echo(9, "… "), r"its last words: 12\."),
     "introduction": (_introduced("Certainly! Here is the rest of the text:\n\n"), r"with an introduction.*: 12\."),
+    "joined full text": (_joined, r"its last words: 12\."),
+    "role and full text": (_echo(None, "user\n"), r"its last words: 12\."),
+    "role token and full text": (
+        _echo(None, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n"),
+        r"words: 12\.",
+    ),
+    "introduced with below": (
+        _introduced("Below is the continuation of the text:\n\n"),
+        r"with an introduction.*: 12\.",
+    ),
+    "limit of tokens": (_limited, r"ended at a limit of tokens before the suffix's number of words: 12\."),
+    "filter of repeats": (_filter_of_repeats, r"not repeatable: 5 of 5 requests"),
     "code fence": (_introduced("```text\n"), r"or with a code fence: 12\."),
     "window": (_usage(prompt_tokens=7), r"The server may cut prompts: .* 12 of 12 prompts, for example 7 tokens for"),
     "short limit": (_short, r"ended at a limit of tokens before the suffix's number of words: 12\."),

@@ -60,7 +60,7 @@ class SharedTokenizer:
             place = next((place for place, (first, second) in enumerate(pairs) if first != second), None)
             if place is not None:
                 start = encoding.offsets[place][0] if place < len(encoding.ids) else len(text)
-                raise self._difference(name, f"they split a text differently from {_shown(text[start:])} on")
+                raise self._difference(name, f"they split a text differently from character {start + 1:,} on")
         return encoding
 
     def notes(self, tokens: Iterable[ArrayLike]) -> list[str]:

@@ -122,9 +122,10 @@ def _complete(tuning: Tuning, *, is_new: bool, json: bool) -> None:
     if best is None:
         raise HarnessError(f"no setting of {tuning.id} was run on its folds. `harness list runs` lists the runs.")
     words = ["harness", "run", tuning.attack, "--round", tuning.round]
-    for name in ("attacks", "target", "revision", "reference", "budget"):
+    for name in ("attacks", "target", "revision", "reference", "budget", "device", "dtype", "threads"):
         if (value := tuning.options.get(name)) is not None:
             words += [f"--{name}", str(value)]
+    words += ["--seed", str(tuning.seed)]
     for setting in (*tuning.settings, *settings_of(space, best.params)):
         words += ["--set", setting]
     say(f"best: {sanitize(shlex.join(words))}")

@@ -57,6 +57,14 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def compatible(text: str) -> str:
+    """Return `text` in Unicode normal form KC (NFKC) without soft hyphens.
+
+    Ligatures, full-width letters and the like become usual letters. The tokenizer of a served model may do the same.
+    """
+    return unicodedata.normalize("NFKC", text.replace("\N{SOFT HYPHEN}", ""))
+
+
 def shorten(text: str, limit: int = 60) -> str:
     """Return `text` cut to at most `limit` characters, with an ellipsis where it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…" if limit > 0 else ""

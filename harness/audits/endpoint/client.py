@@ -45,6 +45,8 @@ _BACKOFF = tenacity.wait_exponential_jitter(max=60)
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _LEGAL_REASONS = 451
 """The status "Unavailable For Legal Reasons" (RFC 7725)."""
+_MESSAGES, _FIRST_CHARACTERS = (400, 403), 120
+"""Statuses of errors that may name a filter in the beginning of their message alone, before it quotes a prompt."""
 _LARGEST_ANSWER = 8 << 20  # bytes
 _TOO_LARGE = "sent more than 8 MiB"
 _LONGEST_WAIT = 600.0
@@ -74,7 +76,7 @@ _VAGUE_CODE = re.compile(r"(?i)argument|field|param|request|valid|value")
 """A part of codes such as `invalid_request_error`, which may be about any parameter."""
 _USED_UP = (
     *(f"insufficient_{noun}" for noun in ("quota", "balance", "credits")),
-    *("billing_hard_limit_reached", "billing_error", "credit_balance_exhausted"),
+    *("billing_hard_limit_reached", "billing_error", "credit_balance_exhausted", "exceeded_current_quota_error"),
 )
 _NO_CREDIT = "has no quota left for this API key"
 _FATAL = {
@@ -164,10 +166,14 @@ class BadAnswer(Exception):
 
 
 class _Refusal(NamedTuple):
-    """The code of an error, if it is a name such as `model_not_found`, and the parameter that the error is about."""
+    """The code of an error, if it is a name such as `model_not_found`, and the parameter that the error is about.
+
+    is_filter: a filter of the provider refuses the prompt or its completion.
+    """
 
     code: str | None = None
     parameter: str | None = None
+    is_filter: bool = False
 
 
 class _Closed(Exception):
@@ -371,13 +377,14 @@ class Endpoint:
         status = response.status_code
         if status == 200:
             return content
-        refusal = self._refusal(content)
+        refusal = self._refusal(status, content)
         shown = f"status {status}, {refusal.code}" if refusal.code else f"status {status}"
-        if status in _FATAL or 300 <= status < 400 or refusal.code in _USED_UP:
-            clause = _NO_CREDIT if refusal.code in _USED_UP else _FATAL.get(status, "redirects requests")
-            raise Interruption(f"{self._base}/{path}: the endpoint {clause} ({shown}){self._through}.")
-        if status == _LEGAL_REASONS or (refusal.code and is_filter(refusal.code)):
+        is_used_up = (refusal.code or "").lower() in _USED_UP
+        if status == _LEGAL_REASONS or refusal.is_filter:
             raise BadAnswer(f"{BLOCKED} ({shown})", is_final=True)
+        if status in _FATAL or 300 <= status < 400 or is_used_up:
+            clause = _NO_CREDIT if is_used_up else _FATAL.get(status, "redirects requests")
+            raise Interruption(f"{self._base}/{path}: the endpoint {clause} ({shown}){self._through}.")
         if status in _RETRIED or status > 504:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
             raise BadAnswer(f"answers with {shown}{self._through}", wait=wait)
@@ -390,7 +397,7 @@ class Endpoint:
             is_vague=is_vague,
         )
 
-    def _refusal(self, content: bytes) -> "_Refusal":
+    def _refusal(self, status: int, content: bytes) -> "_Refusal":
         """Return what an error is about. Its message is never shown, because it may quote the prompt."""
         try:
             answer = self._parse(content)
@@ -399,10 +406,13 @@ class Endpoint:
         answer = answer[0] if isinstance(answer, list) and answer else answer
         error = answer.get("error", answer) if isinstance(answer, dict) else answer
         fields = error if isinstance(error, dict) else {}
-        codes = [fields.get(name) for name in ("code", "type", "status")]
-        if isinstance(inner := fields.get("innererror"), dict):
-            codes.insert(0, inner.get("code"))
-        code = next((code for code in codes if isinstance(code, str) and _CODE.fullmatch(code)), None)
+        inner = fields.get("innererror")
+        named = (inner.get("code") if isinstance(inner, dict) else None, *map(fields.get, ("code", "type", "status")))
+        codes = [code for code in (*named, error) if isinstance(code, str) and _CODE.fullmatch(code)]
+        code = next((code for code in codes if code.lower() in _USED_UP), next(iter(codes), None))
+        message = fields.get("message") if status in _MESSAGES else None
+        reasons = (*codes, message[:_FIRST_CHARACTERS] if isinstance(message, str) else "")
+        is_blocked = any(map(is_filter, reasons))
         text = content.decode(errors="replace")
         names = set(_NAMED.findall(text))
         if isinstance(name := fields.get("param"), str) and name in names:
@@ -410,11 +420,11 @@ class Endpoint:
         for old, new in _RENAMED.items():
             # A limit that is only too large keeps its name.
             if new in text or (names == {old} and _UNKNOWN.search(text)):
-                return _Refusal(code, old)
+                return _Refusal(code, old, is_blocked)
         # An error that quotes the whole request names every parameter.
         is_quote = {"max_tokens", "temperature"} <= names
         name = next((name for name in (*NEUTRAL, "seed", "temperature") if name in names), None)
-        return _Refusal(code, None if is_quote else name)
+        return _Refusal(code, None if is_quote else name, is_blocked)
 
     def _parse(self, content: bytes) -> Any:
         """Return the value of an answer, in which the key is masked. Every text of a server comes from here."""

@@ -19,6 +19,7 @@ from harness.core.text import format_score, pluralize
 _UNSTATED = "not stated"
 _USUAL_ENDS = {"", "stop", "length", "eos", "eos_token", "end_turn", "stop_sequence", "max_tokens"}
 """Reasons of `finish_reason` for which completions end."""
+_LIMIT_ENDS = ("length", "max_tokens")
 _PENALTIES = ("frequency_penalty", "presence_penalty", "repeat_penalty", "repetition_penalty")
 
 
@@ -76,7 +77,7 @@ def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
     if different:
         yield (
             f"The server is not repeatable: {different:,} of {pluralize(repeated, 'request')} that were sent again at "
-            "the end got another completion, so a second audit may give other rates."
+            "the end got another completion or none, so a second audit may give other rates."
         )
     elif repeated:
         yield f"At the end {pluralize(repeated, 'request')} sent again got the same completion."
@@ -144,7 +145,7 @@ def _ends(completions: Rows, suffixes: Sequence[str], requested: str) -> Iterato
     ended = empty = 0
     for (name, state, reason, text), suffix in zip(zip(*columns, strict=True), suffixes, strict=True):
         if name in counted:
-            ended += reason == "length" and len(words_of(text)) < len(words_of(suffix))
+            ended += reason in _LIMIT_ENDS and len(words_of(text)) < len(words_of(suffix))
             empty += state == State.COMPLETED and not text
     if ended:
         yield (

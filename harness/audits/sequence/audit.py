@@ -107,13 +107,12 @@ class SequenceAudit(Audit[SequenceParams]):
         completer.begin(paragraphs, np.asarray(context.rows(REPETITIONS.name)["paragraph"], np.int64))
         for batch in context.batches(_REPEAT, len(paragraphs), size=completer.batch_size):
             requested, completions = completer.complete(batch.items, batch.seed)
-            answered = [place for place, completion in enumerate(completions) if completion.state is State.COMPLETED]
             context.emit(
                 REPETITIONS.name,
-                model=np.full(len(answered), model),
-                prompt_length=np.full(len(answered), dataset.prompt_length or 0),
-                paragraph=requested[answered],
-                text=[completions[place].text for place in answered],
+                model=np.full(len(requested), model),
+                prompt_length=np.full(len(requested), dataset.prompt_length or 0),
+                paragraph=requested,
+                text=[completion.text for completion in completions],
             )
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:

@@ -26,7 +26,7 @@ from harness.audits.sequence.dataset import (
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError, UsageError
 from harness.core.inputs import require_file
-from harness.core.text import composed, shorten
+from harness.core.text import compatible, shorten
 from harness.core.tokenizers import Tokenizer, load_tokenizer
 from harness.corpora.documents import records_in
 from harness.corpora.text_files import Notes
@@ -110,8 +110,9 @@ def bounded(answer: str, prompt: str, suffix: str) -> str:
 
 
 def completed(answer: str, prompt: str, suffix: str, facts: AnswerFacts = NO_FACTS) -> Completion:
-    """Return the completion in `answer`, composed, without the prompt and cut to the number of words of `suffix`."""
-    text, cut_words = cut_echo(composed(prompt), bounded(composed(answer), prompt, suffix))
+    """Return the completion in `answer`, normalized, without the prompt and cut to the number of words of `suffix`."""
+    prompt, suffix = compatible(prompt), compatible(suffix)
+    text, cut_words = cut_echo(prompt, bounded(compatible(answer), prompt, suffix))
     text = first_words(bounded(text, "", suffix), len(words_of(suffix)))
     return Completion(State.COMPLETED, text, cut_words=cut_words, facts=facts)
 
@@ -184,7 +185,7 @@ class GivenCompleter:
 
     batch_size = 256
     ends: Sequence[int] = ()
-    form = staticmethod(composed)
+    form = staticmethod(compatible)
 
     def __init__(self, dataset: Dataset, model: int, *, seed: int) -> None:
         self.order = self._paragraphs = shuffled(len(dataset), seed)

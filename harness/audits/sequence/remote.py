@@ -18,7 +18,7 @@ from harness.audits.sequence.completion import Completion, State, completed, shu
 from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.core.arrays import Ints
 from harness.core.errors import Interruption
-from harness.core.text import composed, pluralize
+from harness.core.text import compatible, pluralize
 from harness.corpora.text_files import without_surrogates
 
 _BROKEN_ENDS = ("error", "abort", "aborted", "cancelled")
@@ -46,7 +46,7 @@ class RemoteCompleter:
 
     batch_size = 1
     ends: Sequence[int] = ()
-    form = staticmethod(composed)
+    form = staticmethod(compatible)
 
     def __init__(
         self, endpoint: Endpoint, dataset: Dataset, params: SequenceParams, *, seed: int, answered: int = 0

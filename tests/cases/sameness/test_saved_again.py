@@ -104,10 +104,10 @@ def _read(file: Path, *models: Model) -> Pairs:
 
 SAVED_AGAIN = [_join_merges, _reverse_keys, _wrap_in_sequences]
 DIFFERENT = [
-    (_swap_tokens, _text_file, r"they split a text differently from '.+' on"),
+    (_swap_tokens, _text_file, r"they split a text differently from character [\d,]+ on"),
     (_swap_tokens, _token_file, r"token \d+ is '[ht]' and '[ht]'"),
-    (_drop_merges, _text_file, r"they split a text differently from '.+' on"),
-    (_ignore_case, _text_file, r"they split a text differently from 'The letter"),
+    (_drop_merges, _text_file, r"they split a text differently from character [\d,]+ on"),
+    (_ignore_case, _text_file, r"they split a text differently from character 1 on"),
 ]
 
 
@@ -133,7 +133,7 @@ def test_a_further_token_that_does_not_occur_is_named(write: Callable[[Path], Pa
 
 def test_a_further_token_that_occurs_is_refused(tmp_path: Path) -> None:
     file = _text_file(tmp_path, WITH_TOKEN)
-    with pytest.raises(HarnessError, match=r"before and after have different tokenizers: .* from '\[NOTE\] that"):
+    with pytest.raises(HarnessError, match=r"before and after have different tokenizers: .* from character 17 on"):
         _read(file, DEMO, _model(tmp_path / "after", _add_note))
     # The name of a special token inside a text is text like any other.
     assert len(_read(file, DEMO, _model(tmp_path / "special", _add_special_note))) == 1

@@ -12,12 +12,21 @@ from tests.unit.audits.endpoint.asking import KEY, asked
 
 
 @pytest.mark.parametrize("status", [400, 403, 429])
-@pytest.mark.parametrize("error", [{"code": "insufficient_quota"}, {"code": 429, "type": "insufficient_quota"}])
-def test_a_used_up_quota_ends_the_audit_at_once(status: int, error: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"code": "insufficient_quota"},
+        {"code": 429, "type": "insufficient_quota"},
+        {"code": "rate_limit_exceeded", "type": "insufficient_quota"},
+        {"code": "INSUFFICIENT_QUOTA"},
+        "insufficient_quota",
+    ],
+)
+def test_a_used_up_quota_ends_the_audit_at_once(status: int, error: dict[str, Any] | str) -> None:
     reply = Reply(status, json.dumps({"error": error}).encode())
     with completions_server(lambda body, number: reply) as server:
         with pytest.raises(
-            HarnessError, match=rf"no quota left for this API key \(status {status}, insufficient_quota"
+            HarnessError, match=rf"no quota left for this API key \(status {status}, (?i:insufficient_quota)"
         ):
             asked(server)
         assert len(server.bodies) == 1

@@ -13,10 +13,19 @@ from tests.completions_server import BLOCKING_HABITS, HABITS, HARMLESS_HABITS, H
 from tests.unit.audits.sequence.served_corpus import audited, continued
 
 CHANGES_RATES = (
-    *("refused penalty", "introduction", "code fence", "short limit", "unstable", "empty"),
+    *(
+        "refused penalty",
+        "introduction",
+        "introduced with below",
+        "code fence",
+        "short limit",
+        "limit of tokens",
+        "unstable",
+        "empty",
+    ),
     *BLOCKING_HABITS,
 )
-WITHOUT_ANSWER = ("filter400", "filter200", "filterprompt", "filter451", "filter500")
+WITHOUT_ANSWER = ("filter403", "filtermessage", "filter400", "filter200", "filterprompt", "filter451", "filter500")
 
 
 def findings_with_habit(folder: Path, habit: Habit, **fields: Any) -> Findings:
