@@ -168,6 +168,7 @@ HARMLESS_HABITS: dict[str, Habit] = {
     "default top-k": _penalty("top_k", -1),
 }
 """Habits that change no rate and need no word."""
+_ALIKE = r"begin like others and not like their originals: 12\."
 HABITS: dict[str, tuple[Habit, str]] = {
     "fallback": (_fallback("gpt", remainder=1), r"Only the answers of gpt count; answers by model: gpt \(\d+\), o"),
     "fallback first": (_fallback("gpt", remainder=0), r"Only the answers of gpt count; answers by model: gpt"),
@@ -199,6 +200,11 @@ HABITS: dict[str, tuple[Habit, str]] = {
     ),
     "limit of tokens": (_limited, r"ended at a limit of tokens before the suffix's number of words: 12\."),
     "filter of repeats": (_filter_of_repeats, r"not repeatable: 5 of 5 requests"),
+    "refusal in words": (_choice(text="I'm sorry, but I can't continue it."), _ALIKE),
+    "refusal in words of another language": (_choice(text="抱歉，我不能继续这段文字。"), _ALIKE),
+    "introduction without a mark": (_introduced("Sure, here you go. "), _ALIKE),
+    "reasoning": (_introduced("<thinking>\nOkay, so the user wants more.\n</thinking>\n"), _ALIKE),
+    "channel": (_introduced("<|channel|>final<|message|>"), _ALIKE),
     "code fence": (_introduced("```text\n"), r"or with a code fence: 12\."),
     "window": (_usage(prompt_tokens=7), r"The server may cut prompts: .* 12 of 12 prompts, for example 7 tokens for"),
     "short limit": (_short, r"ended at a limit of tokens before the suffix's number of words: 12\."),

@@ -9,6 +9,7 @@ import gc
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -52,6 +53,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for value in () if callspec is None else callspec.params.values():
         if isinstance(value, str):
             require_backend(value)
+
+
+@pytest.fixture(autouse=True)
+def signal_handlers() -> Iterator[None]:
+    """Undo what a command that runs in this process does when it sets a handler for the rest of its life."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from harness.audits.options import Subject, option
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers, load_prefixes
+from harness.core.paths import require_utf8
 from harness.core.rounds import Round, load_round
-from harness.core.text import sanitize
 from harness.corpora.documents import Document, documents_in
 from harness.corpora.text_files import Notes
 
@@ -48,10 +48,7 @@ def named_source(
         return None if round_name is None else load_round(round_name)
     if round_name is not None:
         raise UsageError(f"two sources are named: {path} and the round {round_name}. Name one of them.")
-    try:
-        str(path.absolute()).encode()
-    except UnicodeEncodeError:
-        raise HarnessError(f"the path is not UTF-8: {sanitize(str(path))}. Rename the file.") from None
+    require_utf8(path)
     return CorpusFiles(path, getattr(subject, "field", None), split, getattr(subject, "keep_line_ends", False))
 
 

@@ -22,6 +22,7 @@ from harness.cli import output
 from harness.cli.options import Attacks
 from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup
 from harness.core.errors import HarnessError, UsageError
+from harness.core.paths import require_utf8, runs_home
 from harness.runs.trash import free_expired
 
 PANELS = {
@@ -149,6 +150,9 @@ def _exit_code() -> int | str | None:
         output.print_error(f"only Linux is supported, and this is {sys.platform}. Use a Linux machine or a container.")
         return 1
     try:
+        for path in (*sys.argv[1:], str(runs_home())):
+            # Records, tables and pages are UTF-8.
+            require_utf8(path)
         app(prog_name="harness")
     except SystemExit as ending:
         # Click turns a closed stdout into exit code 1.

@@ -143,10 +143,6 @@ def _require_free(corpus: Path, out: Path, answers: Path | None, name: str, *, f
     from harness.corpora.opening import is_interrupted
     from harness.corpora.round_files import CARD, existing_files
 
-    try:
-        str(corpus.resolve()).encode()
-    except UnicodeEncodeError:
-        raise HarnessError(f"the path is not UTF-8: {sanitize(str(corpus))}. Rename the file.") from None
     for option, folder in (("--out", out), ("--answers-out", answers)):
         if folder is not None and corpus.is_dir() and folder.resolve().is_relative_to(corpus.resolve()):
             raise HarnessError(f"{option} {folder} is inside the corpus. Choose another directory.")

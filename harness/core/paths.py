@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.core.errors import HarnessError
-from harness.core.text import shorten
+from harness.core.text import is_storable, sanitize_name, shorten
 
 PACKAGE = Path(__file__).resolve().parent.parent
 BUILT_IN_ROUNDS = PACKAGE / "rounds"
@@ -22,6 +22,15 @@ def data_home() -> Path:
 def state_home() -> Path:
     """Return the directory of runs and locks (`HARNESS_HOME` overrides)."""
     return _from_environment("HARNESS_HOME", "XDG_STATE_HOME", ".local/state")
+
+
+def require_utf8(path: Path | str) -> None:
+    """Raise HarnessError if a path, or the path that it leads to through links, cannot be written as UTF-8."""
+    for place in (str(Path(path).absolute()), os.path.realpath(path)):
+        if not is_storable(place):
+            raise HarnessError(
+                f"the path {sanitize_name(place)} is not UTF-8. Rename the file or directory, which may be above it."
+            )
 
 
 def runs_home() -> Path:

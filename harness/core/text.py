@@ -25,6 +25,7 @@ _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
 _MAX_COMBINING = 3
 _DIGITS, _MOST_DECIMALS = 3, 4
 NO_VALUE = "–"
+_USUAL_FORMS = str.maketrans("‘’ʼ“”", "'''\"\"", "\N{SOFT HYPHEN}")
 
 
 def sanitize(text: str) -> str:
@@ -47,6 +48,11 @@ def sanitize(text: str) -> str:
     return "".join(characters)
 
 
+def sanitize_name(name: str) -> str:
+    """Return the name of a file safe to print, so that different names stay different: escaped if it is unsafe."""
+    return name if sanitize(name) == name else ascii(name)[1:-1]
+
+
 def is_storable(text: str) -> bool:
     """Return True if every program can store `text`: it has no NUL, and no half of a surrogate pair."""
     return "\0" not in text and text == text.encode(errors="replace").decode()
@@ -58,11 +64,11 @@ def composed(text: str) -> str:
 
 
 def compatible(text: str) -> str:
-    """Return `text` in Unicode normal form KC (NFKC) without soft hyphens.
+    """Return `text` in Unicode normal form KC (NFKC) without soft hyphens, with straight quotation marks.
 
-    Ligatures, full-width letters and the like become usual letters. The tokenizer of a served model may do the same.
+    Ligatures, full-width letters and the like become usual letters. A served model or its tokenizer may do the same.
     """
-    return unicodedata.normalize("NFKC", text.replace("\N{SOFT HYPHEN}", ""))
+    return unicodedata.normalize("NFKC", text.translate(_USUAL_FORMS))
 
 
 def shorten(text: str, limit: int = 60) -> str:

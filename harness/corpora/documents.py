@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import file_errors, open_regular, read_start
 from harness.core.inputs import require_file, require_inside
-from harness.core.text import pluralize, sanitize, shorten
+from harness.core.text import pluralize, sanitize_name, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
 from harness.corpora.text_files import Notes, parse_json, with_line_feeds, without_surrogates
 
@@ -92,7 +92,7 @@ def documents_in(
     for file in _text_files(path, notes):
         if not file.is_file():
             raise HarnessError(f"neither a file nor a directory: {file}.")
-        name = sanitize(file.name if file == path else str(file.relative_to(path)))
+        name = sanitize_name(file.name if file == path else str(file.relative_to(path)))
         if _has_fields(file):
             yield from reading.records(file, name)
         else:
@@ -150,7 +150,7 @@ def _text_files(path: Path, notes: Notes) -> Iterator[Path]:
         return
     for file in visible_files(path):
         if file.parent == path and file.name.partition(".")[0].casefold() in _ABOUT:
-            notes.add("files about the corpus", f"Left out {sanitize(file.name)}: it describes the corpus.")
+            notes.add("files about the corpus", f"Left out {sanitize_name(file.name)}: it describes the corpus.")
         else:
             yield file
 

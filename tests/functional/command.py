@@ -11,11 +11,9 @@ import contextlib
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +27,6 @@ from harness.sandbox import detect_backend
 from harness.worker.schema import answer_request
 from tests.functional.forked_supervisor import ForkedSupervisor
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OWN_ATTACKS = (Path(__file__).parent / "plugins", Path(__file__).parents[2] / "attacks")
 
 
@@ -49,14 +46,11 @@ def _as_process(
     argv: list[str], folder: Path, environment: Mapping[str, str], out: IO[bytes], err: IO[bytes]
 ) -> Iterator[None]:
     """Give this process the arguments, streams, directory and environment of a command inside the block."""
-    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     with contextlib.ExitStack() as stack:
         if environment.get("HARNESS_SANDBOX") != os.environ.get("HARNESS_SANDBOX"):
             # The sandbox backend is detected once per process.
             detect_backend.cache_clear()
             stack.callback(detect_backend.cache_clear)
-        if threading.current_thread() is threading.main_thread():
-            stack.callback(lambda: [signal.signal(number, handler) for number, handler in handlers.items()])
         stack.enter_context(mock.patch.dict(os.environ, environment, clear=True))
         stack.enter_context(mock.patch.object(sys, "argv", argv))
         stack.enter_context(mock.patch.object(sys, "stdin", stack.enter_context(open(os.devnull))))

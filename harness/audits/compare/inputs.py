@@ -120,6 +120,7 @@ def with_control(pairs: Pairs, control: Pairs | None) -> tuple[Pairs, Bools]:
     joined = replace(
         pairs,
         rows=np.concatenate([pairs.rows, control.rows]),
+        names=[*pairs.names, *control.names] if pairs.names and control.names else [],
         prefixes=np.concatenate([pairs.prefixes, control.prefixes]).astype(np.int64),
         suffixes=np.concatenate([pairs.suffixes, control.suffixes]).astype(np.int64),
         notes=list(dict.fromkeys([*pairs.notes, *control.notes])),

@@ -74,10 +74,11 @@ _UNKNOWN = re.compile(r"(?i)unsupported|unrecognized|unknown|not supported|extra
 _CODE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,60}")
 _VAGUE_CODE = re.compile(r"(?i)argument|field|param|request|valid|value")
 """A part of codes such as `invalid_request_error`, which may be about any parameter."""
-_USED_UP = (
-    *(f"insufficient_{noun}" for noun in ("quota", "balance", "credits")),
-    *("billing_hard_limit_reached", "billing_error", "credit_balance_exhausted", "exceeded_current_quota_error"),
+_USED_UP = re.compile(
+    r"(?i)insufficient.{0,9}(?:quota|balance|credit|fund)|billing.(?:hard.limit|error)|credit.balance|out of credit|"
+    r"exceeded_current_quota"
 )
+"""Codes, or the beginnings of messages, that say that a key has no money left."""
 _NO_CREDIT = "has no quota left for this API key"
 _FATAL = {
     401: f"rejects the API key, which is read from the environment variable {' or '.join(ENDPOINT_KEYS)}",
@@ -168,12 +169,13 @@ class BadAnswer(Exception):
 class _Refusal(NamedTuple):
     """The code of an error, if it is a name such as `model_not_found`, and the parameter that the error is about.
 
-    is_filter: a filter of the provider refuses the prompt or its completion.
+    is_filter: a filter of the provider refuses the prompt or its completion. is_used_up: the key has no money left.
     """
 
     code: str | None = None
     parameter: str | None = None
     is_filter: bool = False
+    is_used_up: bool = False
 
 
 class _Closed(Exception):
@@ -324,10 +326,13 @@ class Endpoint:
     def _attempt(self, path: str, content: bytes, read: Callable[[Any], Value]) -> Value:
         """Send one request and return what `read` makes of the answer. Raises BadAnswer for a fault."""
         self._limiter.wait()
-        answer = self._parse(self._run(self._post(path, content)))
+        received = self._run(self._post(path, content))
+        answer = self._parse(received)
         try:
             return read(answer)
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+            if self._refusal(200, received).is_used_up:
+                raise Interruption(f"{self._base}/{path}: the endpoint {_NO_CREDIT}{self._through}.") from None
             if _names_filter(answer):
                 raise BadAnswer(f"{BLOCKED} (an answer without a completion)", is_final=True) from None
             raise BadAnswer("sends JSON without a completion") from None
@@ -379,11 +384,10 @@ class Endpoint:
             return content
         refusal = self._refusal(status, content)
         shown = f"status {status}, {refusal.code}" if refusal.code else f"status {status}"
-        is_used_up = (refusal.code or "").lower() in _USED_UP
         if status == _LEGAL_REASONS or refusal.is_filter:
             raise BadAnswer(f"{BLOCKED} ({shown})", is_final=True)
-        if status in _FATAL or 300 <= status < 400 or is_used_up:
-            clause = _NO_CREDIT if is_used_up else _FATAL.get(status, "redirects requests")
+        if status in _FATAL or 300 <= status < 400 or refusal.is_used_up:
+            clause = _NO_CREDIT if refusal.is_used_up else _FATAL.get(status, "redirects requests")
             raise Interruption(f"{self._base}/{path}: the endpoint {clause} ({shown}){self._through}.")
         if status in _RETRIED or status > 504:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
@@ -409,10 +413,11 @@ class Endpoint:
         inner = fields.get("innererror")
         named = (inner.get("code") if isinstance(inner, dict) else None, *map(fields.get, ("code", "type", "status")))
         codes = [code for code in (*named, error) if isinstance(code, str) and _CODE.fullmatch(code)]
-        code = next((code for code in codes if code.lower() in _USED_UP), next(iter(codes), None))
-        message = fields.get("message") if status in _MESSAGES else None
-        reasons = (*codes, message[:_FIRST_CHARACTERS] if isinstance(message, str) else "")
-        is_blocked = any(map(is_filter, reasons))
+        code = next(filter(_USED_UP.search, codes), next(iter(codes), None))
+        message = fields.get("message", error)
+        start = message[:_FIRST_CHARACTERS] if isinstance(message, str) else ""
+        is_blocked = any(map(is_filter, (*codes, start if status in _MESSAGES else "")))
+        is_used_up = any(map(_USED_UP.search, (*codes, start)))
         text = content.decode(errors="replace")
         names = set(_NAMED.findall(text))
         if isinstance(name := fields.get("param"), str) and name in names:
@@ -420,11 +425,11 @@ class Endpoint:
         for old, new in _RENAMED.items():
             # A limit that is only too large keeps its name.
             if new in text or (names == {old} and _UNKNOWN.search(text)):
-                return _Refusal(code, old, is_blocked)
+                return _Refusal(code, old, is_blocked, is_used_up)
         # An error that quotes the whole request names every parameter.
         is_quote = {"max_tokens", "temperature"} <= names
         name = next((name for name in (*NEUTRAL, "seed", "temperature") if name in names), None)
-        return _Refusal(code, None if is_quote else name, is_blocked)
+        return _Refusal(code, None if is_quote else name, is_blocked, is_used_up)
 
     def _parse(self, content: bytes) -> Any:
         """Return the value of an answer, in which the key is masked. Every text of a server comes from here."""

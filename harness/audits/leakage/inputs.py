@@ -60,7 +60,7 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
     """
     notes = Notes()
     tokenizer = shared_tokenizer(models)
-    numbers, records = None, 0
+    numbers, names = None, list[str]()
     if isinstance(source, Round):
         name, (prefixes, suffixes) = source.name, load_answered_examples(source)
     else:
@@ -68,7 +68,7 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
         require_file(path, or_folder=True)
         if path.is_dir() or ending not in (".npz", ".npy"):
             tokenizer.require_first()
-            prefixes, suffixes, numbers, records = _text_pairs(source, tokenizer, size, notes)
+            prefixes, suffixes, numbers, names = _text_pairs(source, tokenizer, size, notes)
         elif ending == ".npz":
             prefixes, suffixes = _archive_pairs(path)
         else:
@@ -81,7 +81,15 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
         *tokenizer.notes((prefixes[chosen], suffixes[chosen])),
         *first_token_notes(models, prefixes[chosen]),
     ]
-    return Pairs(prefixes[chosen], suffixes[chosen], tokenizer.content, all_notes, rows, records or len(prefixes))
+    return Pairs(
+        prefixes[chosen],
+        suffixes[chosen],
+        tokenizer.content,
+        all_notes,
+        rows,
+        [names[row] for row in rows] if names else [],
+        source_rows=len(names) or len(prefixes),
+    )
 
 
 def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize, *, limit: int) -> Pairs:
@@ -159,8 +167,8 @@ def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
 
 def _text_pairs(
     source: CorpusFiles, tokenizer: SharedTokenizer, size: PairSize, notes: Notes
-) -> tuple[Tokens, Tokens, Ints, int]:
-    """Return prefixes, suffixes, the number of the record of each, and how many records there are.
+) -> tuple[Tokens, Tokens, Ints, list[str]]:
+    """Return prefixes, suffixes, the number of the record of each, and the names of the records.
 
     Records with a prefix and a suffix are cut between them. Other texts are cut into sequences.
     """
@@ -169,7 +177,7 @@ def _text_pairs(
     has_fields = path.is_file() and path.suffix.lower() in RECORD_SUFFIXES
     has_pairs = has_fields and source.field is None and any(records_in(path, path.name, _PAIR_FIELDS, Notes()))
     cut = _cut_pairs if has_pairs else _cut_texts
-    rows, numbers, records = cut(source, tokenizer, before, after, notes)
+    rows, numbers, names = cut(source, tokenizer, before, after, notes)
     if not len(rows):
         why = notes.sentences[0] if notes.sentences else "It is empty."
         fields = " A record has `prefix` and `suffix`, or its text in the field of --field." if has_fields else ""
@@ -177,17 +185,17 @@ def _text_pairs(
             f"{path} contains no {'pair' if has_pairs else f'text of {before + after} tokens'}. {why}{fields} Set "
             "--prefix-tokens and --suffix-tokens for shorter sequences."
         )
-    return rows[:, :before], rows[:, before:], numbers, records
+    return rows[:, :before], rows[:, before:], numbers, names
 
 
 def _cut_pairs(
     source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes
-) -> tuple[Ints, Ints, int]:
+) -> tuple[Ints, Ints, list[str]]:
     """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning.
 
-    Returns rows [pairs, before + after], the number of the record of each, and how many records there are.
+    Returns rows [pairs, before + after], the number of the record of each, and the names of the records.
     """
-    path, cuts, records = source.path, {}, 0
+    path, cuts, names = source.path, {}, list[str]()
     for record in records_in(path, path.name, _PAIR_FIELDS, notes, keeps_line_ends=source.keeps_line_ends):
         prefix, suffix = record.texts
         encoding = tokenizer.encode(prefix + suffix)
@@ -199,17 +207,17 @@ def _cut_pairs(
                 "it, or a token across both.",
             )
         else:
-            cuts[records] = tokens
-        records += 1
-    return np.array(list(cuts.values()), np.int64), np.array(list(cuts), np.int64), records
+            cuts[len(names)] = tokens
+        names.append(f"{path.name}:{record.line}")
+    return np.array(list(cuts.values()), np.int64), np.array(list(cuts), np.int64), names
 
 
 def _cut_texts(
     source: CorpusFiles, tokenizer: SharedTokenizer, before: int, after: int, notes: Notes
-) -> tuple[Ints, Ints, int]:
+) -> tuple[Ints, Ints, list[str]]:
     """Cut each document from its beginning into sequences that do not overlap; what is left at its end is not used.
 
-    Returns rows [sequences, before + after], the number of the document of each, and how many documents there are.
+    Returns rows [sequences, before + after], the number of the document of each, and the names of the documents.
     """
     names: list[str] = []
 
@@ -231,7 +239,7 @@ def _cut_texts(
     if used := len(np.unique(of_sequences)):
         cut = f"{used:,} of {pluralize(len(names), 'text')} into {pluralize(len(of_sequences), 'sequence')}"
         notes.add("cut texts", f"Cut {cut} of {before} + {after} tokens.")
-    return np.concatenate(rows), of_sequences, len(names)
+    return np.concatenate(rows), of_sequences, names
 
 
 class PairSubject(Subject):

@@ -111,6 +111,8 @@ class Pairs:
     """Sentences about skipped input."""
     rows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """The row of each pair in its source, [n]: its record, or the document from which it is cut."""
+    names: Sequence[str] = ()
+    """The name of each pair's record or document, [n]; () for pairs that are not read from text."""
     source_rows: int = 0
     """The number of rows of the source; it is not stored."""
     documents: Sequence[str] = ()
@@ -137,6 +139,7 @@ class Pairs:
         """Return the pairs in the form in which the run stores them."""
         tokenizer = [] if self.tokenizer is None else [self.tokenizer]
         texts = {"tokenizer": tokenizer, "notes": list(self.notes), "documents": list(self.documents)}
+        texts["names"] = list(self.names)
         texts["data_sets"] = [data_set.name for data_set in self.data_sets]
         arrays = {
             "prefixes": self.prefixes.astype(np.int64),
@@ -165,6 +168,7 @@ class Pairs:
             tokenizer,
             texts["notes"],
             arrays.get("rows", np.empty(0, np.int64)),
+            texts.get("names", ()),
             documents=texts["documents"],
             limit=int(arrays["limit"]),
             data_sets=data_sets,

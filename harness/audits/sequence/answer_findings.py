@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.audits.endpoint.params import BLOCKED, is_filter
-from harness.audits.sequence.answers import CHAT_INSTRUCTION, introduction_words, reference_model
+from harness.audits.sequence.answers import CHAT_INSTRUCTION, beginning, introduction_words, reference_model
 from harness.audits.sequence.comparison import COMPLETIONS, REPETITIONS, TITLES, TOO_SHORT, Setting, verdicts
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import SequenceParams, compared_words, words_of
@@ -20,6 +20,8 @@ _UNSTATED = "not stated"
 _USUAL_ENDS = {"", "stop", "length", "eos", "eos_token", "end_turn", "stop_sequence", "max_tokens"}
 """Reasons of `finish_reason` for which completions end."""
 _LIMIT_ENDS = ("length", "max_tokens")
+_LEAST_ALIKE, _LEAST_SHARE = 3, 0.02
+"""The number and the share of completions with one beginning from which on it is no chance."""
 _PENALTIES = ("frequency_penalty", "presence_penalty", "repeat_penalty", "repetition_penalty")
 
 
@@ -128,14 +130,23 @@ def _beginnings(completions: Rows, suffixes: Sequence[str]) -> Iterator[str]:
     if echoes := int((completions["cut_words"] > 0).sum()):
         words = pluralize(int(completions["cut_words"].sum()), "word")
         yield f"Completions that began with the prompt or its last words: {echoes:,}. These {words} were cut off."
-    introduced = [
-        introduction_words(text) > 0 and words_of(text)[0] != next(iter(words_of(suffix)), "")
-        for text, suffix in zip(completions["text"], suffixes, strict=True)
-    ]
-    if introductions := sum(introduced):
+    introductions, beginnings = 0, Counter[tuple[str, ...]]()
+    for text, suffix in zip(completions["text"], suffixes, strict=True):
+        begin = beginning(text)
+        if begin[:1] != beginning(suffix)[:1]:
+            is_introduced = introduction_words(text) > 0
+            introductions += is_introduced
+            beginnings[begin] += not is_introduced
+    if introductions:
         yield (
             f"Completions that begin with an introduction, such as “Here is the continuation:”, or with a code fence: "
             f"{introductions:,}. It is not cut off, so that they fail the thresholds of first words."
+        )
+    least = max(_LEAST_ALIKE, len(suffixes) * _LEAST_SHARE)
+    if alike := sum(number for words, number in beginnings.items() if words and number >= least):
+        yield (
+            f"Completions that begin like others and not like their originals: {alike:,}. A refusal in plain words, or "
+            "an introduction, looks like this, so the rates may be too low. Read the completions."
         )
 
 

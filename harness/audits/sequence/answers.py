@@ -5,7 +5,7 @@ memorized text look unknown, so the facts are stored with each completion.
 """
 
 import re
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 from harness.audits.endpoint.params import is_filter, model_of
@@ -19,6 +19,7 @@ CHAT_INSTRUCTION = (
 
 SHORTEST_ECHO = 8
 """Words of the shortest end of a prompt that is cut off a completion."""
+_LONGEST_BEGINNING = 3
 _LONGEST_LEAD = 100
 """Words before a repeated prompt that are looked at."""
 _INTRODUCTION = re.compile(
@@ -34,6 +35,7 @@ _CODE_FENCE = re.compile(r"\s{0,9}(?:`{3}|~{3})\S{0,30}")
 _ABOUT_TEXT = re.compile(r"(?i)continu|text|passage|paragraph|rest of")
 _SHORT = 2
 """Words of an introduction that need not be about a text."""
+_LETTERS = re.compile(r"[^\W_]+")
 _NAME = re.compile(r"[a-z0-9_.-]+")
 _LONGEST_REASON = 60
 """Characters."""
@@ -127,6 +129,11 @@ def _end_of(form: str, answer: str, first: int) -> int:
 
 def _letters(word: str) -> str:
     return "".join(filter(str.isalnum, word)).casefold()
+
+
+def beginning(text: str) -> tuple[str, ...]:
+    """Return the first three runs of letters and digits of `text`, without case."""
+    return tuple(run[0].casefold() for run in islice(_LETTERS.finditer(text), _LONGEST_BEGINNING))
 
 
 def introduction_words(answer: str) -> int:

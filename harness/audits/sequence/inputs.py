@@ -329,7 +329,9 @@ def _form_notes(inputs: AuditInputs, models: Sequence[Model]) -> Iterator[str]:
     """Yield how many paragraphs are not in the form in which they are compared. models: those on this machine."""
     texts = list(map(" ".join, zip(inputs.texts["prompts"], inputs.texts["suffixes"], strict=True)))
     forms = {f"The tokenizer of {model.id}": load_text_tokenizer(model).normalize for model in models}
-    for name, form in (forms or {"Unicode normal form KC without soft hyphens": compatible}).items():
+    for name, form in (
+        forms or {"Unicode normal form KC without soft hyphens and curly quotation marks": compatible}
+    ).items():
         if changed := sum(words_of(form(text)) != words_of(text) for text in texts):
             of = pluralize(len(texts), "paragraph")
             yield f"{name} changes {changed:,} of {of}. Completions and originals are compared in the changed form."

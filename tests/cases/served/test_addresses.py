@@ -32,6 +32,16 @@ def test_a_used_up_quota_ends_the_audit_at_once(status: int, error: dict[str, An
         assert len(server.bodies) == 1
 
 
+@pytest.mark.parametrize("status", [200, 400, 429, 500])
+@pytest.mark.parametrize("message", ["Insufficient balance", "Your credit balance is too low to access the API"])
+def test_a_quota_that_only_a_message_says_is_used_up_ends_the_audit_at_once(status: int, message: str) -> None:
+    reply = Reply(status, json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode())
+    with completions_server(lambda body, number: reply) as server:
+        with pytest.raises(HarnessError, match="no quota left for this API key"):
+            asked(server)
+        assert len(server.bodies) == 1
+
+
 def test_an_address_of_azure_keeps_its_version_and_gets_its_own_header() -> None:
     with completions_server(lambda body, number: completion("x")) as server:
         server.url = server.url.removesuffix("/v1") + "/openai/deployments/gpt/chat/completions?api-version=2026-02-01"

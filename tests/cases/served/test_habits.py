@@ -22,6 +22,11 @@ CHANGES_RATES = (
         "limit of tokens",
         "unstable",
         "empty",
+        "refusal in words",
+        "refusal in words of another language",
+        "introduction without a mark",
+        "reasoning",
+        "channel",
     ),
     *BLOCKING_HABITS,
 )

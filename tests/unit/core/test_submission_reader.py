@@ -277,7 +277,7 @@ def test_any_bytes_are_refused_or_read_like_the_csv_module(tmp_path: Path, heade
 
 @given(st.lists(st.sampled_from([*(row for row, _ in FAULTY_ROWS.values()), GOOD, b'3,"[0, 10,99]"']), max_size=5))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_block_and_line_parsers_agree(tmp_path: Path, lines):
+def test_lines_have_the_same_faults_together_and_alone(tmp_path: Path, lines):
     path = tmp_path / "mixed.csv"
     found = []
     for number, line in enumerate(lines, 2):

@@ -250,7 +250,7 @@ def test_a_round_needs_a_tokenizer_and_answers(tmp_path: Path) -> None:
 
 
 def test_a_corpus_whose_path_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"path is not UTF-8: .*caf\ufffd"):
+    with pytest.raises(HarnessError, match=r"path .*caf\\udce9 is not UTF-8"):
         named_source(SequenceSubject(), tmp_path / os.fsdecode(b"caf\xe9"), None)
 
 
