@@ -1,5 +1,6 @@
 """The `harness` command: its sub-commands, its exit codes, and how errors are printed."""
 
+import contextlib
 import errno
 import importlib
 import io
@@ -150,9 +151,10 @@ def _exit_code() -> int | str | None:
         output.print_error(f"only Linux is supported, and this is {sys.platform}. Use a Linux machine or a container.")
         return 1
     try:
-        for path in (*sys.argv[1:], str(runs_home())):
-            # Records, tables and pages are UTF-8.
-            require_utf8(path)
+        # Records, tables and pages are UTF-8. The working directory may be deleted.
+        with contextlib.suppress(FileNotFoundError):
+            for path in (".", *sys.argv[1:], str(runs_home())):
+                require_utf8(path)
         app(prog_name="harness")
     except SystemExit as ending:
         # Click turns a closed stdout into exit code 1.
