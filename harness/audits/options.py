@@ -1,95 +1,20 @@
-"""The options of an audit, each declared once as a field of a class.
+"""The options and the inputs of an audit, and audits that were recorded before."""
 
-The command line, the form of the TUI and the reference are made from these classes.
-"""
-
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from pydantic import Field as PydanticField
-from pydantic import JsonValue, ValidationError, field_validator
-
-from harness.core.attack import Params
 from harness.core.audit import AuditInputs, RowsOf
-from harness.core.errors import UsageError
-from harness.core.inputs import fault_message
+from harness.core.options import Options
 from harness.core.spec import TargetRecord
-
-
-def option(
-    default: Any = ...,
-    *,
-    description: str,
-    name: str = "",
-    metavar: str = "",
-    is_argument: bool = False,
-    is_hidden: bool = False,
-    separator: str = "",
-    **rules: Any,
-) -> Any:
-    """Return a field with hints for the command line, where `description` is its help.
-
-    name: its name on the command line, if it is not that of the field.
-    is_hidden: True if it is no option, because other options decide its value.
-    separator: between the values of a list; without one, the option is repeated.
-    rules: bounds and other arguments of pydantic's `Field`.
-    """
-    hints: dict[str, JsonValue] = {
-        "name": name,
-        "metavar": metavar,
-        "is_argument": is_argument,
-        "is_hidden": is_hidden,
-        "separator": separator,
-    }
-    return PydanticField(default, description=description, json_schema_extra=hints, **rules)
-
-
-class Options(Params):
-    """Base class of the options of an audit, which are the fields of a class.
-
-    `group` is the heading of the fields that a class declares, in the help. Without it, their heading is that of the
-    first base class that has one.
-    """
-
-    group: ClassVar[str]
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _is_number(cls, value: object) -> object:
-        if isinstance(value, float) and math.isnan(value):
-            raise ValueError("not a number")
-        return value
-
-    @classmethod
-    def checked(cls, **fields: Any) -> Self:
-        """Return the parameters. Raises HarnessError that names the option of the first invalid value."""
-        try:
-            return cls(**fields)
-        except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            option = f"--{_option_name(cls, str(fault['loc'][0]))}: " if fault["loc"] else ""
-            raise UsageError(f"{option}{fault_message(fault)}.") from None
-
-    def changed(self, **fields: Any) -> Self:
-        """Return the parameters with other values of some fields, checked as in `checked`."""
-        return self.checked(**self.model_dump() | fields)
-
-
-def _option_name(options: type[Options], field: str) -> str:
-    """Return the name of a field on the command line."""
-    hints = options.model_fields[field].json_schema_extra if field in options.model_fields else None
-    name = hints.get("name") if isinstance(hints, dict) else None
-    return str(name or field).replace("_", "-")
 
 
 class AuditParams(Options):
     """Base class of every audit's parameters, which are recorded with its run."""
 
-    group: ClassVar[str] = "Measurement"
+    heading: ClassVar[str] = "Measurement"
 
 
 @dataclass(frozen=True)
@@ -142,7 +67,7 @@ class Reading:
 class Subject(Options):
     """Base class of the options that say what an audit measures. Its docstring is the help of the command."""
 
-    group: ClassVar[str] = "Input"
+    heading: ClassVar[str] = "Input"
 
     @abstractmethod
     def read(self, params: Any, preparation: Preparation) -> Reading:

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.audits.options import AuditParams, option
+from harness.audits.options import AuditParams
 from harness.audits.report import lines_of
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.attack import Field
 from harness.core.findings import LineChart, Series
 from harness.core.measures import Estimate, Measure, MeasureRow
+from harness.core.options import option
 from harness.core.policy import Policy
 from harness.core.text import format_percent
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.audits.options import Subject, option
+from harness.audits.options import Subject
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers, load_prefixes
+from harness.core.options import option
 from harness.core.paths import require_utf8
 from harness.core.rounds import Round, load_round
 from harness.corpora.documents import Document, documents_in

@@ -11,7 +11,7 @@ import typer
 from harness.audits.options import Preparation, Reading, StoredAudit
 from harness.audits.registry import AUDITS, AuditEntry
 from harness.cli.audit_findings import findings_as_json, findings_in_words, findings_of, write_findings
-from harness.cli.options import Detach, DeviceOptions, Json, Seed, ShareDevice, budget_seconds
+from harness.cli.options import Detach, Json
 from harness.cli.output import print_json, say
 from harness.cli.resolving import model_records
 from harness.cli.typer_classes import CommandLine
@@ -19,6 +19,7 @@ from harness.cli.watching import follow_audit, interrupts_after_start, leave, pr
 from harness.core.audit import Audit, AuditInputs
 from harness.core.errors import UsageError
 from harness.core.rows import Rows
+from harness.core.run_request import AuditRequest
 from harness.core.spec import TargetRecord
 from harness.runs.audit_reader import AuditReader
 from harness.runs.folder import new_run_id, run_folder
@@ -31,15 +32,11 @@ app = CommandLine(name="audit", help="Measure what a model has memorized.", no_a
 
 
 @dataclass(frozen=True)
-class AuditOptions:
-    """The options that all audits share."""
+class FindingsOptions:
+    """The options about the findings of an audit."""
 
-    group: ClassVar[str] = "Run"
+    heading: ClassVar[str] = "Options"
 
-    revision: Annotated[str, typer.Option(help="Revision of hub models.")] = "main"
-    budget: Annotated[str, typer.Option(metavar="DURATION", help="Wall-clock limit such as 24h or 90m.")] = "24h"
-    seed: Seed = 0
-    share_device: ShareDevice = False
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
     ] = None
@@ -54,27 +51,27 @@ def audit_command(entry: AuditEntry) -> Callable[..., None]:
     """Return the command that runs an audit. Its options are the fields of the audit's subject and parameters."""
     audit_type, subject_type = entry.audit_type(), entry.subject_type()
 
-    def command(*, subject: Any, params: Any, compute: DeviceOptions, options: AuditOptions) -> None:
+    def command(*, subject: Any, params: Any, request: AuditRequest, options: FindingsOptions) -> None:
         if options.detach and options.out is not None:
             raise UsageError(
                 "--out needs findings, which --detach does not wait for. Use harness report RUN --out DIR."
             )
 
         def find_models(
-            ids: Sequence[str], *, revision: str = options.revision, is_first_served: bool = False
+            ids: Sequence[str], *, revision: str = request.revision, is_first_served: bool = False
         ) -> tuple[TargetRecord, ...]:
-            return model_records(ids, compute, revision=revision, is_first_served=is_first_served)
+            return model_records(ids, request, revision=revision, is_first_served=is_first_served)
 
-        preparation = Preparation(options.seed, options.revision, say, find_models, _open_audit)
+        preparation = Preparation(request.seed, request.revision, say, find_models, _open_audit)
         reading = subject.read(params, preparation)
-        run_audit(audit_type(reading.params), reading, options)
+        run_audit(audit_type(reading.params), reading, request, options)
 
     command.__doc__ = subject_type.__doc__
     command.__annotations__ |= {"subject": subject_type, "params": audit_type.params_type()}
     return command
 
 
-def run_audit(audit: Audit[Any], reading: Reading, options: AuditOptions) -> None:
+def run_audit(audit: Audit[Any], reading: Reading, request: AuditRequest, options: FindingsOptions) -> None:
     """Start the audit, follow it to its end and print its findings. Ctrl-C leaves it running.
 
     Raises HarnessError if the audit cannot start or fails.
@@ -83,7 +80,6 @@ def run_audit(audit: Audit[Any], reading: Reading, options: AuditOptions) -> Non
         from harness.submit.audit_export import check_audit_folder
 
         check_audit_folder(options.out)
-    seconds = budget_seconds(options.budget)
     label = re.sub(r"[^a-z0-9]+", "-", reading.name.lower()).strip("-")[:40] or "audit"
     id_ = new_run_id(f"{audit.name}-{label}")
 
@@ -97,9 +93,7 @@ def run_audit(audit: Audit[Any], reading: Reading, options: AuditOptions) -> Non
                 subject=reading.name,
                 sources=reading.files,
                 models=reading.models,
-                budget=seconds,
-                seed=options.seed,
-                shares_device=options.share_device,
+                request=request,
                 folder=run.inputs,
             ),
         )

@@ -12,11 +12,8 @@ from typer import Argument, Option
 
 from harness.cli.options import (
     AttackName,
-    DeviceOptions,
-    GuessesPerExample,
     Json,
     Run,
-    RunOptions,
     VerifyOptions,
     budget_seconds,
     check_output_file,
@@ -27,10 +24,11 @@ from harness.cli.options import (
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 from harness.cli.rerun import rerun
 from harness.cli.resolving import resolve_run
-from harness.cli.typer_classes import CommandLine
+from harness.cli.typer_classes import CommandLine, Without
 from harness.cli.verify import prepare, verified, verify
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.rounds import Round, load_round
+from harness.core.run_request import WORKERS, RunRequest
 from harness.core.text import format_interval, format_number, format_score, shorten
 from harness.core.times import moment_text
 from harness.runs.folder import run_folder
@@ -94,9 +92,7 @@ def package_code(
     attack: AttackName,
     round_: Annotated[str, round_option("Name or TOML file of a round.")],
     *,
-    options: RunOptions,
-    guesses_per_example: GuessesPerExample = None,
-    compute: DeviceOptions,
+    request: Annotated[RunRequest, Without("round", "group", "share_device", *WORKERS)],
     out: Out = None,
     force: Force = False,
     json: Json = False,
@@ -106,7 +102,7 @@ def package_code(
     Prints the SHA-256 of the zip, which `harness bundle verify --frozen` compares later.
     """
     with _round_with_prefixes(round_) as name:
-        plan = resolve_run(attack, name, options, compute, guesses_per_example=guesses_per_example, runs_here=False)
+        plan = resolve_run(request.changed(attack=attack, round=name), runs_here=False)
     rules = load_round(round_)
     if (forbidden := rules.forbidden_model(other_models(plan.spec))) is not None:
         raise HarnessError(f"{rules.name} forbids the model {shorten(forbidden)}. Use another one, or none.")

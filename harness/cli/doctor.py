@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import typer
 
-from harness.cli.options import DeviceOptions, Json, Round, round_or_default
+from harness.cli.options import Json, Round, round_or_default
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.resolving import name_hidden_directory, require_device
 from harness.core import paths
@@ -26,6 +26,7 @@ from harness.core.extras import EXTRAS, clash_sentence, extra_of, install_senten
 from harness.core.hardware import resolve_device, usable_cores
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
+from harness.core.run_request import DeviceOptions
 from harness.core.text import format_number
 from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
 from harness.runs.machine import ABSENT, hardware, versions
@@ -57,7 +58,7 @@ class Finding:
 class BenchOptions:
     """The options of `--bench`."""
 
-    group: ClassVar[str] = "Benchmark"
+    heading: ClassVar[str] = "Benchmark"
 
     bench: Annotated[bool, typer.Option("--bench", help="Measure the sampling and search speed instead.")] = False
     target: Annotated[str, typer.Option(help="Model to measure: hub id or directory.")] = "demo"

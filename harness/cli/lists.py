@@ -129,7 +129,9 @@ def list_tunings(json: Json = False) -> None:
     tunings = list(_readable(TUNINGS))
     parents = [summary.parent for summary in matching_summaries(on_error=lambda _: None)] if tunings else []
     rows = [
-        tuning.model_dump(include={"id", "attack", "round", "created_at"}) | {"runs": parents.count(tuning.id)}
+        tuning.model_dump(include={"id", "created_at"})
+        | tuning.request.model_dump(include={"attack", "round"})
+        | {"runs": parents.count(tuning.id)}
         for tuning in tunings
     ]
     _print_list(

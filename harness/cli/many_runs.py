@@ -1,17 +1,16 @@
 """The common part of sweeps and tunings: where their runs are computed."""
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.options import DeviceOptions
 from harness.cli.output import sanitize, say
 from harness.cli.resolving import current_weights
 from harness.core.hardware import usable_cores
+from harness.core.run_request import DeviceOptions, RunRequest
 from harness.runs.facts import failure_text
 from harness.runs.folder import RunFolder
 from harness.runs.machine import hardware
@@ -35,23 +34,16 @@ def cluster_address(ray: str | None) -> str | None:
     return None if ray == _NO_RAY else ray
 
 
-def check_cluster(address: str) -> None:
-    """Raise HarnessError if Ray is not installed or no cluster listens at `address`."""
-    from harness.cluster.executor import check_address
-
-    check_address(address)
-
-
-def on_node(compute: DeviceOptions) -> DeviceOptions:
-    """Return the options with which a run for a cluster is planned here: the node chooses the device.
+def on_node(request: RunRequest) -> RunRequest:
+    """Return the request with which a run for a cluster is planned here: the node chooses the device.
 
     Raises a usage error for a device that a cluster cannot choose.
     """
-    if compute.device not in ("auto", "cpu", "cuda"):
+    if request.device not in ("auto", "cpu", "cuda"):
         raise typer.BadParameter(
             "use auto, cpu or cuda on a cluster, which numbers its GPUs itself.", param_hint="--device"
         )
-    return replace(compute, device="cpu", threads=compute.threads or 1)
+    return request.changed(device="cpu", threads=request.threads or 1)
 
 
 def cluster_slots(address: str, compute: DeviceOptions) -> int:

@@ -7,29 +7,27 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 import harness
 from harness.cli.options import (
-    Device,
-    DeviceOptions,
     Force,
     Json,
     Seed,
     TextOptions,
-    Threads,
     budget_seconds,
     make_directory,
     usage_errors,
 )
 from harness.cli.output import ProgressBars, align_columns, print_json, sanitize, say
 from harness.cli.resolving import name_hidden_directory, require_device
-from harness.cli.typer_classes import CommandLine
+from harness.cli.typer_classes import CommandLine, Without
 from harness.core.errors import HarnessError, UsageError
 from harness.core.paths import expand_home
+from harness.core.run_request import DeviceOptions
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration, parse_moment
 from harness.plugins.scaffold import new_attack
@@ -74,8 +72,8 @@ def make_round(
         help="Only examples that the target completes from up to 450 tokens.",
         rich_help_panel="Examples",
     ),
-    device: Device = "auto",
-    threads: Threads = None,
+    *,
+    loading: Annotated[DeviceOptions, Without("dtype")],
     answers_out: Path | None = Option(None, metavar="DIR", help="Directory for the test answers.  [default: --out]"),
     budget: str = Option("24h", metavar="DURATION", help="Wall clock of a run, such as 24h or 90m."),
     title: str | None = Option(None, help="Title of the contest, on one line."),
@@ -108,7 +106,7 @@ def make_round(
     require_fields(reading.field, [corpus])
     rules = Rules(sizes, prefix_tokens, suffix_tokens, _strata(strata), seed=seed)
     name = _round_name(name, out)
-    compute = DeviceOptions(require_device(DeviceOptions(device, "auto", threads)), "auto", threads)
+    compute = loading.changed(device=require_device(loading))
     answers = answers_out
     if answers is not None and answers.resolve() == out.resolve():
         answers = None

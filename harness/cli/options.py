@@ -66,6 +66,8 @@ parent_names = _completion(_parents)
 record_names = _completion(lambda: [*_runs(), *_parents()])
 names_to_show = _completion(lambda: [*_runs(), *_parents(), *_attacks(), *_rounds()])
 deleted_names = _completion(_deleted)
+COMPLETIONS = {"round": round_names}
+"""The completion of options by the last word of their name."""
 
 
 def round_option(help: str) -> Any:
@@ -102,35 +104,6 @@ Round = Annotated[
     str | None, round_option("Name or TOML file of a round.  [default: `round` in config.toml, else demo]")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.", show_default=True)]
-Device = Annotated[
-    str,
-    typer.Option(help="auto, cpu, cuda or cuda:N. `auto` takes `device` in config.toml, else a GPU if there is one."),
-]
-Devices = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LIST",
-        help="Share the run among devices: GPUs such as 0,1, `all`, or cpu:N for N workers on the CPU.",
-        rich_help_panel="Device",
-    ),
-]
-ShardTarget = Annotated[
-    bool,
-    typer.Option("--shard-target", help="Split the target over the devices of --devices.", rich_help_panel="Device"),
-]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples.")]
-GuessesPerExample = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="N", help="Suffixes per example in the submission; 0 for any number.  [default: the attack's]"
-    ),
-]
-ShareDevice = Annotated[
-    bool,
-    typer.Option("--share-device", help="Start without waiting for a free device.", rich_help_panel="Device"),
-]
-Group = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the group that the run belongs to.")]
 Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the TUI.")]
@@ -145,50 +118,12 @@ KeepLineEnds = Annotated[bool, typer.Option("--keep-line-ends", help="Keep CR LF
 class TextOptions:
     """Options for reading text from files."""
 
-    group: ClassVar[str] = "Corpus"
+    heading: ClassVar[str] = "Corpus"
 
     field: Annotated[str | None, typer.Option(help="Field or column with the text of a record.  [default: text]")] = (
         None
     )
     keep_line_ends: KeepLineEnds = False
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of an attack's run, except its round."""
-
-    target: Annotated[
-        str | None, typer.Option(help="Hub id or directory.  [default: the round's target]", rich_help_panel="Model")
-    ] = None
-    revision: Annotated[str | None, typer.Option(help="Revision of a hub target.", rich_help_panel="Model")] = None
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Reference model: hub id or directory.  [default: the attack's]",
-            rich_help_panel="Model",
-        ),
-    ] = None
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Budget in the round's unit, such as 24h.  [default: the round's]"),
-    ] = None
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Value of a parameter; repeatable.")
-    ] = None
-    seed: Seed = 0
-    attacks: Attacks = None
-
-
-@dataclass(frozen=True)
-class DeviceOptions:
-    """The options for loading a model: device, precision and threads."""
-
-    group: ClassVar[str] = "Device"
-
-    device: Device = "auto"
-    dtype: Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")] = "auto"
-    threads: Threads = None
 
 
 @dataclass(frozen=True)

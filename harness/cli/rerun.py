@@ -6,12 +6,13 @@ from typing import Literal
 from pydantic import PositiveInt, TypeAdapter, ValidationError
 from typer import Argument, Option
 
-from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file, recorded_values
+from harness.cli.options import Json, budget_seconds, check_output_file, recorded_values
 from harness.cli.output import say
 from harness.cli.resolving import reference_record, target_record, usable_device
 from harness.cli.watching import follow
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.run_request import DeviceOptions, RunRequest
 from harness.core.spec import TargetRecord
 from harness.core.text import shorten
 from harness.runs.folder import new_run_id
@@ -70,11 +71,15 @@ def rerun(
             prepared.params,
             prepared.round,
             target_here,
+            RunRequest(
+                attack=spec.attack.name,
+                round=prepared.round.name,
+                budget=str(spec.budget if seconds is None else seconds),
+                seed=spec.seed,
+                attacks=code.resolve(),
+            ),
             reference=reference_here,
             id_=new_run_id(f"{spec.attack.name}-rerun"),
-            budget=spec.budget if seconds is None else seconds,
-            seed=spec.seed,
-            limit=None,
             batch_sizes=sizes,
         )
         folder = start_attack(run, prepared.attack)
@@ -123,7 +128,7 @@ def _model_here(
             f"the bundle's {MODEL_NAMES[role]} is the directory {wanted.id}. Set HARNESS_{role.upper()} to where it is "
             "on this machine."
         )
-    compute = DeviceOptions(device or wanted.device, wanted.dtype, wanted.threads)
+    compute = DeviceOptions(device=device or wanted.device, dtype=wanted.dtype, threads=wanted.threads)
     revision = "main" if named else wanted.commit or wanted.revision
     find = target_record if role == "target" else reference_record
     record = find(round_, compute, named or wanted.id, revision)

@@ -1,21 +1,22 @@
-"""Resolve the options of a command into a run: attack, parameters, round, target."""
+"""Resolve what was asked of a run: attack, parameters, round, target, devices."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import typer
 
-from harness.cli.options import DeviceOptions, RunOptions, budget_seconds, usage_errors
+from harness.cli.options import checked_group
 from harness.cli.output import ProgressBars, say
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
 from harness.core.hardware import resolve_device, usable_cores
 from harness.core.rounds import PresetValue, Round, load_round
+from harness.core.run_request import DeviceOptions, RunRequest
 from harness.core.settings import read_settings, setting_error
-from harness.core.spec import BUILT_IN_TARGETS, CLUSTER, JobSpec, TargetRecord, cluster_device, cluster_of
+from harness.core.spec import BUILT_IN_TARGETS, NODE, JobSpec, TargetRecord
 from harness.core.text import sanitize, shorten
 from harness.engine.resolving import (
     BLOCKS_KEYS,
@@ -29,15 +30,11 @@ from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams, validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.planning import plan_attack
-from harness.runs.specs import GUESSES_PER_EXAMPLE, AttackSpec
+from harness.runs.specs import AttackSpec
 from harness.supervisor.devices import visible_gpus
 
-TARGET_OPTIONS = ("target", "revision", "reference", "device", "dtype", "threads")
-"""Options that an attack without a target does not accept."""
 _SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
-_MAX_THREADS = 4096
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
-_DTYPES = ("auto", "float32", "float16", "bfloat16")
 GPU_NODES = [(Path("/dev"), name) for name in ("nvidia[0-9]*", "kfd", "dxg")]
 """Device files of GPUs: of NVIDIA, of AMD, and under WSL. A directory and a pattern each."""
 
@@ -58,90 +55,68 @@ class ResolvedRun:
 
 
 def resolve_run(
-    attack_name: str,
-    round_name: str,
-    options: RunOptions,
-    compute: DeviceOptions,
-    *,
-    limit: int | None = None,
-    guesses_per_example: int | None = None,
-    devices: str | None = None,
-    shards_target: bool = False,
-    shares_device: bool = False,
-    parent: str | None = None,
-    uses_preset: bool = False,
-    run_id: str | None = None,
-    runs_here: bool = True,
+    request: RunRequest, *, parent: str | None = None, run_id: str | None = None, runs_here: bool = True
 ) -> ResolvedRun:
     """Find, fetch, hash and check everything that a run needs.
 
-    `parent` is the id of a tuning or a sweep, or the name of a group. `run_id` is the run's id, by default a new one.
-
-    `devices` is the value of `--devices`. With `shards_target`, the run has one worker, and each of its models is split
-    over these devices. `guesses_per_example` replaces what the attack declares. With `uses_preset`, the values of the
-    round's preset for the attack replace the attack's defaults. `runs_here` is false for a plan that is packaged or
-    sent to a cluster: it needs no torch.
+    `parent` is the id of the run's tuning or sweep. `run_id` is the run's id, by default a new one. `runs_here` is
+    false for a plan that is packaged or sent to a cluster: it needs no torch.
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
-    attack = attack_named(attack_name, options.attacks)
-    round_ = load_round(round_name)
-    seconds = round_.budget if options.budget is None else budget_seconds(options.budget)
-    with usage_errors("--set"):
-        settings = settings_in(options.settings or [])
-    params = _resolve_params(attack, round_, settings, uses_preset=uses_preset)
-    is_on_cluster = devices is not None and devices.startswith(CLUSTER)
-    if attack.uses_target and runs_here and not is_on_cluster:
+    attack = attack_named(request.attack, request.attacks)
+    round_ = load_round(request.round)
+    params = _resolve_params(attack, round_, request)
+    if attack.uses_target and runs_here and request.ray is None:
         # Before a model is downloaded and hashed.
         require_extra("torch", f"the attack {attack.name}")
-    if guesses_per_example is not None and guesses_per_example != attack.guesses_per_example:
-        attack = replace(attack, guesses_per_example=guesses_per_example)
-        params = replace(params, changed=(*params.changed, GUESSES_PER_EXAMPLE))
-    record = reference = None
-    workers = devices_in(devices, compute)
+    if request.guesses_per_example is not None:
+        attack = replace(attack, guesses_per_example=request.guesses_per_example)
+    devices = _workers(request)
     shards: tuple[str, ...] = ()
-    if shards_target:
-        shards, workers = _require_shards(attack, workers), ()
-        compute = replace(compute, device=shards[0])
-    if workers and cluster_of(workers[0]) is not None:
-        # Each worker has the threads, and the device that its node gives it.
-        compute, shares_device = replace(compute, device="cpu", threads=compute.threads or 1), True
-        if not attack.uses_target:
-            compute = DeviceOptions()
-    elif attack.uses_target and workers:
-        # The workers divide the threads.
-        threads = max(1, (compute.threads or usable_cores()) // len(workers))
-        compute = replace(compute, device=workers[0], threads=threads)
+    if request.shard_target:
+        shards, devices = _require_shards(attack, devices), ()
+    record = reference = None
     if attack.uses_target:
+        compute = _compute_of(request, devices, shards)
         # The round's revision belongs to the round's target.
-        revision = options.revision or (round_.revision if options.target is None else "main")
-        record = target_record(round_, compute, round_.target if options.target is None else options.target, revision)
-        if name := options.reference or attack.reference_model:
+        revision = request.revision or (round_.revision if request.target is None else "main")
+        record = target_record(round_, compute, round_.target if request.target is None else request.target, revision)
+        if name := request.reference or attack.reference_model:
             reference = reference_record(round_, compute, name, "main")
         record, reference = _split(record, shards), reference and _split(reference, shards)
-    else:
-        defaults = {**asdict(RunOptions()), **asdict(DeviceOptions())}
-        chosen = {**asdict(options), **asdict(compute)}
-        for name in TARGET_OPTIONS:
-            if chosen[name] != defaults[name]:
-                option = f"--{name}"
-                raise typer.BadParameter(f"{attack.name} does not use a target. Remove {option}.", param_hint=option)
+    elif unused := request.differing(request.without_target()):
+        raise typer.BadParameter(f"{attack.name} does not use a target. Remove {unused[0]}.", param_hint=unused[0])
     spec = plan_attack(
         attack,
         params,
         round_,
         record,
+        request,
         reference=reference,
         id_=run_id or new_run_id(f"{attack.name}-{round_.name.replace(':', '-')}"),
-        budget=seconds,
-        seed=options.seed,
-        limit=limit,
-        devices=workers,
-        shares_device=shares_device,
-        parent=parent,
+        devices=devices,
+        cluster=request.ray,
+        parent=parent or checked_group(request.group),
     )
     preset = round_.presets.get(attack.name, {})
-    unused = {name: value for name, value in preset.items() if params.params.get(name) != value}
-    return ResolvedRun(spec, attack, {name: value for name, value in unused.items() if name not in settings})
+    unused_preset = {name: value for name, value in preset.items() if params.params.get(name) != value}
+    return ResolvedRun(
+        spec, attack, {name: value for name, value in unused_preset.items() if name not in request.params}
+    )
+
+
+def _compute_of(request: RunRequest, devices: tuple[str, ...], shards: tuple[str, ...]) -> DeviceOptions:
+    """Return how each worker loads the target."""
+    if request.ray is not None:
+        # The node gives each worker its device.
+        return request.model_copy(update={"device": "cpu", "threads": request.threads or 1})
+    if shards:
+        return request.model_copy(update={"device": shards[0]})
+    if devices:
+        # The workers divide the threads.
+        threads = max(1, (request.threads or usable_cores()) // len(devices))
+        return request.model_copy(update={"device": devices[0], "threads": threads})
+    return request
 
 
 def _require_shards(attack: AttackFile, devices: tuple[str, ...]) -> tuple[str, ...]:
@@ -167,23 +142,21 @@ def _split(model: TargetRecord, shards: tuple[str, ...]) -> TargetRecord:
     return model.model_copy(update={"shards": shards})
 
 
-def _resolve_params(
-    attack: AttackFile, round_: Round, settings: dict[str, str], *, uses_preset: bool
-) -> ValidatedParams:
-    """Return the attack's parameters: its defaults, the round's preset if it is used, and `settings` over both.
+def _resolve_params(attack: AttackFile, round_: Round, request: RunRequest) -> ValidatedParams:
+    """Return the attack's parameters: its defaults, the round's preset if it is used, and the settings over both.
 
     Raises a usage error if the round has no preset for the attack, or if there are settings and a value is faulty, and
     HarnessError if the attack cannot be asked for its parameters.
     """
-    preset = round_.presets.get(attack.name, {}) if uses_preset else {}
-    if uses_preset and not preset:
+    preset = round_.presets.get(attack.name, {}) if request.preset else {}
+    if request.preset and not preset:
         raise typer.BadParameter(
             f"round {round_.name} has no preset for {attack.name}. Remove --preset.", param_hint="--preset"
         )
     try:
-        return validated_params(attack.path, preset | settings)
+        return validated_params(attack.path, preset | request.params)
     except UsageError as error:
-        if settings:
+        if request.settings:
             raise typer.BadParameter(sanitize(str(error)), param_hint="--set") from None
         where = f"{round_.source}: presets: {attack.name}: " if preset else ""
         raise HarnessError(f"{where}{error}") from None
@@ -192,15 +165,8 @@ def _resolve_params(
 def require_device(compute: DeviceOptions) -> str:
     """Return the device that the options name. `auto` is the device of the settings, else a GPU if there is one.
 
-    Raises a usage error for an unknown or absent device, an unknown precision, or too many threads.
+    Raises a usage error for an unknown or absent device.
     """
-    if compute.dtype not in _DTYPES:
-        known = ", ".join(_DTYPES)
-        raise typer.BadParameter(f"unknown dtype {shorten(compute.dtype)!r}. Use {known}.", param_hint="--dtype")
-    if compute.threads is not None and compute.threads > _MAX_THREADS:
-        raise typer.BadParameter(
-            f"{compute.threads} is too many: this machine has {usable_cores()} usable cores.", param_hint="--threads"
-        )
     return usable_device(compute.device)
 
 
@@ -225,39 +191,39 @@ def usable_device(device: str, *, option: str = "--device") -> str:
     )
 
 
-def devices_in(text: str | None, compute: DeviceOptions) -> tuple[str, ...]:
-    """Return the devices that `--devices` names; none without the option.
+def _workers(request: RunRequest) -> tuple[str, ...]:
+    """Return the device of each worker of a run that has several; none for one worker.
 
-    Raises a usage error if one is unknown, absent, or named twice, or if `--device` is given too.
+    Raises a usage error for a device that is absent, and HarnessError if no cluster answers.
     """
+    if request.ray is not None:
+        check_cluster(request.ray)
+        return (NODE,) * (request.shards or 1)
+    text = request.devices
     if text is None:
         return ()
-    if compute.device != DeviceOptions.device:
-        raise typer.BadParameter("cannot be used together with --device.", param_hint="--devices")
-    gpus = [gpu.name for gpu in visible_gpus()]
     if text == "all":
-        if not gpus:
+        if not (gpus := [gpu.name for gpu in visible_gpus()]):
             raise typer.BadParameter(
                 "the NVIDIA driver shows no GPU. Use cpu:N for several workers on the CPU.", param_hint="--devices"
             )
         return tuple(gpus)
-    if (workers := re.fullmatch(r"cpu:(\d{1,3})", text)) is not None:
-        if not 1 <= int(workers[1]) <= usable_cores():
+    if text.startswith("cpu:"):
+        number = int(text.removeprefix("cpu:"))
+        if not 1 <= number <= usable_cores():
             raise typer.BadParameter(
                 f"{text}: this machine has {usable_cores()} usable cores, and each worker or piece needs one.",
                 param_hint="--devices",
             )
-        return ("cpu",) * int(workers[1])
-    if (shards := re.fullmatch(r"ray@([^*]+)\*([1-9]\d{0,3})", text)) is not None:
-        return (cluster_device(shards[1]),) * int(shards[2])
-    if re.fullmatch(r"\d{1,3}(,\d{1,3})*", text) is None:
-        raise typer.BadParameter(
-            f"unknown devices {shorten(text)!r}. Use GPUs such as 0,1, all, or cpu:N.", param_hint="--devices"
-        )
-    numbers = text.split(",")
-    if len(set(map(int, numbers))) < len(numbers):
-        raise typer.BadParameter(f"{text} names a GPU twice.", param_hint="--devices")
-    return tuple(usable_device(f"cuda:{int(number)}", option="--devices") for number in numbers)
+        return ("cpu",) * number
+    return tuple(usable_device(f"cuda:{int(number)}", option="--devices") for number in text.split(","))
+
+
+def check_cluster(address: str) -> None:
+    """Raise HarnessError if Ray is not installed or no cluster listens at `address`."""
+    from harness.cluster.executor import check_address
+
+    check_address(address)
 
 
 def chosen_device(device: str) -> str:
@@ -267,19 +233,6 @@ def chosen_device(device: str) -> str:
         if _DEVICE.fullmatch(device) is None:
             raise setting_error("device", "use auto, cpu, cuda or cuda:N")
     return resolve_device(device)
-
-
-def settings_in(settings: list[str]) -> dict[str, str]:
-    """Return `NAME=VALUE` texts as a dict. Raises HarnessError for a text without a name, or a repeated name."""
-    values: dict[str, str] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise HarnessError(f"{shorten(setting)!r} is not NAME=VALUE.")
-        if key in values:
-            raise HarnessError(f"{key} was given twice.")
-        values[key] = value
-    return values
 
 
 def target_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:

@@ -159,8 +159,8 @@ def print_tuning(tuning: Tuning, *, json: bool) -> None:
         print_json(
             {
                 "id": tuning.id,
-                "attack": tuning.attack,
-                "round": tuning.round,
+                "attack": tuning.request.attack,
+                "round": tuning.request.round,
                 "settings": [_setting_as_json(setting) for setting in tried],
                 "best": None if best is None else best.params,
             }

@@ -4,26 +4,27 @@ import signal
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
 from harness.cli.many_runs import (
     RayAddress,
-    check_cluster,
     cluster_address,
     cluster_slots,
     executor_at,
     failure_of,
     on_node,
 )
-from harness.cli.options import Attacks, DeviceOptions, Json, RunOptions
+from harness.cli.options import Json
 from harness.cli.output import StatusLine, align_columns, pluralize, print_json, sanitize, say
-from harness.cli.resolving import ResolvedRun, resolve_run
+from harness.cli.resolving import ResolvedRun, check_cluster, resolve_run
+from harness.cli.typer_classes import Without
 from harness.cli.watching import EXIT_INCOMPLETE
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import try_lock
+from harness.core.run_request import RunRequest
 from harness.core.times import format_duration
 from harness.plugins.discovery import attack_named
 from harness.plugins.schema import validated_params
@@ -31,7 +32,7 @@ from harness.runs.facts import score_text
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
-from harness.sweeps.file import MAX_RUNS, SweptRun, combinations, read_sweep_file
+from harness.sweeps.file import MAX_RUNS, NOT_OF_EACH_RUN, SweptRun, combinations, read_sweep_file
 from harness.sweeps.record import (
     SWEEPS,
     Sweep,
@@ -51,25 +52,23 @@ def sweep(
     file: Path = Argument(..., metavar="FILE", help="Sweep file (TOML)."),
     ray: RayAddress = None,
     dry_run: bool = Option(False, "--dry-run", help="Check every run and start nothing."),
-    attacks: Attacks = None,
-    revision: str | None = Option(None, help="Revision of hub targets."),
     *,
-    compute: DeviceOptions,
+    request: Annotated[RunRequest, Without(*(name for name in NOT_OF_EACH_RUN if name != "attacks"))],
     json: Json = False,
 ) -> None:
     """Run every combination of a sweep file.
 
-    Each combination of attack, parameters, round, target and seed is a run with its own budget. Ctrl-C ends the
-    command; `harness resume` continues the sweep. On Ray a run has one CPU thread unless --threads is given, and a GPU
-    if the cluster has any and --device is not cpu.
+    Each combination of attack, parameters, round, target and seed is a run with its own budget. Options replace those
+    of the file. Ctrl-C ends the command; `harness resume` continues the sweep. On Ray a run has one CPU thread unless
+    --threads is given, and a GPU if the cluster has any and --device is not cpu.
     """
     address = cluster_address(ray)
     if address is not None:
         check_cluster(address)
-    drafted = _draft(file, attacks, {"revision": revision, **vars(compute)})
+    drafted = _draft(file, request)
     resolved = [_resolve(drafted, run, on_cluster=address is not None) for run in drafted.runs]
     if dry_run:
-        slots = 1 if address is None else cluster_slots(address, compute)
+        slots = 1 if address is None else cluster_slots(address, drafted.request)
         _print_plan(drafted, resolved, slots=slots, json=json)
         return
     _complete(begin_sweep(drafted.model_copy(update={"ray": address})), address, json=json)
@@ -94,10 +93,11 @@ def _complete(record: Sweep, address: str | None, *, json: bool) -> None:
     _print_result(record, state, json=json)
 
 
-def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
+def _draft(file: Path, typed: RunRequest) -> Sweep:
     """Return the sweep of a file, without ids."""
     content = read_sweep_file(file)
-    directory = None if attacks is None else attacks.absolute()
+    directory = None if typed.attacks is None else typed.attacks.absolute()
+    request = typed.like(RunRequest(round="", **content.options)).changed(attacks=directory)
     planned = {name: attack_named(name, directory) for name in content.attacks}
     uses_target = {name: attack.uses_target for name, attack in planned.items()}
     for name, params in content.params.items():
@@ -115,60 +115,38 @@ def _draft(file: Path, attacks: Path | None, options: dict[str, Any]) -> Sweep:
         id=content.name,
         created_at=0.0,
         baseline=content.baseline,
-        budget=content.budget,
-        limit=content.limit,
-        attacks=directory,
+        request=request,
         sha256={name: attack.sha256 for name, attack in planned.items()},
-        options=options,
         runs=runs,
     )
 
 
 def _resolve(sweep: Sweep, swept: SweptRun, *, on_cluster: bool = False) -> ResolvedRun:
     """Resolve one run. Raises HarnessError, which names the run. On a cluster the nodes choose the device."""
-    compute = _device_options(sweep)
-    options = RunOptions(
-        target=swept.target,
-        revision=sweep.options["revision"],  # type: ignore[arg-type]
-        budget=sweep.budget,
-        settings=[f"{name}={text}" for name, text in swept.params.items()],
-        seed=swept.seed,
-        attacks=sweep.attacks,
-    )
-    attack = attack_named(swept.attack, sweep.attacks)
+    attack = attack_named(swept.attack, sweep.request.attacks)
     if attack.sha256 != sweep.sha256.get(swept.attack):
         raise HarnessError(f"{attack.path} is not the source with which {sweep.id} began. Start a new sweep.")
-    if not attack.uses_target:
-        compute, options = (
-            DeviceOptions(),
-            RunOptions(budget=sweep.budget, settings=options.settings, seed=swept.seed, attacks=sweep.attacks),
-        )
-    elif on_cluster:
-        compute = on_node(compute)
+    request = sweep.request.changed(
+        attack=swept.attack,
+        round=swept.round,
+        target=swept.target,
+        settings=tuple(f"{name}={text}" for name, text in swept.params.items()),
+        seed=swept.seed,
+    )
     try:
-        return resolve_run(
-            swept.attack,
-            swept.round,
-            options,
-            compute,
-            limit=sweep.limit,
-            parent=sweep.id,
-            run_id=swept.run or None,
-            runs_here=not on_cluster,
-        )
+        if not attack.uses_target:
+            request = request.without_target()
+        elif on_cluster:
+            request = on_node(request)
+        return resolve_run(request, parent=sweep.id, run_id=swept.run or None, runs_here=not on_cluster)
     except (HarnessError, typer.BadParameter) as error:
         reason = error.message if isinstance(error, typer.BadParameter) else str(error)
         raise UsageError(f"{swept.setting} on {swept.round}, seed {swept.seed}: {reason}") from None
 
 
-def _device_options(sweep: Sweep) -> DeviceOptions:
-    return DeviceOptions(*(sweep.options[name] for name in ("device", "dtype", "threads")))  # type: ignore[arg-type]
-
-
 def _follow(sweep: Sweep, ray: str | None) -> SweepState:
     """Compute the runs that are not finished, on the cluster at the address `ray` or without one on this machine."""
     by_id = {swept.run: swept for swept in sweep.runs}
-    compute = _device_options(sweep)
     progress = progress_of(sweep)
     left = [swept.run for swept in (*progress.running, *progress.unfinished, *progress.missing)]
     if progress.finished:
@@ -185,7 +163,7 @@ def _follow(sweep: Sweep, ray: str | None) -> SweepState:
             line.update(_state_line(sweep, state))
 
         try:
-            with executor_at(ray if left else None, compute, journal_file=sweep.journal) as executor:
+            with executor_at(ray if left else None, sweep.request, journal_file=sweep.journal) as executor:
                 # Ray's own handler prints a stack trace.
                 signal.signal(signal.SIGTERM, signal.default_int_handler)
                 return follow_sweep(left, len(sweep.runs), executor, plan, on_change=on_change)

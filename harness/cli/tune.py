@@ -3,36 +3,25 @@
 import contextlib
 import shlex
 import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer import Option
 
 from harness.cli.many_runs import (
     RayOfTuning,
-    check_cluster,
     cluster_address,
     executor_at,
     failure_of,
     on_node,
 )
-from harness.cli.options import (
-    AttackName,
-    DeviceOptions,
-    Json,
-    Limit,
-    Round,
-    RunOptions,
-    ShareDevice,
-    round_or_default,
-    usage_errors,
-)
+from harness.cli.options import AttackName, Json, usage_errors
 from harness.cli.output import sanitize, say
-from harness.cli.resolving import current_weights, resolve_run
+from harness.cli.resolving import check_cluster, current_weights, resolve_run
 from harness.cli.show import print_tuning
+from harness.cli.typer_classes import Without
 from harness.core.errors import HarnessError
+from harness.core.run_request import RunRequest
 from harness.core.text import format_score
 from harness.core.times import format_duration
 from harness.plugins.discovery import attack_named
@@ -51,7 +40,6 @@ _FOLDS = ("fold0of5", "fold1of5")
 
 def tune(
     attack: AttackName,
-    round_: Round = None,
     runs: int = Option(20, min=1, help="Number of runs in total; the first use the defaults."),
     fold: list[str] | None = Option(
         None, help="Fold of the training examples; repeatable.  [default: fold0of5 and fold1of5]"
@@ -60,10 +48,7 @@ def tune(
         None, metavar="NAME=VALUES", help="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."
     ),
     *,
-    options: RunOptions,
-    limit: Limit = None,
-    compute: DeviceOptions,
-    share_device: ShareDevice = False,
+    request: Annotated[RunRequest, Without("preset", "group", "shards", "ray")],
     ray: RayOfTuning = "none",
     json: Json = False,
 ) -> None:
@@ -73,24 +58,15 @@ def tune(
     behind their median gets no further fold. The answers of the round are never used: run the best setting on it
     afterwards. `harness resume` continues a tuning that was interrupted, or up to more runs.
     """
+    attacks = {} if request.attacks is None else {"attacks": request.attacks.absolute()}
     tuning = Tuning(
         id=new_run_id(f"tune-{attack}"),
         created_at=time.time(),
-        attack=attack,
-        round=round_or_default(round_),
+        request=request.changed(attack=attack, round=request.round, **attacks),
         folds=tuple(dict.fromkeys(fold or _FOLDS)),
-        settings=tuple(options.settings or ()),
         vary=tuple(vary or ()),
-        seed=options.seed,
-        options={
-            **{name: getattr(options, name) for name in ("target", "revision", "reference", "budget")},
-            **vars(compute),
-            "attacks": None if options.attacks is None else str(options.attacks.absolute()),
-            "limit": limit,
-            "share_device": share_device,
-            "runs": runs,
-            "ray": ray,
-        },
+        runs=runs,
+        ray=ray,
     )
     _complete(tuning, is_new=True, json=json)
 
@@ -98,36 +74,30 @@ def tune(
 def resume_tuning(tuning: Tuning, *, runs: int | None, ray: str | None, json: bool) -> None:
     """Continue a tuning, by default up to as many runs and on the cluster as before. Raises as `tune` does."""
     changed = {"runs": runs, "ray": ray}
-    options = tuning.options | {name: value for name, value in changed.items() if value is not None}
-    _complete(tuning.model_copy(update={"options": options}), is_new=False, json=json)
+    update = {name: value for name, value in changed.items() if value is not None}
+    _complete(tuning.model_copy(update=update), is_new=False, json=json)
 
 
 def _complete(tuning: Tuning, *, is_new: bool, json: bool) -> None:
     """Run settings until the tuning has all its runs, then print them and the command that runs the best one."""
-    runs = tuning.options["runs"]
     space, defaults = _space_and_defaults(tuning)
     require_optuna()
-    if (address := cluster_address(tuning.options["ray"])) is not None:
+    if (address := cluster_address(tuning.ray)) is not None:
         check_cluster(address)
     say(f"tuning {tuning.id} · {', '.join(f'{name} {span.in_words}' for name, span in space.items())}")
     try:
-        _run_until(runs, tuning, space, defaults, address, is_new=is_new)
+        _run_until(tuning, space, defaults, address, is_new=is_new)
     except KeyboardInterrupt:
         if tuning.id in TUNINGS.ids():
-            option = "" if is_new else f" --runs {runs}"
+            option = "" if is_new else f" --runs {tuning.runs}"
             say(f"`harness resume {tuning.id}{option}` continues the tuning. A run in progress goes on.")
         raise typer.Exit(130) from None
     best = best_of(settings_tried(space, runs_of(tuning.id)))
     print_tuning(tuning, json=json)
     if best is None:
         raise HarnessError(f"no setting of {tuning.id} was run on its folds. `harness list runs` lists the runs.")
-    words = ["harness", "run", tuning.attack, "--round", tuning.round]
-    for name in ("attacks", "target", "revision", "reference", "budget", "device", "dtype", "threads"):
-        if (value := tuning.options.get(name)) is not None:
-            words += [f"--{name}", str(value)]
-    words += ["--seed", str(tuning.seed)]
-    for setting in (*tuning.settings, *settings_of(space, best.params)):
-        words += ["--set", setting]
+    settings = (*tuning.request.settings, *settings_of(space, best.params))
+    words = ["harness", "run", tuning.request.attack, *tuning.request.changed(settings=settings).command_words()]
     say(f"best: {sanitize(shlex.join(words))}")
 
 
@@ -136,30 +106,15 @@ def _space_and_defaults(tuning: Tuning) -> tuple[dict[str, Span], dict[str, Any]
 
     Raises HarnessError if the attack has changed since the first run, whose recall would be compared with others.
     """
-    attack = attack_named(tuning.attack, _recorded_options(tuning).attacks)
+    attack = attack_named(tuning.request.attack, tuning.request.attacks)
     if any(run.spec.attack.sha256 != attack.sha256 for run in runs_of(tuning.id)):
         raise HarnessError(f"{attack.path} has changed since {tuning.id} began. Start a new tuning.")
     schema = fetch_schema(attack.path, digest=attack.sha256)
     with usage_errors("--vary") if tuning.vary else contextlib.nullcontext():
-        return space_of(schema.schema, tuning.settings, tuning.vary), schema.params
-
-
-def _recorded_options(tuning: Tuning, settings: Sequence[str] = ()) -> RunOptions:
-    """Return the options of the tuning's runs, with further settings."""
-    directory = tuning.options["attacks"]
-    return RunOptions(
-        target=tuning.options.get("target"),
-        revision=tuning.options.get("revision"),
-        reference=tuning.options.get("reference"),
-        budget=tuning.options.get("budget"),
-        settings=[*tuning.settings, *settings],
-        seed=tuning.seed,
-        attacks=None if directory is None else Path(directory),
-    )
+        return space_of(schema.schema, tuning.request.settings, tuning.vary), schema.params
 
 
 def _run_until(
-    runs: int,
     tuning: Tuning,
     space: dict[str, Span],
     defaults: dict[str, Any] | None,
@@ -167,7 +122,7 @@ def _run_until(
     *,
     is_new: bool,
 ) -> None:
-    """Run settings until the tuning has `runs` runs, or every setting was tried: as many at once as there is room for.
+    """Run settings until the tuning has all its runs, or every setting was tried: as many at once as there is room for.
 
     The record of a new tuning is written once its first run is resolved, so that a usage error leaves none.
     """
@@ -178,28 +133,24 @@ def _run_until(
             resume_run(run.folder, weights_sha256=current_weights(run.spec))
             _wait_for_end(run.folder)
     first, began_at = len(runs_of(tuning.id)), time.monotonic()
-    compute = DeviceOptions(*(tuning.options[name] for name in ("device", "dtype", "threads")))
+    runs, request = tuning.runs, tuning.request
+    of_each = request if address is None else on_node(request)
     pending: dict[str, Tried] = {}
     failed: list[Tried] = []
     is_exhausted = False
-    with executor_at(address, compute, journal_file=TUNINGS.file_of(tuning.id).with_suffix(".nodes")) as executor:
+    with executor_at(address, request, journal_file=TUNINGS.file_of(tuning.id).with_suffix(".nodes")) as executor:
         while True:
             # A run in progress counts as tried, without a recall.
             known = [run for run in runs_of(tuning.id) if run.folder.id not in pending]
             tried = [*known, *failed, *pending.values()]
             while len(tried) < runs and executor.has_room and not is_exhausted:
-                step = next_step(space, defaults, tried, tuning.folds, seed=tuning.seed)
+                step = next_step(space, defaults, tried, tuning.folds, seed=tuning.request.seed)
                 # With runs in progress, a setting may go on later.
                 is_exhausted = step is None and not pending
                 if step is None:
                     break
                 plan = resolve_run(
-                    tuning.attack,
-                    f"{tuning.round}:{step.fold}",
-                    _recorded_options(tuning, step.settings),
-                    compute if address is None else on_node(compute),
-                    limit=tuning.options["limit"],
-                    shares_device=tuning.options.get("share_device", False),
+                    of_each.changed(round=f"{request.round}:{step.fold}", settings=(*request.settings, *step.settings)),
                     parent=tuning.id,
                     runs_here=address is None,
                 )

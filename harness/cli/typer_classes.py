@@ -6,11 +6,11 @@ import inspect
 import os
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from copy import copy
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import typer
 from typer import Option
@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from harness.cli import output
-from harness.cli.options import round_names
+from harness.cli.options import COMPLETIONS
 from harness.core.text import sanitize
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
@@ -64,8 +64,11 @@ def _common_options() -> list[Any]:
 
 _COMMON_OPTIONS = _common_options()
 _COMMON_NAMES = frozenset({"help", *(option.name for option in _COMMON_OPTIONS)})
+_CONTEXT = "command_context"
+_BOUNDS = {"ge": "min", "le": "max"}
+"""Typer's name of each bound of pydantic's."""
 _METAVARS = {int: "N", float: "NUMBER"}
-_RANGE = re.compile(r"\bx>=(?P<least>[\d.]+)|\b(?P<low>[\d.]+)<=x<=(?P<most>[\d.]+)")
+_RANGE = re.compile(r"\bx>=(?P<least>[\d.]+)|\b(?:(?P<low>[\d.]+)<=)?x<=(?P<most>[\d.]+)")
 
 
 def is_given(context: typer.Context, name: str) -> bool:
@@ -103,7 +106,8 @@ class _WithCommonOptions:
 
     def help_sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         """Return the names and the help texts of arguments, of each group of options, and of common options."""
-        groups = dict.fromkeys(getattr(parameter, "rich_help_panel", None) or "Options" for parameter in self.params)
+        options = (parameter for parameter in self.params if parameter.param_type_name != "argument")
+        groups = dict.fromkeys(getattr(parameter, "rich_help_panel", None) or "Options" for parameter in options)
         sections: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *groups, "Common options")}
         for parameter in self.get_params(ctx):
             type_ = parameter.type_descriptor
@@ -126,6 +130,8 @@ class _WithCommonOptions:
 def _range_in_words(match: re.Match[str]) -> str:
     """Return the range of a number, which Typer writes as `x>=1` or `1<=x<=1000`, in words."""
     least, most = match["least"] or match["low"], match["most"]
+    if least is None:
+        return f"at most {most}"
     return f"at least {least}" if most is None else f"{least} to {most}"
 
 
@@ -171,7 +177,8 @@ class CommandLine(typer.Typer):
     def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunction], CommandFunction]:
         """Return a decorator that adds a function as a command.
 
-        A parameter whose type is a dataclass or a class of audit options becomes one option per field of the class.
+        A parameter whose type is a dataclass or a class of `Options` becomes one option per field of the class. Fields
+        that the command has no option for are named as in `Annotated[RunRequest, Without("group")]`.
         """
         add = super().command(name, cls=HarnessCommand, **settings)
 
@@ -194,12 +201,18 @@ def one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
             classes[parameter.name] = options
             parameters += options.parameters
 
+    if not classes:
+        return function
+
     @functools.wraps(function)
     def command(**values: Any) -> None:
+        context = values.pop(_CONTEXT)
         for name, options in classes.items():
-            values[name] = options.make({field.name: values.pop(field.name) for field in options.parameters})
+            fields = {field.name: values.pop(field.name) for field in options.parameters}
+            values[name] = options.make(fields, {field for field in fields if is_given(context, field)})
         function(**values)
 
+    parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -211,41 +224,59 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 
+class Without:
+    """The names of fields for which a command has no option."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
 class OptionClass(NamedTuple):
     """The parameters of a command that stand for the fields of a class."""
 
     parameters: list[inspect.Parameter]
-    make: Callable[[Mapping[str, Any]], Any]
-    """Returns the instance with these values by name. Raises HarnessError for an invalid one."""
+    make: Callable[[Mapping[str, Any], Set[str]], Any]
+    """Returns the instance with these values by name, and those that were given on the command line.
+
+    Raises HarnessError for an invalid one.
+    """
 
 
 def option_class(annotation: Any) -> OptionClass | None:
     """Return how the fields of a class are given as options; None if `annotation` is no class of options."""
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
         parameters = list(inspect.signature(annotation).parameters.values())
-        if group := getattr(annotation, "group", None):
-            parameters = [_in_group(parameter, group) for parameter in parameters]
-        return OptionClass(parameters, lambda values: annotation(**values))
+        if heading := getattr(annotation, "heading", None):
+            parameters = [_under_heading(parameter, heading) for parameter in parameters]
+        return OptionClass(parameters, lambda values, _: annotation(**values))
+    left_out: tuple[str, ...] = ()
+    if get_origin(annotation) is Annotated:
+        annotation, *more = get_args(annotation)
+        left_out = next((part.names for part in more if isinstance(part, Without)), ())
     if not hasattr(annotation, "model_fields"):
         return None
-    fields = {name: field for name, field in annotation.model_fields.items() if not _hints(field).get("is_hidden")}
+    fields = {
+        name: field
+        for name, field in annotation.model_fields.items()
+        if not _hints(field).get("is_hidden") and name not in left_out
+    }
 
-    def make(values: Mapping[str, Any]) -> Any:
+    def make(values: Mapping[str, Any], names: Set[str]) -> Any:
         # Without a value, the default of the field counts.
-        named = {name: _values(fields[name], value) for name, value in values.items() if value is not None}
+        named = {name: _values(fields[name], value) for name, value in values.items() if name in names}
         return annotation.checked(**named)
 
     # The fields of a base class with a heading of its own come last.
-    root = next(base for base in reversed(annotation.__mro__) if "group" in vars(base))
+    root = next(vars(base)["heading"] for base in reversed(annotation.__mro__) if "heading" in vars(base))
     parameters = [_parameter(name, field, annotation) for name, field in fields.items()]
-    parameters.sort(key=lambda parameter: _group_of(parameter.name, annotation) != vars(root)["group"])
+    parameters.sort(key=lambda parameter: _heading_of(parameter.name, annotation) == root)
     return OptionClass(parameters, make)
 
 
-def _in_group(parameter: inspect.Parameter, group: str) -> inspect.Parameter:
+def _under_heading(parameter: inspect.Parameter, heading: str) -> inspect.Parameter:
     annotation, info = get_args(parameter.annotation)
     info = copy(info)
-    info.rich_help_panel = group
+    info.rich_help_panel = heading
     return parameter.replace(annotation=Annotated[annotation, info])
 
 
@@ -258,9 +289,11 @@ def _parameter(name: str, field: "FieldInfo", options: "type[BaseModel]") -> ins
     default: Any = inspect.Parameter.empty
     if not field.is_required():
         default = None if field.default_factory is not None else field.default
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    is_enum = isinstance(kind, type) and issubclass(kind, Enum)
+    if is_enum or get_origin(kind) is Literal:
         # The class of options checks a choice as it checks all values.
-        metavar = metavar or f"<{'|'.join(choice.value for choice in kind)}>"
+        choices = [choice.value for choice in kind] if is_enum else get_args(kind)
+        metavar = metavar or f"<{'|'.join(choices)}>"
         kind, default = str, default.value if isinstance(default, Enum) else default
     if is_list and hints.get("separator"):
         annotation, default = str | None, hints["separator"].join(map(str, default or ())) or None
@@ -271,25 +304,34 @@ def _parameter(name: str, field: "FieldInfo", options: "type[BaseModel]") -> ins
     if hints.get("is_argument"):
         info = typer.Argument(metavar=metavar, help=field.description)
     else:
-        names = [f"--{(hints.get('name') or name).replace('_', '-')}", *(["-r"] if name == "round" else [])]
-        completion = round_names if name.endswith("round") else None
+        bounds = {} if is_list else _bounds_of(field)
+        short = hints.get("short") or ("-r" if name == "round" else "")
         info = typer.Option(
-            *names,
+            f"--{(hints.get('name') or name).replace('_', '-')}",
+            *filter(None, [short]),
             metavar=metavar,
-            help=field.description,
-            autocompletion=completion,
-            rich_help_panel=_group_of(name, options),
+            **bounds,
+            help=f"{field.description}  [default: {hints['unset']}]" if hints.get("unset") else field.description,
+            autocompletion=COMPLETIONS.get(name.rpartition("_")[2]),
+            rich_help_panel=_heading_of(name, options),
         )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, info]
     )
 
 
-def _group_of(name: str, options: type) -> str | None:
-    """Return the heading of a field: that of the class that declares it, or else of the first class that has one."""
-    groups = {base: vars(base)["group"] for base in reversed(options.__mro__) if "group" in vars(base)}
+def _bounds_of(field: "FieldInfo") -> dict[str, Any]:
+    """Return the bounds of a number as arguments of Typer. It has none that exclude their end."""
+    rules = [(rule, name) for rule in field.metadata for name in _BOUNDS if hasattr(rule, name)]
+    return {_BOUNDS[name]: getattr(rule, name) for rule, name in rules}
+
+
+def _heading_of(name: str, options: "type[BaseModel]") -> str | None:
+    """Return the heading of a field: its own, or that of the class that declares it, or of the first that has one."""
+    headings = {base: vars(base)["heading"] for base in reversed(options.__mro__) if "heading" in vars(base)}
     declaring = next(base for base in options.__mro__ if name in inspect.get_annotations(base))
-    return groups.get(declaring) or next(iter(groups.values()), None)
+    panel = _hints(options.model_fields[name]).get("panel")
+    return panel or headings.get(declaring) or next(iter(headings.values()), None)
 
 
 def _values(field: "FieldInfo", value: Any) -> Any:

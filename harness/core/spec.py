@@ -15,18 +15,8 @@ from harness.core.rows import Table
 
 BUILT_IN_TARGETS = ("demo", "demo-small", "demo-tiny", "demo-reference")
 """Names of the models that are part of the package."""
-CLUSTER = "ray@"
-"""The beginning of the name of a device on a Ray cluster."""
-
-
-def cluster_device(address: str) -> str:
-    """Return the name of the device of a worker that is on a node of the Ray cluster at `address`."""
-    return CLUSTER + address
-
-
-def cluster_of(device: str) -> str | None:
-    """Return the address of the cluster whose node is the device; None for a device of this machine."""
-    return device.removeprefix(CLUSTER) if device.startswith(CLUSTER) else None
+NODE = "node"
+"""The device of a worker on a cluster, whose node chooses it."""
 
 
 class Record(BaseModel):
@@ -107,6 +97,8 @@ class JobSpec(Record, ABC):
     """True if the run starts without waiting for the lock of its device."""
     devices: tuple[str, ...] = ()
     """The device of each worker of a run with several; empty with one, which uses the devices of its targets."""
+    cluster: str | None = None
+    """The address of the Ray cluster whose nodes have the workers; None for workers on this machine."""
     budget: float
     """Seconds of wall clock."""
     versions: dict[str, str]

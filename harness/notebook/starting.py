@@ -1,13 +1,18 @@
 """Start runs and compare them, as `harness run` and `harness compare` do."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic.fields import FieldInfo
+
 from harness.analysis import comparison
 from harness.analysis import comparison_tables as tables
 from harness.core.errors import HarnessError
+from harness.core.options import hints_of
+from harness.core.run_request import RunRequest
 from harness.core.text import align_columns, sanitize
 from harness.notebook.runs import ProgressLine, Run, open_run
 from harness.notebook.scores import FIGURE_SIZE, html_figure, html_table, html_text
@@ -23,76 +28,70 @@ if TYPE_CHECKING:
 def run(
     attack: str,
     *,
-    round: str | Path | None = None,
-    target: str | Path | None = None,
     params: Mapping[str, Any] | None = None,
-    budget: str | float | None = None,
-    seed: int = 0,
-    limit: int | None = None,
-    preset: bool = False,
-    device: str | None = None,
-    dtype: str | None = None,
-    threads: int | None = None,
-    revision: str | None = None,
-    reference: str | Path | None = None,
-    attacks: str | Path | None = None,
-    group: str | None = None,
     wait: bool = True,
     progress: bool = True,
+    **options: Any,
 ) -> Run:
     """Run an attack on a round, as `harness run` does.
 
     The run has a supervisor of its own: it continues if this process ends, and the TUI and every command show it.
 
     attack: Name of the attack.
-    round: Name or TOML file of the round. The default is `round` in config.toml, or else `demo`.
-    target: Hub id or directory of the target. The default is the round's.
     params: Parameters of the attack by name. The others have their defaults.
-    budget: A duration such as `"10m"`, or seconds, in the round's unit. The default is the round's.
-    seed: Seed of every draw.
-    limit: Attack only the first `limit` examples.
-    preset: Use the round's preset for the attack. `params` take precedence.
-    device: `auto`, `cpu`, `cuda` or `cuda:N`.
-    dtype: `auto`, `float32`, `float16` or `bfloat16`.
-    threads: CPU threads. The default is all usable cores.
-    revision: Revision of a hub target.
-    reference: Reference model: hub id or directory. The default is the attack's.
-    attacks: Directory of attacks, searched first.
-    group: Name of the group that the run belongs to.
     wait: Return when the run is over. Otherwise, return when it has started.
     progress: Show a status line on stderr.
-
+    {options}
     Raises HarnessError if something is missing or does not fit (nothing was started then), or, with `wait`, if the run
     crashed. An interrupt ends the wait, and the run continues.
     """
     # An unknown name is an error at once, and cannot be taken for an option.
-    attack_named(attack, None if attacks is None else Path(attacks))
+    attack_named(attack, options.get("attacks") and Path(options["attacks"]))
     values = {name: str(value) if isinstance(value, Path) else value for name, value in (params or {}).items()}
-    options = {
-        "round": round,
-        "target": target,
-        "budget": budget,
-        "seed": seed,
-        "limit": limit,
-        "device": device,
-        "dtype": dtype,
-        "threads": threads,
-        "revision": revision,
-        "reference": reference,
-        "attacks": attacks,
-        "group": group,
-    }
-    command = ["run", attack, "--detach", *(["--preset"] if preset else [])]
-    command += [f"--{name}={value}" for name, value in options.items() if value is not None]
     try:
-        command += [f"--set={setting}" for setting in settings_from(values)]
+        settings = tuple(settings_from(values))
     except TypeError as error:
         raise HarnessError(f"params: {error}. Use text, numbers, booleans, None, paths, and lists of them.") from None
+    if unknown := options.keys() - _OPTIONS:
+        raise HarnessError(f"run() has no option {min(unknown)!r}. It has {', '.join(_OPTIONS)}.")
+    texts = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    request = RunRequest.checked(
+        settings=settings, **{name: value for name, value in texts.items() if value is not None}
+    )
     with ProgressLine(is_shown=progress) as line:
-        started = run_subcommand(command, on_progress=line.show_briefly)
+        started = run_subcommand(["run", attack, "--detach", *request.command_words()], on_progress=line.show_briefly)
     assert started is not None
     started_run = Run(Path(started["directory"]))
     return started_run.wait(progress=progress) if wait else started_run
+
+
+def describe_options(function: Callable[..., Any], options: Mapping[str, FieldInfo]) -> None:
+    """Give a function that passes on `**options` the signature and the documentation of each option."""
+    signature = inspect.signature(function)
+    parameters = [
+        parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    more, lines = [], []
+    for name, field in options.items():
+        unset = hints_of(field)["unset"]
+        kind = field.annotation
+        if field.default_factory is not None:
+            kind = kind | None  # type: ignore[operator, assignment]
+        default = None if field.default_factory else field.default
+        more.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+        lines.append(f"{name}: {field.description}" + (f" The default is {unset}." if unset else ""))
+    function.__signature__ = signature.replace(parameters=[*parameters, *more])  # type: ignore[attr-defined]
+    documentation = "".join(f"{line}\n    " for line in lines)
+    function.__doc__ = (function.__doc__ or "").replace("{options}\n", f"{documentation}\n")
+
+
+def options_of(request: type[RunRequest]) -> dict[str, FieldInfo]:
+    """Return the options of a run that `run` takes by their own name; `params` are the settings."""
+    return {name: field for name, field in request.model_fields.items() if name not in ("attack", "settings")}
+
+
+_OPTIONS = options_of(RunRequest)
+describe_options(run, _OPTIONS)
 
 
 @dataclass(frozen=True, repr=False)

@@ -107,7 +107,7 @@ def input_facts(folder: RunFolder, spec: RunSpec) -> list[tuple[str, str]]:
         if spec.target is not None:
             rows += [("target", _model_text(spec.target)), ("device", _device_text(folder, spec.target))]
         if spec.devices:
-            rows.append(("workers", _workers_text(folder, spec.devices)))
+            rows.append(("workers", _workers_text(folder, spec)))
         return rows if spec.reference is None else [*rows, ("reference", _model_text(spec.reference))]
     labels = spec.labels
     rows = [(spec.kind, sanitize(labels.attack.removeprefix(f"{spec.kind} "))), ("subject", sanitize(labels.round))]
@@ -139,11 +139,12 @@ def _device_text(folder: RunFolder, target: TargetRecord) -> str:
     )
 
 
-def _workers_text(folder: RunFolder, devices: tuple[str, ...]) -> str:
+def _workers_text(folder: RunFolder, spec: AttackSpec) -> str:
     """Return the number of workers and their devices, and which one died last."""
     restarted = last_event(folder.store, "worker_restarted")
     again = "" if restarted is None else f"; worker {restarted['worker']} was started again: {restarted['reason']}"
-    return sanitize(f"{len(devices)}, on {', '.join(dict.fromkeys(devices))}{again}")
+    place = ", ".join(dict.fromkeys(spec.devices)) if spec.cluster is None else f"the Ray cluster {spec.cluster}"
+    return sanitize(f"{len(spec.devices)}, on {place}{again}")
 
 
 def nondeterminism_reasons(folder: RunFolder) -> list[str]:

@@ -20,7 +20,7 @@ from harness.core.files import create_folder, file_errors, remove_tree, sync_tre
 from harness.core.inputs import as_harness_error, content_sha256
 from harness.core.paths import runs_home
 from harness.core.rounds import Round, load_round
-from harness.core.spec import JobSpec, cluster_of
+from harness.core.spec import JobSpec
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
@@ -132,7 +132,7 @@ def _settled_status(folder: RunFolder) -> Status:
 def _require_libraries(spec: JobSpec) -> None:
     """Raise MissingExtraError if the run loads a model on this machine and torch is not installed."""
     loads_model = any(not target.is_tokenizer_only for target in spec.targets)
-    if loads_model and not any(map(cluster_of, spec.devices)):
+    if loads_model and spec.cluster is None:
         require_extra("torch", spec.id)
 
 

@@ -1,9 +1,8 @@
-"""Resolve the spec of an attack run or an audit, start it, and repeat the options of a recorded one."""
+"""Resolve the spec of an attack run or of an audit, and start a run."""
 
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,16 @@ from harness.core.examples import error_cap_of, load_answers, load_prefixes, req
 from harness.core.files import file_sha256
 from harness.core.inputs import content_sha256, files_in
 from harness.core.rounds import Round, built_in_rounds
-from harness.core.spec import PathRecord, TargetRecord, cluster_of
+from harness.core.run_request import AuditRequest, RunRequest
+from harness.core.spec import BUILT_IN_TARGETS, PathRecord, TargetRecord
 from harness.core.text import shorten
-from harness.core.times import duration_text
+from harness.core.times import parse_duration
 from harness.plugins.discovery import NAMED_FOLDER, AttackFile
-from harness.plugins.parameters import setting_text
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder
 from harness.runs.launch import start_job
 from harness.runs.machine import hardware, versions
-from harness.runs.specs import GUESSES_PER_EXAMPLE, AttackRecord, AttackSpec, AuditSpec
+from harness.runs.specs import AttackRecord, AttackSpec, AuditSpec
 
 
 def plan_attack(
@@ -31,20 +30,18 @@ def plan_attack(
     params: ValidatedParams,
     round_: Round,
     target: TargetRecord | None,
+    request: RunRequest,
     *,
     reference: TargetRecord | None = None,
     id_: str,
-    budget: float,
-    seed: int,
-    limit: int | None,
     devices: tuple[str, ...] = (),
-    shares_device: bool = False,
+    cluster: str | None = None,
     parent: str | None = None,
     batch_sizes: Mapping[str, int] | None = None,
 ) -> AttackSpec:
-    """Return the spec of a run. `budget` is in seconds; with `limit` only the first examples are attacked.
+    """Return the spec of a run.
 
-    `devices` has one device for each worker, if there are several.
+    `devices` has one device for each worker, if there are several; they may be nodes of a `cluster`.
 
     `parent` is the id of a tuning or the name of a group. `batch_sizes` are those of the run that this one repeats.
 
@@ -73,6 +70,7 @@ def plan_attack(
         _require_no_answers(f"model {model.name}", model.path, round_)
     return AttackSpec(
         id=id_,
+        request=_recorded_request(request, round_, target, reference),
         parent=parent,
         created_at=time.time(),
         attack=AttackRecord(
@@ -85,16 +83,17 @@ def plan_attack(
         params=params.params | {name: str(record.path) for name, record in path_records.items()},
         changed=params.changed,
         paths=path_records,
-        seed=seed,
-        shares_device=shares_device,
+        seed=request.seed,
+        shares_device=request.share_device or cluster is not None,
         devices=devices,
-        examples=round_examples if limit is None else min(limit, round_examples),
+        cluster=cluster,
+        examples=round_examples if request.limit is None else min(request.limit, round_examples),
         round_examples=round_examples,
         round=round_.model_copy(update={"error_cap": error_cap_of(round_), "presets": {}}),
         data_sha256={str(path): file_sha256(path) for path in round_.files if path.exists()},
         target=target,
         reference=reference,
-        budget=budget,
+        budget=round_.budget if request.budget is None else parse_duration(request.budget),
         versions=versions(),
         hardware=hardware(),
         batch_sizes=dict(batch_sizes or {}),
@@ -158,12 +157,10 @@ def plan_audit(
     subject: str,
     sources: Mapping[str, Path],
     models: Sequence[TargetRecord],
-    budget: float,
-    seed: int,
+    request: AuditRequest,
     folder: Path,
-    shares_device: bool = False,
 ) -> AuditSpec:
-    """Write `inputs` into `folder` and return the spec of an audit. `budget` is in seconds.
+    """Write `inputs` into `folder` and return the spec of an audit.
 
     `sources` are the files and directories that the user named, by the name of their option.
     """
@@ -174,10 +171,10 @@ def plan_audit(
         created_at=time.time(),
         params=audit.params.model_dump(mode="json"),
         paths={name: PathRecord(path=path.resolve(), sha256=content_sha256(path)) for name, path in sources.items()},
-        seed=seed,
-        shares_device=shares_device,
+        seed=request.seed,
+        shares_device=request.share_device,
         network="endpoint" if audit.needs_network else "none",
-        budget=budget,
+        budget=parse_duration(request.budget),
         versions=versions(),
         hardware=hardware(),
         audit=audit.name,
@@ -188,89 +185,18 @@ def plan_audit(
     )
 
 
-@dataclass(frozen=True)
-class RecordedOptions:
-    """The options of a run, by the name of the option; None where the run used the default."""
-
-    attack: str
-    attacks: Path | None
-    """The directory of the attack, if it still exists."""
-    round: str
-    """A name or a file."""
-    params: dict[str, str]
-    """The text of every parameter, as `--set` takes it."""
-    changed: tuple[str, ...]
-    """The names of the parameters that were not the attack's defaults."""
-    seed: int
-    limit: int | None
-    guesses_per_example: int | None
-    budget: str | None
-    target: str | None
-    revision: str | None
-    reference: str | None
-    device: str
-    devices: str | None
-    shard_target: bool
-    dtype: str
-    threads: int | None
-
-    @property
-    def form_values(self) -> dict[str, str]:
-        """The texts of a form: an option by its name with two dashes, a parameter by its name."""
-        options = {
-            "--round": self.round,
-            "--target": self.target,
-            "--reference": self.reference,
-            "--budget": self.budget,
-            "--seed": str(self.seed),
-            "--limit": None if self.limit is None else str(self.limit),
-            GUESSES_PER_EXAMPLE: None if self.guesses_per_example is None else str(self.guesses_per_example),
-            "--device": self.device,
-            "--dtype": self.dtype,
-        }
-        return {**self.params, **{name: text for name, text in options.items() if text is not None}}
+def _recorded_request(
+    request: RunRequest, round_: Round, target: TargetRecord | None, reference: TargetRecord | None
+) -> RunRequest:
+    """Return a request whose paths lead to the same files from every directory."""
+    attacks = request.attacks and request.attacks.absolute()
+    located = {"target": _located(request.target, target), "reference": _located(request.reference, reference)}
+    return request.model_copy(update={**located, "round": _round_option(round_), "attacks": attacks})
 
 
-def recorded_options(spec: AttackSpec) -> RecordedOptions:
-    """Return the options that start a run with this spec again."""
-    target, reference, round_ = spec.target, spec.reference, spec.round
-    folder = Path(spec.attack.origin.removeprefix(NAMED_FOLDER))
-    is_in_folder = spec.attack.origin.startswith(NAMED_FOLDER) and folder.is_dir()
-    is_other_target = target is not None and target.id != round_.target
-    revision = "main" if is_other_target else round_.revision
-    shards = () if target is None else target.shards
-    workers, cores = max(1, len(spec.devices)), spec.hardware.get("cores", 0)
-    is_threads_default = target is None or target.threads == cores // workers
-    return RecordedOptions(
-        attack=spec.attack.name,
-        attacks=folder if is_in_folder else None,
-        round=_round_option(round_),
-        params={name: setting_text(value) for name, value in spec.params.items()},
-        changed=spec.changed,
-        seed=spec.seed,
-        limit=spec.examples if spec.is_partial else None,
-        guesses_per_example=spec.chosen_guesses,
-        budget=None if spec.budget == round_.budget else duration_text(spec.budget),
-        target=target.id if target is not None and is_other_target else None,
-        revision=target.revision if target is not None and target.revision != revision else None,
-        reference=None if reference is None or reference.id == spec.attack.reference_model else reference.id,
-        device="auto" if target is None or spec.devices or shards else target.device,
-        devices=_devices_option(spec.devices or shards),
-        shard_target=bool(shards),
-        dtype="auto" if target is None else target.dtype,
-        threads=None if target is None or is_threads_default else target.threads * workers,
-    )
-
-
-def _devices_option(devices: tuple[str, ...]) -> str | None:
-    """Return the value of `--devices`; None for a run on one device."""
-    if not devices:
-        return None
-    if set(devices) == {"cpu"}:
-        return f"cpu:{len(devices)}"
-    if cluster_of(devices[0]) is not None:
-        return f"{devices[0]}*{len(devices)}"
-    return ",".join(device.removeprefix("cuda:") for device in devices)
+def _located(name: str | None, model: TargetRecord | None) -> str | None:
+    is_folder = model is not None and model.commit is None and name not in BUILT_IN_TARGETS
+    return name if name is None or not is_folder else str(paths.expand_home(name).absolute())
 
 
 def _round_option(round_: Round) -> str:

@@ -13,6 +13,7 @@ from harness.core.guesses import GUESSES
 from harness.core.inputs import first_fault
 from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.rows import Table
+from harness.core.run_request import RunRequest
 from harness.core.scoring import scaled_cap
 from harness.core.spec import JobSpec, Record, TargetRecord
 
@@ -33,7 +34,6 @@ class Labels:
 
 _NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
 """Fields in which the rounds of two comparable runs may differ, and the files, which are compared by content."""
-GUESSES_PER_EXAMPLE = "--guesses-per-example"
 
 
 class AttackRecord(Record):
@@ -58,8 +58,10 @@ class AttackSpec(JobSpec):
 
     kind: Literal["attack"] = "attack"
     attack: AttackRecord
+    request: RunRequest
+    """The run as it was asked for. The other fields are what it was resolved to."""
     changed: tuple[str, ...]
-    """The parameters that were not the attack's defaults, and GUESSES_PER_EXAMPLE if that is not what it declares."""
+    """The parameters that were not the attack's defaults."""
     examples: int
     """The number of attacked examples, the first of the round; fewer than `round_examples` with --limit."""
     round_examples: int
@@ -120,14 +122,9 @@ class AttackSpec(JobSpec):
             error_cap=self.error_cap,
             changed=({"seed": self.seed} if self.seed else {})
             | ({"reference": reference} if reference not in (None, self.attack.reference_model) else {})
-            | ({"guesses_per_example": self.chosen_guesses} if self.chosen_guesses is not None else {})
+            | ({"guesses_per_example": guesses} if (guesses := self.request.guesses_per_example) is not None else {})
             | {name: self.params[name] for name in self.changed if name in self.params},
         )
-
-    @property
-    def chosen_guesses(self) -> int | None:
-        """The number of suffixes per example if the attack declares another one, None otherwise."""
-        return self.attack.guesses_per_example if GUESSES_PER_EXAMPLE in self.changed else None
 
     @property
     def is_partial(self) -> bool:

@@ -11,7 +11,6 @@ import psutil
 
 from harness.core.files import is_larger_than, remove_tree
 from harness.core.protocol import LEAD, Frame, FrameError, write_request
-from harness.core.spec import cluster_of
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
 from harness.runs.machine import DiskFull, Reserve
@@ -152,8 +151,7 @@ class Execution:
             hidden=job.hidden_paths,
             network=spec.network == "endpoint",
         )
-        cluster = cluster_of(devices[0].name) if devices else None
-        return WorkerProcess(scratch, policy, environment=worker_environment(devices), cluster=cluster)
+        return WorkerProcess(scratch, policy, environment=worker_environment(devices), cluster=spec.cluster)
 
     def _kill(self) -> bool:
         """Kill all workers and all that they started; False if something is left."""

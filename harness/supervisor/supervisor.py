@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Sequence
 
 from harness.core.files import remove_tree
-from harness.core.spec import cluster_of
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
 from harness.runs.folder import RunFolder
@@ -98,11 +97,11 @@ class Supervisor:
         lock = DeviceLock(self._folder.id)
         try:
             workers: list[tuple[Device, ...]] = [()] * max(1, len(self._spec.devices))
-            if self._spec.devices and (address := cluster_of(self._spec.devices[0])) is not None:
+            if self._spec.cluster is not None:
                 # The cluster gives each worker a device.
                 workers = [(Device(name),) for name in self._spec.devices]
                 with self._store.transaction():
-                    self._store.add_event("device", device=f"nodes of the Ray cluster {address}")
+                    self._store.add_event("device", device=f"nodes of the Ray cluster {self._spec.cluster}")
             elif loaded:
                 names = self._spec.devices or loaded[0].shards or (loaded[0].device,)
                 acquire = self._share_devices if self._spec.shares_device else self._wait_for_devices

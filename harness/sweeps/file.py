@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.inputs import read_bounded_toml, validate_fields
+from harness.core.run_request import RunRequest
 from harness.core.text import shorten
-from harness.core.times import parse_duration
 
 MAX_RUNS = 100_000
 _MAX_FILE_BYTES = 1 << 20
@@ -31,22 +31,12 @@ def _value_texts(value: Any) -> tuple[str, ...]:
     return tuple(str(item).lower() if isinstance(item, bool) else str(item) for item in values)
 
 
-def _duration(value: Any) -> str | None:
-    if value is None:
-        return None
-    try:
-        parse_duration(str(value))
-    except HarnessError as error:
-        raise ValueError(str(error).rstrip(".")) from None
-    return str(value)
-
-
 Values = Annotated[tuple[str, ...], BeforeValidator(_value_texts)]
 Seed = Annotated[int, Field(ge=0)]
 
 
 class SweepFile(BaseModel):
-    """The content of a sweep file. Every combination of its values becomes a run."""
+    """The content of a sweep file, without the options of each run. Every combination of its values becomes a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -60,14 +50,30 @@ class SweepFile(BaseModel):
     baseline: str | None = Field(
         None, description="Setting that the others are compared with, such as `baseline trials=4` or `greedy`."
     )
-    budget: Annotated[str | None, BeforeValidator(_duration)] = Field(
-        None, description="Budget of each run, such as `30m`. The default is that of the round."
-    )
-    limit: int | None = Field(None, ge=1, description="Attack only the first examples, as many as this.")
     params: dict[str, dict[str, Values]] = Field(
         {},
         description="A table `[params.ATTACK]` has one value, or a list of values, for each parameter that it names.",
     )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The values of the options of each run that the file names."""
+        return {name: getattr(self, name) for name in self.model_fields_set - SweepFile.model_fields.keys()}
+
+
+NOT_OF_EACH_RUN = ("attack", "attacks", "round", "target", "seed", "settings", "shards", "ray", "group")
+"""Fields of `RunRequest` that a sweep decides for each run, or has once."""
+
+
+def file_with_options(request: type[RunRequest]) -> type[SweepFile]:
+    """Return the class of a sweep file's content: the values that it combines, and the options of each run."""
+    options = {
+        name: (field.annotation, field) for name, field in request.model_fields.items() if name not in NOT_OF_EACH_RUN
+    }
+    return create_model("FileWithOptions", __base__=SweepFile, **options)  # type: ignore[call-overload,no-any-return]
+
+
+SWEEP_FILE = file_with_options(RunRequest)
 
 
 class SweptRun(BaseModel):
@@ -97,7 +103,7 @@ def read_sweep_file(path: Path) -> SweepFile:
     """
     fields = read_bounded_toml(path, limit=_MAX_FILE_BYTES)
     fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]+|^[._-]+", "-", path.stem).lstrip("-")[:40] or "sweep")
-    content = validate_fields(SweepFile, fields, path, _WORDS)
+    content = validate_fields(SWEEP_FILE, fields, path, _WORDS)
     for field in ("attacks", "rounds", "targets", "seeds"):
         _require_distinct(path, field, getattr(content, field))
     for attack, params in content.params.items():
@@ -105,6 +111,10 @@ def read_sweep_file(path: Path) -> SweepFile:
             raise HarnessError(f"{path}: params.{attack}: the attack is not in attacks. Add it, or remove the table.")
         for name, texts in params.items():
             _require_distinct(path, f"params.{attack}.{name}", texts)
+    try:
+        RunRequest.checked(round="", **content.options)
+    except UsageError as error:
+        raise HarnessError(f"{path}: {str(error).removeprefix('--')}") from None
     located = {field: tuple(_located(name, path.parent) for name in getattr(content, field)) for field in _PATH_FIELDS}
     return content.model_copy(update=located)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.run_request import RunRequest
 from harness.core.text import shorten
 from harness.runs.folder import RecordFiles, RunFolder, attack_runs, new_run_id
 from harness.runs.specs import AttackSpec
@@ -28,16 +29,12 @@ class Sweep(BaseModel):
     created_at: float
     """Seconds since the epoch."""
     baseline: str | None
-    budget: str | None
-    limit: int | None
-    attacks: Path | None
-    """The directory of `--attacks`, if it was given."""
+    request: RunRequest
+    """The options of each run, without what the runs say themselves."""
     sha256: dict[str, str] = {}
     """The hash of each attack's source, by name."""
     ray: str | None = None
     """The address of the cluster, None for one run after the other."""
-    options: dict[str, str | int | None]
-    """The values of options that all runs share (revision, device, dtype, threads)."""
     runs: tuple[SweptRun, ...]
     """The runs in the order in which they start."""
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
+from harness.core.run_request import RunRequest
 from harness.plugins.parameters import Span, every_setting, settings_of, space_of
 from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RecordFiles, RunFolder, attack_runs
@@ -35,19 +36,21 @@ _ASKED = 20
 
 
 class Tuning(BaseModel):
-    """The request. round: its name or file. folds: such as `fold0of5`. settings, vary: as typed."""
+    """The request for a tuning, and its time.
+
+    request: that of each run, without its fold and the searched parameters.
+    folds: such as `fold0of5`. vary: as typed. runs: their number in total. ray: as typed.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     created_at: float
-    attack: str
-    round: str
+    request: RunRequest
     folds: tuple[str, ...]
-    settings: tuple[str, ...]
     vary: tuple[str, ...]
-    options: dict[str, Any]
-    seed: int
+    runs: int
+    ray: str
 
 
 TUNINGS = RecordFiles("tuning", Tuning, see="harness list tunings")
@@ -210,7 +213,7 @@ def searched_space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:
         return {}
     first = runs[0]
     schema = fetch_schema(first.folder.code / first.spec.attack.file, digest=first.spec.attack.sha256)
-    return dict(space_of(schema.schema, tuning.settings, tuning.vary))
+    return dict(space_of(schema.schema, tuning.request.settings, tuning.vary))
 
 
 def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str], *, seed: int) -> "optuna.Study":

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError
 
+from harness.core.attack import Params
 from harness.core.errors import HarnessError
 from harness.core.inputs import JSON_WORDS, fault_message
 from harness.core.paths import expand_home
@@ -27,7 +28,7 @@ from harness.plugins.schema import AttackSchema
 
 MAX_RUNS = 100
 """The most runs that one form starts."""
-FROM_ROUND = "from the round"
+FROM_ROUND = "the round's"
 NEW_PATH = "new-path"
 """The format of a path that need not exist."""
 _MAX_CHOICES = 200
@@ -227,13 +228,17 @@ class Form:
         return [*self.command, *words, *folder]
 
     def command_lines(self, texts: Mapping[str, str], *, group: str) -> list[list[str]]:
-        """Return the arguments for each combination of the alternatives; several runs are in the group `group`."""
+        """Return the arguments for each combination of the alternatives; several runs are in one group.
+
+        group: its name, unless the form has one.
+        """
         texts = {**self.defaults, **texts}
         choices = {field.key: field.alternatives(texts[field.key]) for field in self.fields}
         if math.prod(map(len, choices.values())) > MAX_RUNS:
             raise HarnessError(f"more than {MAX_RUNS} runs. Give fewer values.")
         lines = [self.command_line(dict(zip(choices, chosen, strict=True))) for chosen in product(*choices.values())]
-        return lines if len(lines) == 1 else [[*line, "--group", group] for line in lines]
+        is_grouped = len(lines) == 1 or texts.get("--group")
+        return lines if is_grouped else [[*line, "--group", group] for line in lines]
 
     def refused(self, error: str) -> dict[str, str]:
         """Return the fields that an error of the command is about, by field key, with the reason for each."""
@@ -259,15 +264,14 @@ def round_description(round_: Round) -> str:
     return ", ".join(filter(None, parts))
 
 
-def option_fields(schema: _Schema) -> Iterator[Field]:
-    """Yield the field of each option of a command; the schema is that of `harness.audits.options`.
-
-    `empty_means` says what the command does without the option.
-    """
+def option_fields(options: type[Params], *, uses_target: bool = True) -> Iterator[Field]:
+    """Yield the field of each option of a command that a form asks for; some options need a target."""
+    schema = options.model_json_schema()
     definitions = as_mapping(schema.get("$defs"))
     for parameter in parameters_in(schema):
         declared = schema["properties"][parameter.name]
-        if declared.get("is_hidden"):
+        is_useless = declared.get("needs_target") and not uses_target
+        if declared.get("is_hidden") or not declared.get("is_in_form", True) or is_useless:
             continue
         default, separator = declared.get("default"), declared.get("separator")
         rules, _ = _resolved(declared, definitions, _MAX_DEPTH)
@@ -283,22 +287,11 @@ def option_fields(schema: _Schema) -> Iterator[Field]:
             name=(declared.get("name") or parameter.name).replace("_", "-"),
             kind=FieldKind.ROUND if parameter.name.endswith("round") else option.kind,
             description=parameter.description + (" Separate several with commas." if option.is_repeatable else ""),
-            empty_means=declared.get("empty_means") or ("" if text or is_switch else "not used"),
+            empty_means=declared.get("unset") or ("" if text or is_switch else "not used"),
             type=option.type if option.kind is FieldKind.NUMBER else "",
             is_option=True,
             is_argument=bool(declared.get("is_argument")),
         )
-
-
-def text_option(description: str, default: str = "", *, empty_means: str = "", format: str = "") -> dict[str, Any]:
-    """Return the schema of an option that is text."""
-    option = {"type": "string", "default": default, "description": description}
-    return option | {"empty_means": empty_means, "format": format}
-
-
-def switch_option(description: str) -> dict[str, Any]:
-    """Return the schema of a flag."""
-    return {"type": "boolean", "default": False, "description": description}
 
 
 def parameter_fields(schema: AttackSchema) -> Iterator[Field]:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from harness.cli.options import DeviceOptions, RunOptions
 from harness.cli.resolving import resolve_run
 from harness.cluster.node import Message, ReceivedRecord, compute_run
 from harness.cluster.shipment import Packer, Shipment
+from harness.core.run_request import RunRequest
 from harness.runs.folder import RunFolder
 from harness.sweeps.running import PlannedRun
 from tests.bench.inputs import environment_in
@@ -92,15 +92,15 @@ def measure_home(*, repeats: int = 20) -> dict[str, float]:
     """
     with tempfile.TemporaryDirectory() as name, mock.patch.dict(os.environ, environment_in(Path(name))):
         os.environ["HARNESS_NODE_HOME"] = f"{name}/node"
-        options, compute = RunOptions(settings=["trials=10"]), DeviceOptions("cpu", threads=1)
+        request = RunRequest(attack="baseline", round="demo", settings=("trials=10",), device="cpu", threads=1)
         packer = Packer()
 
         def plan() -> Shipment:
-            resolved = resolve_run("baseline", "demo", options, compute, run_id="test-run")
+            resolved = resolve_run(request, run_id="test-run")
             return packer.shipment(PlannedRun(resolved.spec, resolved.attack))
 
         shipment = plan()
-        spec = resolve_run("baseline", "demo", options, compute, run_id="test-run").spec
+        spec = resolve_run(request, run_id="test-run").spec
         with mock.patch.dict(os.environ):
             sent = compute_run(shipment, lambda sha256: packer.contents[sha256].chunks(), device="cpu")
             messages = [one for one in sent if one[0] != "status"]

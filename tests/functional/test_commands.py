@@ -260,13 +260,13 @@ def test_an_invalid_argument_gives_one_line_with_a_suggestion(
     [
         (("draws", "--set", "trails=3"), "Invalid value for --set: unknown parameter 'trails': did you mean trials?"),
         (("draws", "--set", "trials=many"), "Invalid value for --set: trials: must be a whole number, got 'many'"),
-        (("draws", "--set", "trials"), "Invalid value for --set: 'trials' is not NAME=VALUE."),
-        (("draws", "--budget", "soon"), "Invalid value for --budget: 'soon' is not a duration"),
+        (("draws", "--set", "trials"), "--set: 'trials' is not NAME=VALUE."),
+        (("draws", "--budget", "soon"), "--budget: 'soon' is not a duration"),
         (("draws", "--target", "gpt2"), "Invalid value for --target: draws does not use a target. Remove --target."),
         (("draws", "--device", "cpu"), "Invalid value for --device: draws does not use a target. Remove --device."),
         (("greedy", "--device", "gpu0"), "Invalid value for --device: unknown device 'gpu0'."),
         (("greedy", "--device", "cuda:99"), "Invalid value for --device: cuda:99 is not available"),
-        (("greedy", "--threads", "99999"), "Invalid value for --threads: 99999 is too many"),
+        (("greedy", "--threads", "99999"), "Invalid value for '--threads': must be at most 4096"),
     ],
 )
 def test_a_bad_value_of_an_option_is_a_usage_error(machine: Machine, options: tuple[str, ...], sentence: str) -> None:

@@ -1,6 +1,5 @@
 """The recall on the demo is moderate, and grows with repetitions and trials."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +52,7 @@ def test_demo_recall_is_in_range_and_grows_with_repetitions_and_trials(machine: 
 
 
 def test_the_demo_command_attacks_the_bundled_target(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_commands, "resolve_run", partial(resolve_run, limit=8))
+    monkeypatch.setattr(run_commands, "resolve_run", lambda request: resolve_run(request.changed(limit=8)))
     summary = machine.json("demo", "--seed", "3")
     spec = RunFolder(Path(summary["directory"])).attack_spec()
     assert (summary["status"], summary["rows"]) == ("finished", 8)

@@ -64,7 +64,7 @@ def test_queued_runs_are_served_in_order_without_killed_and_stopped_ones(machine
         folder.id for folder in (first, killed, stopped, last)
     }
     again = machine.json("run", "--like", last.id, "--dry-run")["spec"]
-    assert differing_fields(again, last) == {"id", "parent", "created_at"}
+    assert differing_fields(again, last) == {"id", "created_at"}
     other = machine.json("run", "--like", last.id, "--seed", "0", "--target", "demo", "--dry-run")["spec"]
     assert (other["seed"], other["target"]["id"], other["target"]["device"]) == (0, "demo", "cpu")
 
@@ -97,7 +97,8 @@ def test_the_command_line_replaces_options_of_the_run(machine: Machine, draws: R
     ]
     # The default is given, so it counts.
     assert (spec["params"]["trials"], spec["seed"], spec["budget"]) == (3, 0, 9.0)
-    assert (spec["params"]["pause"], spec["examples"], spec["changed"]) == (0.0, 20, ["pause", "--guesses-per-example"])
+    assert (spec["params"]["pause"], spec["examples"], spec["changed"]) == (0.0, 20, ["pause"])
+    assert spec["request"]["guesses_per_example"] == spec["attack"]["guesses_per_example"] == 1
     other = machine.json("run", "greedy", "--like", draws.id, "--round", "demo", "--dry-run")["spec"]
     assert (other["attack"]["name"], other["round"]["name"], other["params"], other["seed"]) == (
         "greedy",

@@ -8,6 +8,7 @@ import pytest
 
 from harness.core import paths
 from harness.core.rounds import load_round
+from harness.core.run_request import RunRequest
 from harness.plugins.discovery import attack_named
 from harness.plugins.schema import validated_params
 from harness.runs import launch
@@ -50,7 +51,7 @@ def test_a_run_that_exceeds_its_memory_limit_names_it(machine: Machine, monkeypa
     attack = attack_named("breakout", PLUGINS)
     params = validated_params(attack.path, {"actions": '["memory"]'})
     round_ = load_round(str(machine.folder / "round.toml"))
-    spec = plan_attack(attack, params, round_, None, id_=new_run_id("x"), budget=60.0, seed=0, limit=None)
+    spec = plan_attack(attack, params, round_, None, RunRequest(budget="60"), id_=new_run_id("x"))
 
     def supervise(folder: RunFolder, **_: object) -> None:
         command = [sys.executable, "-c", _WITH_LESS_MEMORY, str(folder.path), ""]

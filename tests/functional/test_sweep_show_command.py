@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.run_request import RunRequest
 from harness.sweeps.file import SweptRun
 from harness.sweeps.record import Sweep
 from tests.functional.machine import EXAMPLES, Machine, write_round
@@ -26,10 +27,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
         id="abcd-sources",
         created_at=1.0,
         baseline="replay source=worse",
-        budget=None,
-        limit=None,
-        attacks=None,
-        options={},
+        request=RunRequest(round=""),
         runs=tuple(swept),
     )
     (folder / "state" / "sweeps").mkdir(parents=True)

@@ -69,7 +69,7 @@ def _signature(name: str, node: ast.ClassDef | ast.FunctionDef, described: Any) 
     returned = _annotation(node.returns)
     if _decorators(node) & {"property", "cached_property"}:
         return f"{name}: {returned}"
-    return _on_lines(f"def {name}", _arguments(node), f" -> {returned}")
+    return _on_lines(f"def {name}", [*_arguments(node), *_further_arguments(node, described)], f" -> {returned}")
 
 
 def _of_class(node: ast.ClassDef, described: type) -> str:
@@ -112,6 +112,15 @@ def _arguments(node: ast.FunctionDef) -> list[str]:
 def _argument(argument: ast.arg, default: ast.expr | None = None) -> str:
     type_ = f": {_annotation(argument.annotation)}" if argument.annotation else ""
     return argument.arg + type_ + (f" = {ast.unparse(default)}" if default else "")
+
+
+def _further_arguments(node: ast.FunctionDef, described: Any) -> Iterator[str]:
+    """Yield the arguments that a function with `**options` describes in its signature."""
+    if node.args.kwarg is not None:
+        written = {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+        for name, parameter in inspect.signature(described).parameters.items():
+            if name not in written:
+                yield re.sub(r"\b(?:typing|pathlib)\.", "", str(parameter))
 
 
 def _on_lines(begin: str, arguments: list[str], end: str) -> str:

@@ -19,7 +19,7 @@ from harness.core.settings import Settings
 from harness.plugins.discovery import BUILT_IN, AttackFile, find_attacks
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
-from harness.sweeps.file import SweepFile
+from harness.sweeps.file import SWEEP_FILE
 from tests.functional.machine import ROOT
 from tests.reference.api import entries, escaped
 
@@ -136,7 +136,7 @@ TEXTS: dict[str, Callable[[str], Iterator[str]]] = {
     "commands": lambda _: commands(),
     "settings": lambda _: keys_of(Settings),
     "round": lambda _: keys_of(Round, without=("source",)),
-    "sweep": lambda _: keys_of(SweepFile),
+    "sweep": lambda _: keys_of(SWEEP_FILE),
     "attacks": lambda _: attacks(),
     "measures": lambda _: measures(),
     "api": entries,

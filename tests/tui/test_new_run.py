@@ -90,10 +90,10 @@ def test_a_round_is_described_and_gives_the_default_budget() -> None:
         rows = await form(pilot)
         await until(pilot, lambda: "budget 10:00" in str(rows["--round"].query_one(".help", Static).content))
         budget, target = (rows[key].query_one(Input) for key in ("--budget", "--target"))
-        assert (budget.placeholder, target.placeholder) == ("10:00 (from the round)", "demo (from the round)")
+        assert (budget.placeholder, target.placeholder) == ("10:00 (the round's)", "demo (the round's)")
         await typed(pilot, rows["--round"], "demmo")
         await until(pilot, lambda: message_of(rows["--round"]) == "✗ unknown round 'demmo': did you mean demo?")
-        assert budget.placeholder == "from the round"
+        assert budget.placeholder == "the round's"
 
     play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 

@@ -18,6 +18,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
 from harness.core.files import file_sha256
+from harness.core.run_request import RunRequest
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
@@ -204,13 +205,11 @@ def test_the_page_of_tunings(matches_snapshot: Matcher) -> None:
     created = Tuning(
         id="abcd-tuning",
         created_at=START,
-        attack="baseline",
-        round="demo",
+        request=RunRequest(attack="baseline", round="demo"),
         folds=folds,
-        settings=(),
         vary=(),
-        options={},
-        seed=0,
+        runs=20,
+        ray="none",
     )
     specs = [SimpleNamespace(round=SimpleNamespace(name=f"demo:{fold}")) for fold in folds]
     settings = tuple(

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 from textual.pilot import Pilot
 
+from harness.core.run_request import RunRequest
 from harness.core.text import NO_VALUE
 from harness.plugins.parameters import Span
 from harness.runs.folder import RunFolder
@@ -46,13 +47,11 @@ def test_a_setting_with_fewer_folds_is_not_the_best_so_far(monkeypatch: pytest.M
     created = Tuning(
         id="abcd-tuning",
         created_at=0.0,
-        attack="baseline",
-        round="demo",
+        request=RunRequest(attack="baseline", round="demo"),
         folds=folds,
-        settings=(),
         vary=(),
-        options={},
-        seed=0,
+        runs=20,
+        ray="none",
     )
     settings = ((1, setting(0.5, 0.25), False), (3, setting(0.25, 0.25), False), (2, setting(0.75), True))
     view = TuningView(created, 5, ("top_k",), settings, {})
@@ -90,13 +89,11 @@ def test_a_setting_with_a_crashed_fold_comes_last_and_names_it(machine: Machine)
     created = Tuning(
         id="abcd-tuning",
         created_at=0.0,
-        attack="baseline",
-        round="demo",
+        request=RunRequest(attack="baseline", round="demo"),
         folds=folds,
-        settings=(),
         vary=(),
-        options={},
-        seed=0,
+        runs=20,
+        ray="none",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "runs_of", runs_of)

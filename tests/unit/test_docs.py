@@ -14,7 +14,7 @@ from harness.cli.app import PANELS
 from harness.core.rounds import Round
 from harness.core.settings import Settings
 from harness.runs.folder import RunFolder
-from harness.sweeps.file import SweepFile
+from harness.sweeps.file import SWEEP_FILE
 from tests.functional.walkthrough import steps_in
 from tests.reference.pages import MARK, PAGES, TEXTS, filled
 from tests.unit.cli.test_app import DOCS, commands
@@ -63,7 +63,7 @@ def test_the_command_line_reference_has_every_command_and_option() -> None:
 
 @pytest.mark.parametrize(
     ("name", "model"),
-    [("configuration.md", Settings), ("round-files.md", Round), ("sweep-files.md", SweepFile)],
+    [("configuration.md", Settings), ("round-files.md", Round), ("sweep-files.md", SWEEP_FILE)],
 )
 def test_every_key_of_a_toml_file_is_explained(name: str, model: type[BaseModel]) -> None:
     (part,) = (mark[0] for mark in MARK.finditer(page(name)))

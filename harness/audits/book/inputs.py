@@ -17,13 +17,14 @@ from pydantic import field_validator
 from harness.audits.endpoint.params import ScoringParams
 from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context
 from harness.audits.near_results import NearParams
-from harness.audits.options import Preparation, Reading, Subject, option
+from harness.audits.options import Preparation, Reading, Subject
 from harness.audits.probabilities import RANDOM_SCHEMES, Scheme
 from harness.audits.sources import field_option, line_ends_option, target_option
 from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
+from harness.core.options import option
 from harness.core.tokenizers import Tokenizer
 from harness.corpora.documents import documents_in, require_fields
 from harness.corpora.text_files import Notes

@@ -13,7 +13,7 @@ import numpy as np
 from harness.audits.leakage.inputs import PairSubject, read_pairs, require_pairs, stored_leakage
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.models import Model
-from harness.audits.options import AuditParams, Preparation, Reading, StoredAudit, option
+from harness.audits.options import AuditParams, Preparation, Reading, StoredAudit
 from harness.audits.probabilities import Scheme
 from harness.audits.shared_tokenizer import SharedTokenizer
 from harness.audits.sources import named_source, round_option, source_files, source_name
@@ -21,6 +21,7 @@ from harness.core.arrays import Bools, Floats, Ints, mapped_array
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
+from harness.core.options import option
 from harness.core.policy import Policy
 from harness.core.rows import Kind, Rows, table
 from harness.core.text import format_number, pluralize

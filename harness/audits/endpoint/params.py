@@ -11,10 +11,11 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from harness.audits.models import Model, load_text_tokenizer
-from harness.audits.options import AuditParams, option
+from harness.audits.options import AuditParams
 from harness.audits.probabilities import Scheme
 from harness.core.attack import Field
 from harness.core.errors import UsageError
+from harness.core.options import option
 from harness.core.protocol import ENDPOINT_KEYS
 from harness.core.text import sanitize, shorten
 
@@ -135,7 +136,7 @@ def model_of(answer: Any) -> str:
 class EndpointParams(AuditParams):
     """The address of an endpoint, and how many requests it gets."""
 
-    group: ClassVar[str] = "Endpoint"
+    heading: ClassVar[str] = "Endpoint"
 
     endpoint: str | None = option(
         None,

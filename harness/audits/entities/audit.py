@@ -17,13 +17,14 @@ from harness.audits.entities.results import (
     select_rows,
     spread_of_prompts,
 )
-from harness.audits.options import AuditParams, option
+from harness.audits.options import AuditParams
 from harness.audits.report import finite_mean, report_live
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.attack import Field
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
+from harness.core.options import option
 from harness.core.rows import Kind, table
 from harness.core.spec import TargetConfig
 

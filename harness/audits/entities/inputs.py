@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.audits.models import Model, first_token_notes
-from harness.audits.options import AuditParams, Preparation, Reading, Subject, option
+from harness.audits.options import AuditParams, Preparation, Reading, Subject
 from harness.audits.sources import target_option
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
+from harness.core.options import option
 from harness.core.text import composed, shorten
 from harness.corpora.text_files import Notes, parse_json, read_text
 

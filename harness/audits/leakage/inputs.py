@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from harness.audits.leakage.pairs import LeakageParams, Pairs, cut_at
 from harness.audits.leakage.rows import measured_pairs, read_measurements
 from harness.audits.models import Model, first_token_notes, require_context, shared_tokenizer
-from harness.audits.options import Preparation, Reading, StoredAudit, Subject, option
+from harness.audits.options import Preparation, Reading, StoredAudit, Subject
 from harness.audits.probabilities import DataSet
 from harness.audits.shared_tokenizer import SharedTokenizer
 from harness.audits.sources import (
@@ -30,6 +30,7 @@ from harness.audits.sources import (
 from harness.core.arrays import Ints, Tokens, mapped_array
 from harness.core.errors import HarnessError, UsageError
 from harness.core.inputs import require_file
+from harness.core.options import option
 from harness.core.protocol import read_archive
 from harness.core.rounds import Round
 from harness.core.text import pluralize, shorten

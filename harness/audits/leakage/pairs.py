@@ -9,11 +9,11 @@ from pydantic import field_validator
 
 from harness.audits.endpoint.params import ENDPOINT_SCHEMES, ScoringParams
 from harness.audits.near_results import NearParams
-from harness.audits.options import option
 from harness.audits.probabilities import DEFAULT_SCHEMES, MOST_QUERIES, RANDOM_SCHEMES, SCHEMES, DataSet, Scheme
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
+from harness.core.options import option
 from harness.core.tokenizers import Tokenizer, decode_pieces, parse_tokenizer
 from harness.core.windows import WINDOW, cluster_ids
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.audits.endpoint.params import ScoringParams
 from harness.audits.models import Model, first_token_notes, require_context, shared_tokenizer
-from harness.audits.options import Preparation, Reading, Subject, option
+from harness.audits.options import Preparation, Reading, Subject
 from harness.audits.shared_tokenizer import SharedTokenizer
 from harness.audits.sources import (
     Source,
@@ -26,6 +26,7 @@ from harness.core.arrays import Bools, Floats, Ints
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
+from harness.core.options import option
 from harness.core.rounds import Round
 from harness.core.rows import Kind, Table, table
 from harness.core.windows import cluster_ids

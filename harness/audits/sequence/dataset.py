@@ -17,10 +17,10 @@ import numpy as np
 from pydantic import field_validator, model_validator
 
 from harness.audits.endpoint.params import EndpointParams
-from harness.audits.options import option
 from harness.core.arrays import Bools, Ints
 from harness.core.attack import Field
 from harness.core.audit import AuditInputs
+from harness.core.options import option
 from harness.core.policy import Policy
 
 PROMPT_LENGTH = 35

@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from harness.audits.models import Model, first_token_notes, load_text_tokenizer
-from harness.audits.options import Preparation, Reading, Subject, option
+from harness.audits.options import Preparation, Reading, Subject
 from harness.audits.sequence.comparison import shared_runs
 from harness.audits.sequence.completion import GivenCompletions, read_completions
 from harness.audits.sequence.dataset import (
@@ -44,6 +44,7 @@ from harness.core.arrays import Tokens
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_clusters, load_prefixes
+from harness.core.options import option
 from harness.core.rounds import Round
 from harness.core.spec import TargetRecord
 from harness.core.text import compatible, pluralize

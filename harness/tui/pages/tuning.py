@@ -134,10 +134,14 @@ class TuningPage(Page):
         self._views = {view.tuning.id: view for view in views}
         rows = []
         for view in views:
-            round_name = Path(view.tuning.round).stem if view.tuning.round.endswith(".toml") else view.tuning.round
+            round_name = (
+                Path(view.tuning.request.round).stem
+                if view.tuning.request.round.endswith(".toml")
+                else view.tuning.request.round
+            )
             cells: list[Cell] = [
                 [(view.tuning.id.partition("-")[0], "bold")],
-                view.tuning.attack,
+                view.tuning.request.attack,
                 round_name,
                 str(view.run_count),
                 format_score(view.best),

@@ -2,29 +2,27 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from textual.content import Content
 
 from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
+from harness.core.run_request import AuditRequest, DeviceOptions, RunRequest
 from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.parameters import setting_text
 from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
-from harness.runs.planning import recorded_options
+from harness.runs.specs import AttackSpec
 from harness.tui.form import (
-    FROM_ROUND,
     Field,
     FieldKind,
     Form,
     option_fields,
     parameter_fields,
-    switch_option,
-    text_option,
 )
 from harness.tui.saved_state import load_values
 from harness.tui.screens.form import FormScreen, Source
@@ -32,57 +30,24 @@ from harness.tui.screens.form import FormScreen, Source
 MAX_PARAMETERS = 100
 
 
-def _count(description: str, least: int, **more: Any) -> dict[str, Any]:
-    return {"type": "integer", "minimum": least, "description": description, **more}
-
-
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "seed": _count("Seed of all random draws.", 0, default=0),
-    "device": text_option("auto, cpu, cuda or cuda:N.", "auto"),
-    "dtype": {"enum": ["auto", "float32", "float16", "bfloat16"], "default": "auto", "description": "Precision."},
-}
-"""The options that runs and audits share."""
-_AUDIT_OPTIONS = {
-    "revision": text_option("Revision of hub models.", "main"),
-    "budget": text_option("Wall-clock limit such as 24h or 90m.", "24h"),
-    **_OPTIONS,
-    "threads": _count("CPU threads.", 1, empty_means="all usable cores"),
-    "share-device": switch_option("Start without waiting for a free device."),
-}
-"""The options that all audits share."""
-
-
 def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path | None) -> Form:
     """Return the form of a run of `attack`: the round, the attack's parameters, then the options of the run."""
     parameters = tuple(parameter_fields(schema))
     shown = parameters[:MAX_PARAMETERS]
-    options = {
-        "target": text_option("Model to attack: a hub id or a directory.", empty_means=FROM_ROUND),
-        "reference": text_option(
-            "Reference model: a hub id or a directory.", empty_means=attack.reference_model or "none"
-        ),
-        "budget": text_option("Budget in the round's unit, such as 24h or 90m.", empty_means=FROM_ROUND),
-        "seed": _OPTIONS["seed"],
-        "limit": _count("Attack only the first N examples.", 1, empty_means="all examples"),
-        "guesses-per-example": _count(
-            "Suffixes per example in the submission; 0 for any number.", 0, empty_means=str(attack.guesses_per_example)
-        ),
-        "device": _OPTIONS["device"],
-        "dtype": _OPTIONS["dtype"],
-    }
-    if not attack.uses_target:
-        options = {name: options[name] for name in ("budget", "seed", "limit", "guesses-per-example")}
+    options = option_fields(RunRequest, uses_target=attack.uses_target)
     round_ = Field("round", FieldKind.ROUND, None, "name or TOML file", description="Round to attack.", is_option=True)
-    fields = (round_, *shown, *option_fields({"properties": options}))
+    # What the attack declares is known here.
+    declared = {"reference": attack.reference_model or "none", "guesses-per-example": str(attack.guesses_per_example)}
+    options = (replace(field, empty_means=declared.get(field.name, field.empty_means)) for field in options)
+    fields = (round_, *shown, *sorted(options, key=lambda field: field.name in DeviceOptions.model_fields))
     return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(shown))
 
 
 def audit_form(audit: str) -> Form:
     """Return the form of an audit: what it measures, its parameters, then the options of the run."""
     entry = AUDITS[audit]
-    classes = (entry.subject_type(), entry.audit_type().params_type())
-    schemas = [*(options.model_json_schema() for options in classes), {"properties": _AUDIT_OPTIONS}]
-    fields = tuple(field for schema in schemas for field in option_fields(schema))
+    classes = (entry.subject_type(), entry.audit_type().params_type(), AuditRequest)
+    fields = tuple(field for options in classes for field in option_fields(options))
     return Form(("audit", audit), f"audit {audit}", fields)
 
 
@@ -94,8 +59,8 @@ def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None)
     defaults, kind = form.defaults, form.command[0]
     on_round = {"--round": round_name} if "--round" in defaults else {}
     if like is not None:
-        values = recorded_options(like.attack_spec()).form_values
-        yield f"of run {like.id}", defaults | {key: text for key, text in values.items() if key in defaults}
+        values = recorded_values(like.attack_spec(), form)
+        yield f"of run {like.id}", defaults | values
     if last := load_values(form.name, form.fields):
         yield f"of the last {kind}", defaults | last | on_round
     with contextlib.suppress(HarnessError, OSError):
@@ -103,6 +68,17 @@ def value_sources(form: Form, round_name: str, *, like: RunFolder | None = None)
             texts = {name: setting_text(value) for name, value in preset.items() if name in defaults}
             yield f"preset of {round_name}", defaults | texts | on_round
     yield f"the {'attack' if kind == 'run' else kind}'s defaults", defaults | on_round
+
+
+def recorded_values(spec: AttackSpec, form: Form) -> dict[str, str]:
+    """Return the texts of a form that starts the run again, by field key: its options and all of its parameters."""
+    values = {}
+    for field in form.fields:
+        name = field.name.replace("-", "_")
+        value = getattr(spec.request, name) if field.is_option else spec.params.get(name)
+        if value is not None:
+            values[field.key] = setting_text(value)
+    return values
 
 
 class NewRunScreen(FormScreen):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.options import DeviceOptions, RunOptions
 from harness.cli.resolving import model_records, name_hidden_directory, resolve_run
+from harness.core.run_request import DeviceOptions, RunRequest
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.demo import REFERENCE, SIZES
 
@@ -37,7 +37,7 @@ def test_a_directory_with_the_name_of_a_built_in_target_is_named_once(
 
 def test_a_run_and_a_served_target_say_it_too(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (directory / "demo").mkdir()
-    resolve_run("greedy", "demo", RunOptions(), CPU)
+    resolve_run(RunRequest(attack="greedy", round="demo", device="cpu", threads=1))
     assert capsys.readouterr().err.count("demo is the built-in target") == 1
     name_hidden_directory.cache_clear()
     model_records(["demo"], CPU, revision="main", is_first_served=True)

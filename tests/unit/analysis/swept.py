@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from harness.core.run_request import RunRequest
 from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder
 from harness.sweeps.file import SweepFile, SweptRun, combinations
@@ -34,10 +35,7 @@ def make_sweep(
             id=file.name,
             created_at=0.0,
             baseline=baseline,
-            budget=None,
-            limit=None,
-            attacks=None,
-            options={},
+            request=RunRequest(round=""),
             runs=runs,
         )
     )

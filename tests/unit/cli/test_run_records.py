@@ -11,6 +11,7 @@ import typer
 
 from harness.core.errors import HarnessError
 from harness.core.files import try_lock
+from harness.core.run_request import RunRequest
 from harness.runs.folder import RunFolder
 from harness.runs.queue import QueuePlace
 from harness.supervisor.devices import Device
@@ -23,13 +24,11 @@ def make_tuning(id_: str = "tttt-tune-greedy", attack: str = "greedy") -> Tuning
     tuning = Tuning(
         id=id_,
         created_at=1.0,
-        attack=attack,
-        round="demo",
+        request=RunRequest(attack=attack, round="demo"),
         folds=("fold0of5", "fold1of5"),
-        settings=(),
         vary=(),
-        seed=0,
-        options={"attacks": None, "budget": None, "device": "auto", "runs": 20, "ray": "none"},
+        runs=20,
+        ray="none",
     )
     TUNINGS.write(tuning.id, tuning)
     return tuning
@@ -230,26 +229,26 @@ def test_a_gpu_that_is_absent_is_refused(
     home: Path, monkeypatch: pytest.MonkeyPatch, device: str, gpus: int, is_absent: bool
 ) -> None:
     from harness.cli import resolving
-    from harness.cli.options import DeviceOptions
+    from harness.core.run_request import DeviceOptions
 
     monkeypatch.setattr(resolving, "visible_gpus", lambda: [Device(f"cuda:{number}") for number in range(gpus)])
     if not is_absent:
-        assert resolving.require_device(DeviceOptions(device)) == device
+        assert resolving.require_device(DeviceOptions(device=device)) == device
         return
     with pytest.raises(typer.BadParameter, match="cuda:7 is not available: the NVIDIA driver shows cuda:0"):
-        resolving.require_device(DeviceOptions(device))
+        resolving.require_device(DeviceOptions(device=device))
 
 
 def test_a_gpu_that_nvml_does_not_list_is_accepted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.cli import resolving
-    from harness.cli.options import DeviceOptions
+    from harness.core.run_request import DeviceOptions
 
     monkeypatch.setattr(resolving, "visible_gpus", list)
     monkeypatch.setattr(resolving, "GPU_NODES", [(home, "kfd")])
     with pytest.raises(typer.BadParameter, match="cuda is not available: the NVIDIA driver shows no GPU"):
-        resolving.require_device(DeviceOptions("cuda"))
+        resolving.require_device(DeviceOptions(device="cuda"))
     (home / "kfd").touch()
-    assert resolving.require_device(DeviceOptions("cuda")) == "cuda"
+    assert resolving.require_device(DeviceOptions(device="cuda")) == "cuda"
 
 
 def test_a_tuning_is_resumed_by_a_beginning_of_its_id(harness: CommandLine, home: Path) -> None:

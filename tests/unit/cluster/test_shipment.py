@@ -10,6 +10,7 @@ from harness.cluster.node import ReceivedRecord, compute_run
 from harness.cluster.shipment import Packer, Shipment
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
+from harness.core.run_request import RunRequest
 from harness.core.spec import JobSpec
 from harness.plugins.discovery import attack_named
 from harness.plugins.schema import validated_params
@@ -34,7 +35,7 @@ def _planned(folder: Path, *, fold: bool = False) -> PlannedRun:
     if fold:
         round_ = round_.model_copy(update={"clusters": "computed"}).derived_fold(0)
     params = validated_params(attack.path, {"pause": 0, "file": str(folder / "prefix-64.npy")})
-    spec = plan_attack(attack, params, round_, None, id_="test-draws", budget=60, seed=1, limit=None)
+    spec = plan_attack(attack, params, round_, None, RunRequest(budget="60", seed=1), id_="test-draws")
     return PlannedRun(spec, attack)
 
 

@@ -7,7 +7,6 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.plugins.declarations import declaration_in
 from harness.runs.launch import changed_inputs
-from harness.runs.planning import recorded_options
 from harness.runs.specs import AttackSpec
 from tests.contract.execution import Killed, execute, new_run
 from tests.functional.machine import Machine
@@ -51,10 +50,10 @@ def test_the_attack_names_the_reference_and_the_option_another(attacks: Path) ->
     assert [model.id for model in spec.targets] == ["demo-tiny", "demo-reference"]
     assert spec.target_name == "demo-tiny"
     assert (spec.reference.device, spec.reference.threads) == (spec.target.device, 1)
-    assert recorded_options(spec).reference is None
+    assert spec.request.reference is None
     other = _spec(attacks, "--reference", "demo-small")
     assert [model.id for model in other.targets] == ["demo-tiny", "demo-small"]
-    assert recorded_options(other).form_values["--reference"] == "demo-small"
+    assert other.request.reference == "demo-small"
 
 
 def test_changed_weights_of_either_model_are_named(attacks: Path, tmp_path: Path) -> None:

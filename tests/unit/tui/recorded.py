@@ -14,6 +14,7 @@ from harness.core.files import try_lock
 from harness.core.guesses import Guesses
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
+from harness.core.run_request import RunRequest
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackRecord, AttackSpec
 from harness.runs.status import Process, Status
@@ -116,6 +117,7 @@ def recorded_run(
             models=(),
             guesses_per_example=per_example,
         ),
+        request=RunRequest(attack="some", round=str(round_.source), budget="60"),
         params={},
         changed=(),
         paths={},

@@ -11,9 +11,9 @@ from pydantic import Field as ParamsField
 from pydantic import ValidationError
 
 from harness.audits.registry import AUDITS
-from harness.cli.resolving import settings_in
 from harness.core.attack import Params
 from harness.core.rounds import load_round
+from harness.core.run_request import RunRequest
 from harness.plugins.discovery import AttackFile
 from harness.plugins.schema import AttackSchema
 from harness.tui.form import Field, FieldKind, Form, round_description
@@ -164,7 +164,7 @@ def test_a_round_has_a_description() -> None:
         ),
         ("Invalid value for --set: [/ high is below low.", {}),
         ("Invalid value for --set: unknown parameter 'x': see harness show some.", {}),
-        ("Invalid value for --threads: too many.", {}),
+        ("Invalid value for --accept: no such check.", {}),
         ("--seed: must be at least 0.", {"--seed": "must be at least 0"}),
         ("no such directory: /no/such.", {}),
     ],
@@ -272,7 +272,10 @@ def test_the_reference_model_of_the_attack_is_a_placeholder() -> None:
 
 def test_an_attack_without_a_target_has_no_target_fields() -> None:
     keys = {field.key for field in form_of({}, uses_target=False).fields}
-    assert keys == {"--round", "--budget", "--seed", "--limit", "--guesses-per-example"}
+    assert keys == {
+        *("--round", "--budget", "--seed", "--limit", "--guesses-per-example"),
+        *("--devices", "--group", "--ray", "--share-device", "--shards"),
+    }
 
 
 def test_the_command_line_omits_defaults() -> None:
@@ -297,7 +300,8 @@ def test_settings_survive_the_command_line(values: dict[str, str]) -> None:
     command = FORM.command_line(values)
     settings = [command[at + 1] for at, word in enumerate(command) if word == "--set" and command[at - 1] != "--set"]
     expected = {field.key: field.value_of(values[field.key]) for field in PARAMETERS if field.key in values}
-    assert settings_in(settings) == {key: value for key, value in expected.items() if value is not None}
+    given = {key: value for key, value in expected.items() if value is not None}
+    assert RunRequest(round="", settings=tuple(settings)).params == given
 
 
 @pytest.mark.parametrize(

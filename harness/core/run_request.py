@@ -1,0 +1,219 @@
+"""The options of a run, declared once.
+
+The commands that start runs, the form and *Duplicate* of the TUI, `--like`, the notebook, sweep files, tunings, code
+bundles and the generated reference are made from `RunRequest`; a new option is a new field. A run's record keeps the
+request as it was asked (`auto` stays `auto`), and apart from it what it was resolved to.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import field_validator, model_validator
+
+from harness.core.errors import HarnessError
+from harness.core.options import Options, hints_of, option
+from harness.core.settings import default_round
+from harness.core.text import shorten
+from harness.core.times import parse_duration
+
+
+def _duration(value: Any) -> str | None:
+    if value is None:
+        return None
+    try:
+        parse_duration(str(value))
+    except HarnessError as error:
+        raise ValueError(str(error)) from None
+    return str(value)
+
+
+_PLACES = {"device", "devices", "shards", "ray"}
+"""Options that say where a run is computed. One replaces the others."""
+WORKERS = ("devices", "shard_target", "shards", "ray")
+"""Options that divide a run among workers or devices."""
+
+
+class DeviceOptions(Options):
+    """The options for loading a model: device, precision and threads."""
+
+    heading: ClassVar[str] = "Device"
+
+    device: str = option(
+        "auto",
+        needs_target=True,
+        description="auto, cpu, cuda or cuda:N. `auto` takes `device` in config.toml, else a GPU if there is one.",
+    )
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = option(
+        "auto", needs_target=True, description="Precision."
+    )
+    threads: int | None = option(
+        None, ge=1, le=4096, needs_target=True, unset="all usable cores", description="CPU threads."
+    )
+
+
+def seed_option() -> Any:
+    """Return the field of a seed."""
+    return option(0, ge=0, description="Seed of every draw.")
+
+
+def share_device_option() -> Any:
+    """Return the field of an option about the queue for devices."""
+    return option(False, panel="Device", description="Start without waiting for a free device.")
+
+
+class AuditRequest(DeviceOptions):
+    """The options that all audits share."""
+
+    heading: ClassVar[str] = "Options"
+
+    revision: str = option("main", description="Revision of hub models.")
+    budget: str = option("24h", metavar="DURATION", description="Wall-clock limit such as 24h or 90m.")
+    seed: int = seed_option()
+    share_device: bool = share_device_option()
+
+    _check_budget = field_validator("budget", mode="before")(_duration)
+
+
+class RunRequest(DeviceOptions):
+    """An attack, its parameters as they were set, and the options of its run."""
+
+    heading: ClassVar[str] = "Options"
+
+    attack: str = option("", is_hidden=True, description="Name of the attack.")
+    round: str = option(
+        default_factory=default_round,
+        short="-r",
+        metavar="ROUND",
+        unset="`round` in config.toml, else demo",
+        is_in_form=False,
+        description="Name or TOML file of a round.",
+    )
+    target: str | None = option(
+        None,
+        panel="Model",
+        needs_target=True,
+        unset="the round's",
+        description="Model to attack: hub id or directory.",
+    )
+    revision: str | None = option(
+        None, panel="Model", needs_target=True, unset="the round's", description="Revision of a hub target."
+    )
+    reference: str | None = option(
+        None,
+        panel="Model",
+        needs_target=True,
+        metavar="MODEL",
+        unset="the attack's",
+        description="Reference model: hub id or directory.",
+    )
+    budget: str | None = option(
+        None,
+        metavar="DURATION",
+        unset="the round's",
+        description="Budget in the round's unit, such as 24h.",
+    )
+    seed: int = seed_option()
+    settings: tuple[str, ...] = option(
+        (),
+        name="set",
+        short="-s",
+        metavar="NAME=VALUE",
+        is_in_form=False,
+        description="Value of a parameter; repeatable.",
+    )
+    preset: bool = option(
+        False, is_in_form=False, description="Use the round's preset for the attack; --set takes precedence."
+    )
+    attacks: Path | None = option(
+        None, metavar="DIR", is_in_form=False, description="Directory of attacks, searched first."
+    )
+    limit: int | None = option(None, ge=1, unset="all examples", description="Attack only the first N examples.")
+    guesses_per_example: int | None = option(
+        None,
+        ge=0,
+        metavar="N",
+        unset="the attack's",
+        description="Suffixes per example in the submission; 0 for any number.",
+    )
+    share_device: bool = share_device_option()
+    devices: str | None = option(
+        None,
+        panel="Device",
+        metavar="LIST",
+        description="Share the run among devices: GPUs such as 0,1, `all`, or cpu:N for N workers on the CPU.",
+    )
+    shard_target: bool = option(
+        False, panel="Device", needs_target=True, description="Split the target over the devices of --devices."
+    )
+    shards: int | None = option(
+        None, ge=1, le=1000, panel="Cluster", description="Number of workers on the Ray cluster of --ray."
+    )
+    ray: str | None = option(
+        None, metavar="ADDRESS", panel="Cluster", description="Ray cluster for --shards: HOST:PORT, or `auto`."
+    )
+    group: str | None = option(None, metavar="NAME", description="Name of the group that the run belongs to.")
+
+    _check_budget = field_validator("budget", mode="before")(_duration)
+
+    @field_validator("settings")
+    @classmethod
+    def _have_names(cls, settings: tuple[str, ...]) -> tuple[str, ...]:
+        names = set()
+        for setting in settings:
+            name, equals, _ = setting.partition("=")
+            if not equals or not name:
+                raise ValueError(f"{shorten(setting)!r} is not NAME=VALUE")
+            if name in names:
+                raise ValueError(f"{name} was given twice")
+            names.add(name)
+        return settings
+
+    @field_validator("devices")
+    @classmethod
+    def _are_devices(cls, devices: str | None) -> str | None:
+        if devices is not None and re.fullmatch(r"all|cpu:\d{1,3}|\d{1,3}(,\d{1,3})*", devices) is None:
+            raise ValueError(f"unknown devices {shorten(devices)!r}. Use GPUs such as 0,1, all, or cpu:N")
+        numbers = [] if devices is None else [int(number) for number in devices.split(",") if number.isdecimal()]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"{devices} names a GPU twice")
+        return devices
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.devices is not None and self.device != "auto":
+            raise ValueError("--devices: cannot be used together with --device")
+        if (self.shards is None) != (self.ray is None):
+            raise ValueError("--shards: give --shards and --ray together")
+        if self.shards is not None and (self.shard_target or self.devices is not None):
+            second = "--shard-target" if self.shard_target else "--devices"
+            raise ValueError(f"--shards: cannot be used together with {second}")
+        if self.ray in ("local", "none"):
+            raise ValueError("--ray: name a cluster. On one machine, --devices shares a run")
+        return self
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The text of each parameter that was set, by name."""
+        return dict(setting.split("=", 1) for setting in self.settings)
+
+    def without_target(self) -> Self:
+        """Return the request of an attack that uses no target."""
+        return self.without(lambda name: bool(hints_of(type(self).model_fields[name])["needs_target"]))
+
+    def like(self, recorded: "RunRequest") -> "RunRequest":
+        """Return a recorded request with what this one sets instead.
+
+        Another attack has other parameters, so with one, those that were recorded are left out. A place to run at
+        (device, devices, cluster) replaces the recorded place. Raises UsageError if the options do not fit together.
+        """
+        typed = {name: getattr(self, name) for name in self.model_fields_set}
+        left_out = set(_PLACES) if typed.keys() & _PLACES else set()
+        if typed.keys() & {"device", "shards"}:
+            left_out.add("shard_target")
+        if typed.get("attack", recorded.attack) != recorded.attack:
+            left_out |= {"settings", "preset"}
+        elif self.settings:
+            params = recorded.params | self.params
+            typed["settings"] = tuple(f"{name}={text}" for name, text in params.items())
+        return recorded.without(left_out.__contains__).changed(**typed)
