@@ -65,8 +65,6 @@ def _common_options() -> list[Any]:
 _COMMON_OPTIONS = _common_options()
 _COMMON_NAMES = frozenset({"help", *(option.name for option in _COMMON_OPTIONS)})
 _CONTEXT = "command_context"
-_BOUNDS = {"ge": "min", "le": "max"}
-"""Typer's name of each bound of pydantic's."""
 _METAVARS = {int: "N", float: "NUMBER"}
 _RANGE = re.compile(r"\bx>=(?P<least>[\d.]+)|\b(?:(?P<low>[\d.]+)<=)?x<=(?P<most>[\d.]+)")
 
@@ -129,7 +127,11 @@ class _WithCommonOptions:
 
 def _range_in_words(match: re.Match[str]) -> str:
     """Return the range of a number, which Typer writes as `x>=1` or `1<=x<=1000`, in words."""
-    least, most = match["least"] or match["low"], match["most"]
+    return in_words(match["least"] or match["low"], match["most"])
+
+
+def in_words(least: str | None, most: str | None) -> str:
+    """Return the words for a range, of which one end may be open."""
     if least is None:
         return f"at most {most}"
     return f"at least {least}" if most is None else f"{least} to {most}"
@@ -304,14 +306,12 @@ def _parameter(name: str, field: "FieldInfo", options: "type[BaseModel]") -> ins
     if hints.get("is_argument"):
         info = typer.Argument(metavar=metavar, help=field.description)
     else:
-        bounds = {} if is_list else _bounds_of(field)
         short = hints.get("short") or ("-r" if name == "round" else "")
         info = typer.Option(
             f"--{(hints.get('name') or name).replace('_', '-')}",
             *filter(None, [short]),
             metavar=metavar,
-            **bounds,
-            help=f"{field.description}  [default: {hints['unset']}]" if hints.get("unset") else field.description,
+            help=_help_of(field),
             autocompletion=COMPLETIONS.get(name.rpartition("_")[2]),
             rich_help_panel=_heading_of(name, options),
         )
@@ -320,10 +320,20 @@ def _parameter(name: str, field: "FieldInfo", options: "type[BaseModel]") -> ins
     )
 
 
-def _bounds_of(field: "FieldInfo") -> dict[str, Any]:
-    """Return the bounds of a number as arguments of Typer. It has none that exclude their end."""
-    rules = [(rule, name) for rule in field.metadata for name in _BOUNDS if hasattr(rule, name)]
-    return {_BOUNDS[name]: getattr(rule, name) for rule, name in rules}
+def _help_of(field: "FieldInfo") -> str:
+    """Return the help of an option: its description, what counts without a value, and its range.
+
+    The class checks the range, not Typer, so that an error is one sentence.
+    """
+    unset = _hints(field).get("unset")
+    bounds = {name: getattr(rule, name) for rule in field.metadata for name in ("ge", "le") if hasattr(rule, name)}
+    least, most = (f"{bounds[name]:,}" if name in bounds else None for name in ("ge", "le"))
+    parts = [
+        field.description or "",
+        f"[default: {unset}]" if unset else "",
+        f"[{in_words(least, most)}]" if bounds else "",
+    ]
+    return "  ".join(filter(None, parts))
 
 
 def _heading_of(name: str, options: "type[BaseModel]") -> str | None:

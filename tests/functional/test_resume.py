@@ -165,7 +165,9 @@ def _resume_with_target(folder: RunFolder, spec: str) -> None:
         '"target":{"id":"some/model","revision":"main","commit":null,"path":"/nowhere","weights_sha256":"aa",'
         '"bytes":1,"device":"cpu","dtype":"auto","threads":1}'
     )
-    folder.spec_file.write_text(spec.replace('"target":null', record))
+    # The last one is the resolved target, and not what was asked for.
+    before, _, after = spec.rpartition('"target":null')
+    folder.spec_file.write_text(before + record + after)
     try:
         resume_run(folder, weights_sha256=("bb",))
     finally:

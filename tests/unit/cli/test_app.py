@@ -55,7 +55,7 @@ def test_a_number_below_its_minimum_has_the_same_words_everywhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file.toml").write_text('attacks = ["baseline"]\nlimit = 0\n')
-    assert re.search(r"(trials|--limit'|--top-k|limit): must be at least 1\b", harness(*command.split()).err)
+    assert re.search(r"(trials|--limit|--top-k|limit): must be at least 1\b", harness(*command.split()).err)
 
 
 def test_help_groups_the_commands_and_shows_each_summary_whole_at_80_columns(harness: CommandLine) -> None:
