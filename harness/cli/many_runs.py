@@ -10,7 +10,7 @@ import typer
 from harness.cli.output import sanitize, say
 from harness.cli.resolving import current_weights
 from harness.core.hardware import usable_cores
-from harness.core.run_request import DeviceOptions, RunRequest
+from harness.core.run_request import DeviceOptions
 from harness.runs.facts import failure_text
 from harness.runs.folder import RunFolder
 from harness.runs.machine import hardware
@@ -32,18 +32,6 @@ def cluster_address(ray: str | None) -> str | None:
     if ray is None:
         return _LOCAL if find_spec("ray") is not None else None
     return None if ray == _NO_RAY else ray
-
-
-def on_node(request: RunRequest) -> RunRequest:
-    """Return the request with which a run for a cluster is planned here: the node chooses the device.
-
-    Raises a usage error for a device that a cluster cannot choose.
-    """
-    if request.device not in ("auto", "cpu", "cuda"):
-        raise typer.BadParameter(
-            "use auto, cpu or cuda on a cluster, which numbers its GPUs itself.", param_hint="--device"
-        )
-    return request.changed(device="cpu", threads=request.threads or 1)
 
 
 def cluster_slots(address: str, compute: DeviceOptions) -> int:

@@ -1,7 +1,7 @@
 """`harness bundle rerun`: run the code of a bundle. Its run.sh calls this command."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import PositiveInt, TypeAdapter, ValidationError
 from typer import Argument, Option
@@ -15,13 +15,14 @@ from harness.core.rounds import Round
 from harness.core.run_request import DeviceOptions, RunRequest
 from harness.core.spec import TargetRecord
 from harness.core.text import shorten
+from harness.plugins.parameters import settings_from
 from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.planning import plan_attack, start_attack
 from harness.runs.summary import run_status
-from harness.submit.code_folder import CodeTarget, read_code_spec
+from harness.submit.code_folder import CodeSpec, CodeTarget, read_code_spec
 from harness.submit.manifest import MODEL_NAMES
-from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
+from harness.submit.rerun import SCORES, RerunPlan, prepare_rerun, unfinished_run, write_rerun_results
 
 
 def rerun(
@@ -71,13 +72,7 @@ def rerun(
             prepared.params,
             prepared.round,
             target_here,
-            RunRequest(
-                attack=spec.attack.name,
-                round=prepared.round.name,
-                budget=str(spec.budget if seconds is None else seconds),
-                seed=spec.seed,
-                attacks=code.resolve(),
-            ),
+            _request(code, spec, prepared, target_here, reference_here, seconds),
             reference=reference_here,
             id_=new_run_id(f"{spec.attack.name}-rerun"),
             batch_sizes=sizes,
@@ -99,6 +94,30 @@ def rerun(
             say(f"{out} · {scores_file}")
     if not json:
         print(out)
+
+
+def _request(
+    code: Path,
+    spec: CodeSpec,
+    prepared: RerunPlan,
+    target: TargetRecord | None,
+    reference: TargetRecord | None,
+    seconds: float | None,
+) -> RunRequest:
+    """Return the request of `harness run` that does the same, so that a run like this one can be started."""
+    fields: dict[str, Any] = {} if reference is None else {"reference": str(reference.path)}
+    if target is not None:
+        fields |= {"target": str(target.path), **target.model_dump(include={"device", "dtype", "threads"})}
+    return RunRequest(
+        attack=spec.attack.name,
+        round=prepared.round.name,
+        settings=tuple(settings_from(prepared.params.params)),
+        guesses_per_example=prepared.attack.guesses_per_example,
+        budget=str(spec.budget if seconds is None else seconds),
+        seed=spec.seed,
+        attacks=prepared.attack.path.parent,
+        **fields,
+    )
 
 
 def _batch_sizes(text: str) -> dict[str, int]:

@@ -55,18 +55,30 @@ class ResolvedRun:
 
 
 def resolve_run(
-    request: RunRequest, *, parent: str | None = None, run_id: str | None = None, runs_here: bool = True
+    request: RunRequest,
+    *,
+    parent: str | None = None,
+    run_id: str | None = None,
+    runs_here: bool = True,
+    on_cluster: bool = False,
 ) -> ResolvedRun:
     """Find, fetch, hash and check everything that a run needs.
 
     `parent` is the id of the run's tuning or sweep. `run_id` is the run's id, by default a new one. `runs_here` is
-    false for a plan that is packaged or sent to a cluster: it needs no torch.
+    false for a plan that is packaged. With `on_cluster`, a node computes the run and chooses its device. Neither needs
+    torch here.
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
+    if on_cluster and (request.device not in ("auto", "cpu", "cuda") or request.devices is not None):
+        raise typer.BadParameter(
+            "use auto, cpu or cuda on a cluster, which numbers its GPUs itself.",
+            param_hint="--device" if request.devices is None else "--devices",
+        )
+    on_cluster = on_cluster or request.ray is not None
     attack = attack_named(request.attack, request.attacks)
     round_ = load_round(request.round)
     params = _resolve_params(attack, round_, request)
-    if attack.uses_target and runs_here and request.ray is None:
+    if attack.uses_target and runs_here and not on_cluster:
         # Before a model is downloaded and hashed.
         require_extra("torch", f"the attack {attack.name}")
     if request.guesses_per_example is not None:
@@ -77,7 +89,7 @@ def resolve_run(
         shards, devices = _require_shards(attack, devices), ()
     record = reference = None
     if attack.uses_target:
-        compute = _compute_of(request, devices, shards)
+        compute = _compute_of(request, devices, shards, on_cluster=on_cluster)
         # The round's revision belongs to the round's target.
         revision = request.revision or (round_.revision if request.target is None else "main")
         record = target_record(round_, compute, round_.target if request.target is None else request.target, revision)
@@ -105,9 +117,11 @@ def resolve_run(
     )
 
 
-def _compute_of(request: RunRequest, devices: tuple[str, ...], shards: tuple[str, ...]) -> DeviceOptions:
+def _compute_of(
+    request: RunRequest, devices: tuple[str, ...], shards: tuple[str, ...], *, on_cluster: bool
+) -> DeviceOptions:
     """Return how each worker loads the target."""
-    if request.ray is not None:
+    if on_cluster:
         # The node gives each worker its device.
         return request.model_copy(update={"device": "cpu", "threads": request.threads or 1})
     if shards:

@@ -13,6 +13,7 @@ from harness.core.rounds import preset_text
 from harness.core.run_request import RunRequest
 from harness.core.text import shorten
 from harness.plugins.discovery import find_attacks
+from harness.plugins.parameters import setting_text
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.planning import start_attack
 from harness.runs.specs import AttackSpec
@@ -41,6 +42,8 @@ def run(
     elif attack is None:
         raise typer.BadParameter("name an attack, or use --like RUN.", param_hint="ATTACK")
     plan = resolve_run(request)
+    if like is not None:
+        _say_other_params(plan.spec, run_folder(like, AttackSpec).attack_spec())
     if plan.unused_preset and like is None:
         values = sanitize(preset_text(plan.unused_preset))
         say(f"The round's preset for {request.attack} takes less time: {values}. --preset uses it.")
@@ -50,6 +53,18 @@ def run(
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return
     start_and_follow(plan.spec.id, lambda: start_attack(plan.spec, plan.attack), detach=detach, json=json)
+
+
+def _say_other_params(spec: AttackSpec, recorded: AttackSpec) -> None:
+    """Print the parameters that are not those of the recorded run, because a default or a preset has changed."""
+    names = recorded.params.keys() - spec.request.params.keys() if spec.attack.name == recorded.attack.name else set()
+    changes = [
+        f"{name} is {setting_text(spec.params.get(name))}, and was {setting_text(recorded.params[name])}"
+        for name in sorted(names)
+        if spec.params.get(name) != recorded.params[name]
+    ]
+    if changes:
+        say(sanitize(f"Defaults have changed since {recorded.id} ran: {'; '.join(changes)}. --set sets them."))
 
 
 def _say_forbidden_model(spec: AttackSpec) -> None:

@@ -15,7 +15,6 @@ from harness.cli.many_runs import (
     cluster_slots,
     executor_at,
     failure_of,
-    on_node,
 )
 from harness.cli.options import Json
 from harness.cli.output import StatusLine, align_columns, pluralize, print_json, sanitize, say
@@ -136,9 +135,7 @@ def _resolve(sweep: Sweep, swept: SweptRun, *, on_cluster: bool = False) -> Reso
     try:
         if not attack.uses_target:
             request = request.without_target()
-        elif on_cluster:
-            request = on_node(request)
-        return resolve_run(request, parent=sweep.id, run_id=swept.run or None, runs_here=not on_cluster)
+        return resolve_run(request, parent=sweep.id, run_id=swept.run or None, on_cluster=on_cluster)
     except (HarnessError, typer.BadParameter) as error:
         reason = error.message if isinstance(error, typer.BadParameter) else str(error)
         raise UsageError(f"{swept.setting} on {swept.round}, seed {swept.seed}: {reason}") from None

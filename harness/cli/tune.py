@@ -13,7 +13,6 @@ from harness.cli.many_runs import (
     cluster_address,
     executor_at,
     failure_of,
-    on_node,
 )
 from harness.cli.options import AttackName, Json, usage_errors
 from harness.cli.output import sanitize, say
@@ -134,7 +133,6 @@ def _run_until(
             _wait_for_end(run.folder)
     first, began_at = len(runs_of(tuning.id)), time.monotonic()
     runs, request = tuning.runs, tuning.request
-    of_each = request if address is None else on_node(request)
     pending: dict[str, Tried] = {}
     failed: list[Tried] = []
     is_exhausted = False
@@ -150,9 +148,9 @@ def _run_until(
                 if step is None:
                     break
                 plan = resolve_run(
-                    of_each.changed(round=f"{request.round}:{step.fold}", settings=(*request.settings, *step.settings)),
+                    request.changed(round=f"{request.round}:{step.fold}", settings=(*request.settings, *step.settings)),
                     parent=tuning.id,
-                    runs_here=address is None,
+                    on_cluster=address is not None,
                 )
                 if is_new:
                     TUNINGS.write(tuning.id, tuning)

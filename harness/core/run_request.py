@@ -17,6 +17,11 @@ from harness.core.settings import default_round
 from harness.core.text import shorten
 from harness.core.times import parse_duration
 
+_PLACES = {"device", "devices", "shards", "ray"}
+"""Options that say where a run is computed. One replaces the others."""
+WORKERS = ("devices", "shard_target", "shards", "ray")
+"""Options that divide a run among workers or devices."""
+
 
 def _duration(value: Any) -> str | None:
     if value is None:
@@ -26,12 +31,6 @@ def _duration(value: Any) -> str | None:
     except HarnessError as error:
         raise ValueError(str(error)) from None
     return str(value)
-
-
-_PLACES = {"device", "devices", "shards", "ray"}
-"""Options that say where a run is computed. One replaces the others."""
-WORKERS = ("devices", "shard_target", "shards", "ray")
-"""Options that divide a run among workers or devices."""
 
 
 class DeviceOptions(Options):

@@ -203,7 +203,6 @@ def _round_option(round_: Round) -> str:
     """Return the value of `--round`: the name of a built-in round, else its file."""
     suffix = "" if round_.fold is None else f":fold{round_.fold.index}of{round_.fold.folds}"
     source = round_.source
-    # The file may be a built-in one of an installation that is gone.
-    if source is not None and source.exists() and source not in built_in_rounds().values():
+    if source is not None and source not in built_in_rounds().values():
         return f"{source}{suffix}"
     return round_.name.removesuffix(suffix) + suffix

@@ -16,6 +16,8 @@ from harness.core.text import shorten
 
 MAX_RUNS = 100_000
 _MAX_FILE_BYTES = 1 << 20
+NOT_OF_EACH_RUN = ("attack", "attacks", "round", "target", "seed", "settings", "shards", "ray", "group")
+"""Fields of `RunRequest` that a sweep decides for each run, or has once."""
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
 _WORDS = {"string_pattern_mismatch": "use at most 40 letters, digits, -, _ and ., a letter or digit first"}
 
@@ -59,10 +61,6 @@ class SweepFile(BaseModel):
     def options(self) -> dict[str, Any]:
         """The values of the options of each run that the file names."""
         return {name: getattr(self, name) for name in self.model_fields_set - SweepFile.model_fields.keys()}
-
-
-NOT_OF_EACH_RUN = ("attack", "attacks", "round", "target", "seed", "settings", "shards", "ray", "group")
-"""Fields of `RunRequest` that a sweep decides for each run, or has once."""
 
 
 def file_with_options(request: type[RunRequest]) -> type[SweepFile]:

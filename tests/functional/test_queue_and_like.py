@@ -1,5 +1,6 @@
 """Real runs in the queue for a device, and runs that repeat another one."""
 
+import json
 import os
 import signal
 from typing import Any
@@ -88,6 +89,15 @@ def test_a_run_like_another_writes_the_same_submission(machine: Machine, draws: 
     assert run_summary(again).changed == {"pause": 0.0, "trials": 2, "seed": 5, "guesses_per_example": 1}
     # The attack declares two suffixes per example.
     assert len(again.submission.read_text().splitlines()) == 1 + 20
+
+
+def test_a_default_that_has_changed_since_the_run_is_named(machine: Machine, draws: RunFolder) -> None:
+    spec = json.loads(draws.spec_file.read_text())
+    spec["request"]["settings"].remove("trials=2")
+    draws.spec_file.write_text(json.dumps(spec))
+    again = machine.run("run", "--like", draws.id, "--dry-run")
+    assert f"Defaults have changed since {draws.id} ran: trials is 3, and was 2. --set sets them." in again.stderr
+    assert "Defaults" not in machine.run("run", "--like", draws.id, "--set", "trials=2", "--dry-run").stderr
 
 
 def test_the_command_line_replaces_options_of_the_run(machine: Machine, draws: RunFolder) -> None:

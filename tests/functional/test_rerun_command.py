@@ -51,6 +51,10 @@ def test_a_bundle_is_run_again_on_a_file_of_prefixes(bundler: Bundler, draws: Pa
     done = other.run("bundle", "rerun", str(code), str(file), "--out", str(tmp_path / "out.csv"))
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == files_of(draws.zip)["submission.csv"]
+    (run,) = other.folders()
+    again = other.json("run", "--like", run.id, "--dry-run")["spec"]
+    recorded = run.spec().model_dump(mode="json")
+    assert {name for name in recorded if again[name] != recorded[name]} <= {"id", "created_at", "changed", "request"}
 
 
 @pytest.mark.long

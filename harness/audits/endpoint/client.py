@@ -46,7 +46,8 @@ _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _LEGAL_REASONS = 451
 """The status "Unavailable For Legal Reasons" (RFC 7725)."""
 _MESSAGES, _FIRST_CHARACTERS = (400, 403), 120
-"""Statuses of errors that may name a filter in the beginning of their message alone, before it quotes a prompt."""
+"""Statuses of errors that may name a filter in the beginning of their message alone."""
+_QUOTED = re.compile(r"[:\"'`\n‘“«]")
 _LARGEST_ANSWER = 8 << 20  # bytes
 _TOO_LARGE = "sent more than 8 MiB"
 _LONGEST_WAIT = 600.0
@@ -415,7 +416,8 @@ class Endpoint:
         codes = [code for code in (*named, error) if isinstance(code, str) and _CODE.fullmatch(code)]
         code = next(filter(_USED_UP.search, codes), next(iter(codes), None))
         message = fields.get("message", error)
-        start = message[:_FIRST_CHARACTERS] if isinstance(message, str) else ""
+        # A quotation of the prompt comes after a colon or a quotation mark.
+        start = _QUOTED.split(message, 1)[0][:_FIRST_CHARACTERS] if isinstance(message, str) else ""
         is_blocked = any(map(is_filter, (*codes, start if status in _MESSAGES else "")))
         is_used_up = any(map(_USED_UP.search, (*codes, start)))
         text = content.decode(errors="replace")

@@ -265,19 +265,12 @@ def _match_table(results: LeakageResults) -> FoundTable:
 
 
 def _sequence_cells(results: LeakageResults, sequences: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """Return number, record and text of each sequence. Numbers begin at 1.
-
-    A record has a name, such as `data.jsonl:3`, or for tokens the number of its row; None if it is not stored.
-    """
+    """Return number, record and text of each sequence. Numbers begin at 1."""
     pairs, decoder = results.pairs, TokenDecoder(results.pairs.tokenizer)
     return {
         sequence: {
             "sequence": sequence + 1,
-            "record": pairs.names[sequence]
-            if pairs.names
-            else int(pairs.rows[sequence]) + 1
-            if len(pairs.rows)
-            else None,
+            "record": pairs.record_of(sequence),
             "end of the prefix": decoder.text(pairs.prefixes[sequence][-_CONTEXT:]),
             "suffix": decoder.text(pairs.suffixes[sequence]),
         }

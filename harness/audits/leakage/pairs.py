@@ -130,6 +130,12 @@ class Pairs:
         """Tokens of a whole prefix."""
         return int(self.prefixes.shape[1])
 
+    def record_of(self, pair: int) -> str | int | None:
+        """Return the name of the record, such as `data.jsonl:3`; for tokens its number, from 1; None if unknown."""
+        if self.names:
+            return self.names[pair]
+        return int(self.rows[pair]) + 1 if len(self.rows) else None
+
     def clusters(self, chosen: Ints) -> Ints:
         """Return the cluster of near-copies of each of the `chosen` pairs, [chosen] int64."""
         whole = np.concatenate([self.prefixes[chosen], self.suffixes[chosen]], axis=1)

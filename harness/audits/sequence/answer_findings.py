@@ -64,17 +64,16 @@ def _repetitions(rows: RowsOf) -> tuple[int, int]:
 def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: RowsOf) -> Iterator[str]:
     """Yield what the answers show about the server."""
     completions, requested = rows(COMPLETIONS.name), params.endpoint_model or ""
-    datasets = {setting.dataset.prompt_length or 0: setting.dataset for setting in settings}
-    places = zip(completions["prompt_length"].tolist(), completions["paragraph"].tolist(), strict=True)
-    prompts, suffixes = [], []
-    for length, number in places:
-        prompts.append(datasets[length].prompts[number])
-        suffixes.append(datasets[length].suffixes[number])
     yield from _models(completions, requested)
     yield from _refused_parameters(completions, is_greedy=params.temperature == 0)
-    yield from _cut_prompts(completions, prompts, is_chat=params.chat)
-    yield from _beginnings(completions, suffixes)
-    yield from _ends(completions, suffixes, requested)
+    if echoes := int((completions["cut_words"] > 0).sum()):
+        words = pluralize(int(completions["cut_words"].sum()), "word")
+        yield f"Completions that began with the prompt or its last words: {echoes:,}. These {words} were cut off."
+    yield from hiding_sentences(params, settings, rows)
+    unusual = sorted(set(_of_answers(completions, "finish_reason")) - _USUAL_ENDS)
+    if ends := {name: completions["finish_reason"].count(name) for name in unusual if not is_filter(name)}:
+        listed = ", ".join(f"{name} ({pluralize(number, 'time')})" for name, number in ends.items())
+        yield f"Answers that ended for an unusual reason, which are compared as they are: {listed}."
     repeated, different = _repetitions(rows)
     if different:
         yield (
@@ -83,6 +82,18 @@ def answer_sentences(params: SequenceParams, settings: Sequence[Setting], rows: 
         )
     elif repeated:
         yield f"At the end {pluralize(repeated, 'request')} sent again got the same completion."
+
+
+def hiding_sentences(params: SequenceParams, settings: Sequence[Setting], rows: RowsOf) -> Iterator[str]:
+    """Yield what the answers of an endpoint show that may hide memorization, so that the rates are too low."""
+    completions, requested = rows(COMPLETIONS.name), params.endpoint_model or ""
+    datasets = {setting.dataset.prompt_length or 0: setting.dataset for setting in settings}
+    places = list(zip(completions["prompt_length"].tolist(), completions["paragraph"].tolist(), strict=True))
+    suffixes = [datasets[length].suffixes[number] for length, number in places]
+    prompts = [datasets[length].prompts[number] for length, number in places]
+    yield from _cut_prompts(completions, prompts, is_chat=params.chat)
+    yield from _beginnings(completions, suffixes, requested)
+    yield from _ends(completions, suffixes, requested)
 
 
 def _models(completions: Rows, requested: str) -> Iterator[str]:
@@ -126,14 +137,12 @@ def _cut_prompts(completions: Rows, prompts: Sequence[str], *, is_chat: bool) ->
         )
 
 
-def _beginnings(completions: Rows, suffixes: Sequence[str]) -> Iterator[str]:
-    if echoes := int((completions["cut_words"] > 0).sum()):
-        words = pluralize(int(completions["cut_words"].sum()), "word")
-        yield f"Completions that began with the prompt or its last words: {echoes:,}. These {words} were cut off."
+def _beginnings(completions: Rows, suffixes: Sequence[str], requested: str) -> Iterator[str]:
     introductions, beginnings = 0, Counter[tuple[str, ...]]()
-    for text, suffix in zip(completions["text"], suffixes, strict=True):
+    counted = ("", reference_model(completions, requested))
+    for name, text, suffix in zip(completions["answered_by"], completions["text"], suffixes, strict=True):
         begin = beginning(text)
-        if begin[:1] != beginning(suffix)[:1]:
+        if name in counted and begin[:1] != beginning(suffix)[:1]:
             is_introduced = introduction_words(text) > 0
             introductions += is_introduced
             beginnings[begin] += not is_introduced
@@ -168,10 +177,6 @@ def _ends(completions: Rows, suffixes: Sequence[str], requested: str) -> Iterato
             f"Completions without a word: {empty:,}, which count as failed. A filter that gives no reason looks like "
             "this, so the rates may be too low."
         )
-    unusual = sorted(set(_of_answers(completions, "finish_reason")) - _USUAL_ENDS)
-    if ends := {name: completions["finish_reason"].count(name) for name in unusual if not is_filter(name)}:
-        listed = ", ".join(f"{name} ({pluralize(number, 'time')})" for name, number in ends.items())
-        yield f"Answers that ended for an unusual reason, which are compared as they are: {listed}."
 
 
 def count_states(settings: Sequence[Setting]) -> Counter[State | None]:

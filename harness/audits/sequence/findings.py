@@ -1,6 +1,7 @@
 """Findings of a sequence audit, from complete or partial rows: figures, tables, charts, passages and sentences."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from harness.audits.sequence.answer_findings import (
     answer_sentences,
     blocked_sentences,
     count_states,
+    hiding_sentences,
     state_sentences,
 )
 from harness.audits.sequence.answers import reference_model
@@ -64,6 +66,7 @@ from harness.core.text import json_value, pluralize
 
 _SHOWN_DOCUMENTS = 20
 _SHARE = "share of completions"
+_MAY_HIDE = "The server's answers may hide memorization: see the sentences about completions and prompts."
 _LENGTHS = "Completions that pass, by length of the prompt"
 _NUMBERS = "Completions by the number of thresholds that they pass"
 
@@ -93,6 +96,9 @@ def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, mode
         measured += [row for setting in by_length for row in length_rows(setting)]
     table = MeasureTable(measured)
     paragraphs = [row for setting in settings for row in _paragraph_rows(setting)]
+    conclusion = sequence_conclusion(longest, table)
+    if params.endpoint and any(hiding_sentences(params, settings, rows)):
+        conclusion = replace(conclusion, caveat=f"{conclusion.caveat} {_MAY_HIDE}".lstrip())
     texts = ("prompt", "suffix", "completion")
     return Findings(
         figures=json_value(_figures(params, whole, settings, rows)),
@@ -105,7 +111,7 @@ def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, mode
         ],
         charts=_charts(table, longest),
         passages=passages(longest),
-        conclusion=sequence_conclusion(longest, table),
+        conclusion=conclusion,
         definitions=DEFINITIONS,
         measures=table,
     )

@@ -134,11 +134,8 @@ class TuningPage(Page):
         self._views = {view.tuning.id: view for view in views}
         rows = []
         for view in views:
-            round_name = (
-                Path(view.tuning.request.round).stem
-                if view.tuning.request.round.endswith(".toml")
-                else view.tuning.request.round
-            )
+            name = view.tuning.request.round
+            round_name = Path(name).stem if name.endswith(".toml") else name
             cells: list[Cell] = [
                 [(view.tuning.id.partition("-")[0], "bold")],
                 view.tuning.request.attack,

@@ -1,6 +1,7 @@
 """The main screen: a page for each of the six tabs."""
 
 import pkgutil
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -15,7 +16,7 @@ from textual.widgets import Static
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.settings import default_round
-from harness.plugins.discovery import AttackFile
+from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
@@ -116,29 +117,30 @@ class MainScreen(Screen[None]):
         self.notify("Choose an attack and press Enter.")
 
     def on_attacks_page_new_run(self, event: "AttacksPage.NewRun") -> None:
-        self._open_form(event.attack)
+        self._open_form(event.attack, None if self._overview is None else self._overview.attacks_folder)
 
-    def _open_form(self, attack: AttackFile, *, like: RunFolder | None = None) -> None:
+    def _open_form(self, attack: AttackFile, folder: Path | None, *, like: RunFolder | None = None) -> None:
         from harness.tui.screens.new_run import NewRunScreen
 
         round_name = self._round_choice or default_round()
-        folder = None if self._overview is None else self._overview.attacks_folder
         screen = NewRunScreen(attack, attacks_folder=folder, round_name=round_name, like=like)
         self.app.push_screen(screen, self._open_run)
 
     def duplicate(self, folder: RunFolder) -> None:
         """Open the form with the values of a run."""
         try:
-            name = folder.attack_spec().attack.name
+            spec = folder.attack_spec()
+            attacks_folder = spec.request.attacks or (None if self._overview is None else self._overview.attacks_folder)
+            attacks = find_attacks(attacks_folder)
         except HarnessError as error:
             self.notify(str(error), severity="error")
             return
-        attacks = () if self._overview is None else self._overview.attacks
+        name = spec.attack.name
         attack = next((attack for attack in attacks if attack.name == name and attack.error is None), None)
         if attack is None:
             self.notify(f"The attack {name} is not there any more.", severity="error")
         else:
-            self._open_form(attack, like=folder)
+            self._open_form(attack, attacks_folder, like=folder)
 
     def _open_run(self, id_: str | None) -> None:
         if id_ is None:

@@ -42,6 +42,20 @@ def test_a_quota_that_only_a_message_says_is_used_up_ends_the_audit_at_once(stat
         assert len(server.bodies) == 1
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "invalid prompt: The account had insufficient funds",
+        "'insufficient balance' cannot be read",
+        "got “credit balance”",
+    ],
+)
+def test_a_prompt_about_money_that_an_error_quotes_is_no_used_up_quota(message: str) -> None:
+    reply = Reply(400, json.dumps({"error": {"message": message}}).encode())
+    with completions_server(lambda body, number: reply) as server:
+        assert asked(server).fault.startswith("refuses the request")
+
+
 def test_an_address_of_azure_keeps_its_version_and_gets_its_own_header() -> None:
     with completions_server(lambda body, number: completion("x")) as server:
         server.url = server.url.removesuffix("/v1") + "/openai/deployments/gpt/chat/completions?api-version=2026-02-01"

@@ -47,6 +47,7 @@ def test_a_harmless_habit_of_a_server_changes_no_rate(tmp_path: Path, habit: str
     for title in TITLES.values():
         passed = findings.measures.get(PASSED, side="corpus", case=title)
         assert (passed.value, passed.of) == (1.0, 12)
+    assert findings.conclusion and "may hide" not in findings.conclusion.caveat
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -70,6 +71,21 @@ def test_a_recited_text_behind_an_introduction_that_is_not_cut_is_named(tmp_path
 
     findings = findings_with_habit(tmp_path, introduce, prompt_length=(3,))
     assert findings.conclusion and "12 of 12 paragraphs are continued word for word" in findings.conclusion.evidence
+
+
+@pytest.mark.parametrize(
+    "habit",
+    ["refusal in words", "refusal in words of another language", "empty", "short limit", "window", "introduction"],
+)
+def test_the_answer_itself_says_that_the_server_may_hide_memorization(tmp_path: Path, habit: str) -> None:
+    conclusion = findings_with_habit(tmp_path, HABITS[habit][0]).conclusion
+    assert conclusion and "The server's answers may hide memorization" in conclusion.caveat
+
+
+@pytest.mark.parametrize("habit", ["fallback", "fallback first", "dated and fallback"])
+def test_answers_of_another_model_that_are_left_out_are_no_refusals(tmp_path: Path, habit: str) -> None:
+    sentences = " ".join(findings_with_habit(tmp_path, HABITS[habit][0]).sentences)
+    assert "Other models answered too" in sentences and "begin like others" not in sentences
 
 
 @pytest.mark.parametrize("habit", BLOCKING_HABITS)
