@@ -30,7 +30,7 @@ SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
     "keys": (("question_mark",), "This screen"),
     "round": (("b",), "satml-dev"),
     "attacks": (("2",), "import "),
-    "new-run": (("2", "enter"), "Seed of all"),
+    "new-run": (("2", "enter"), "Seed of every"),
     "audits": (("3",), "How much"),
     "audit": (("3", "down", "enter"), "Probably"),
     "book": (("3", "enter"), "≥ 50 %"),
