@@ -13,6 +13,7 @@ from harness.core.text import pluralize, sanitize
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _STRIPPED = " ⏎⇥␍\ufffd"
 """Spreadsheets ignore spaces, and some of the characters that `sanitize` replaces, before a formula."""
+_HASH_DIGITS = 12
 
 
 def write_rows(file: TextIO, rows: Iterable[Iterable[Any]]) -> None:
@@ -32,9 +33,6 @@ def csv_cell(cell: Any) -> str:
     return json.dumps(cell) if isinstance(cell, list) else str(cell)
 
 
-_DIGITS = 12
-
-
 def redact_suffix(suffix: Tokens, vocabulary: int) -> str:
     """Return `suffix` [length] as `50 tokens, sha256 1f2e3d4c5b6a`.
 
@@ -42,7 +40,7 @@ def redact_suffix(suffix: Tokens, vocabulary: int) -> str:
     the vocabulary has at most 65,536 tokens and else of 4, as run.db stores them. The hash does not reveal a suffix,
     but it confirms a suffix that somebody already guessed.
     """
-    return f"{pluralize(len(suffix), 'token')}, sha256 {tokens_sha256(suffix, vocabulary)[:_DIGITS]}"
+    return f"{pluralize(len(suffix), 'token')}, sha256 {tokens_sha256(suffix, vocabulary)[:_HASH_DIGITS]}"
 
 
 def redact_text(text: str) -> str:
@@ -52,4 +50,4 @@ def redact_text(text: str) -> str:
     """
     # A lone surrogate is not a character, but surrogatepass encodes it in three bytes.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{pluralize(len(text.split()), 'word')}, sha256 {digest[:_DIGITS]}"
+    return f"{pluralize(len(text.split()), 'word')}, sha256 {digest[:_HASH_DIGITS]}"

@@ -22,6 +22,9 @@ _MEMORY_FILES = {
 
 _QUOTA_FILES = {VERSION_2: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
 """The files with the microseconds of processor time that a group may use in each period, by hierarchy."""
+Answer = TypeVar("Answer")
+_CUDA_VERSION = re.compile(r"^cuda\b[^=]*=\s*['\"]", re.MULTILINE)
+"""The line of torch's version.py that names the CUDA version. A CPU build has `None` there."""
 
 
 class MemoryLimit(NamedTuple):
@@ -80,9 +83,6 @@ def usable_cores(process: Path = _PROCESS) -> int:
     return cores
 
 
-Answer = TypeVar("Answer")
-
-
 def query_gpus(question: Callable[[Any, Any], Answer]) -> list[Answer]:
     """Return `question(pynvml, handle)` for each GPU in NVML's order; none if there is no NVIDIA driver."""
     import pynvml
@@ -93,10 +93,6 @@ def query_gpus(question: Callable[[Any, Any], Answer]) -> list[Answer]:
         return [question(pynvml, handle) for handle in handles]
     except pynvml.NVMLError:
         return []
-
-
-_CUDA_VERSION = re.compile(r"^cuda\b[^=]*=\s*['\"]", re.MULTILINE)
-"""The line of torch's version.py that names the CUDA version. A CPU build has `None` there."""
 
 
 def resolve_device(device: str = "auto") -> str:

@@ -21,6 +21,13 @@ from numpy.typing import NDArray
 
 from harness.core.arrays import Bools, Floats, Ints, place_among_equals
 
+REPLICATES = 2000
+_SEED, _MEANS_SEED = 20230201, 20240601
+_REPLICATES_AT_ONCE = 100
+NORMAL_975 = 1.959963984540054
+_BLOCK_WEIGHTS = 1 << 18  # weights of the replicates that are walked together, so that they fit the processor's cache
+_CHUNK = 512  # wrong rows walked between two checks whether every replicate has ended
+
 
 class JudgedRows(NamedTuple):
     """The rows of a submission in its order. is_correct: [rows]; example_ids: [rows] int64."""
@@ -58,14 +65,6 @@ def rows_read(is_correct: Bools, cap: int) -> int:
     """Return the number of rows up to and including wrong row number `cap`, or all rows if fewer are wrong."""
     wrong = np.flatnonzero(~is_correct)
     return int(wrong[cap - 1]) + 1 if len(wrong) >= cap else len(is_correct)
-
-
-REPLICATES = 2000
-_SEED, _MEANS_SEED = 20230201, 20240601
-_REPLICATES_AT_ONCE = 100
-NORMAL_975 = 1.959963984540054
-_BLOCK_WEIGHTS = 1 << 18  # weights of the replicates that are walked together, so that they fit the processor's cache
-_CHUNK = 512  # wrong rows walked between two checks whether every replicate has ended
 
 
 class Unit(StrEnum):

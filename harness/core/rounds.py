@@ -31,6 +31,9 @@ _CACHED_MODEL = re.compile(r"models--(?P<owner>[^/]+?)--(?P<name>[^/]+)")
 _LONGEST_MODEL_NAME = 400
 _MAX_ROUND_BYTES = 1 << 20
 _MAX_BASES = 16
+PresetValue = str | int | float | bool
+RowRange = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+ROUND_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
 
 
 def _parsed(parse: Callable[[str], object]) -> BeforeValidator:
@@ -43,9 +46,6 @@ def _parsed(parse: Callable[[str], object]) -> BeforeValidator:
             raise ValueError(str(error)) from None
 
     return BeforeValidator(validate)
-
-
-PresetValue = str | int | float | bool
 
 
 def _presets(value: Any) -> dict[str, dict[str, PresetValue]]:
@@ -67,7 +67,6 @@ def _presets(value: Any) -> dict[str, dict[str, PresetValue]]:
 Seconds = Annotated[float, _parsed(parse_duration), WithJsonSchema({"type": "string"})]
 Moment = Annotated[datetime, _parsed(parse_moment), WithJsonSchema({"type": "string"})]
 Presets = Annotated[dict[str, dict[str, PresetValue]], BeforeValidator(_presets)]
-RowRange = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
 
 class Fold(BaseModel):
@@ -83,9 +82,6 @@ class Fold(BaseModel):
         if self.index >= self.folds:
             raise ValueError(f"fold {self.index} of {self.folds} does not exist: folds are numbered from 0")
         return self
-
-
-ROUND_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
 
 
 class Round(BaseModel):

@@ -23,6 +23,8 @@ Hashes = NDArray[np.uint64]
 _COMPARED_AT_ONCE = 1 << 16
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _OTHER_ODD = np.uint64(0xC2B2AE3D27D4EB4F)
+WINDOW = 32
+"""Tokens that two rows of a cluster have in common."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,6 @@ def _are_equal(windows: Windows, left: Ints, right: Ints) -> Bools:
         part = slice(begin, begin + _COMPARED_AT_ONCE)
         equal[part] = (windows.at(left[part]) == windows.at(right[part])).all(axis=1)
     return equal
-
-
-WINDOW = 32
 
 
 def cluster_ids(blocks: Sequence[Tokens], window: int = WINDOW) -> Ints:

@@ -12,9 +12,9 @@ import numpy as np
 
 from harness.core.arrays import is_storable_dtype, token_dtype
 from harness.core.examples import load_answers, load_prefixes, load_training
+from harness.core.frames import Frame
 from harness.core.guesses import GUESSES, Guesses, find_fault
 from harness.core.live_score import LiveScore
-from harness.core.protocol import Frame
 from harness.core.requests import AttackRequest, ModelRequest, write_inputs, write_state
 from harness.core.rows import columns_from_frame
 from harness.core.spec import TargetRecord

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.core.audit import FIGURES
+from harness.core.frames import Frame
 from harness.core.paths import model_names
-from harness.core.protocol import Frame
 from harness.core.requests import AuditRequest, write_rows
 from harness.core.rows import Table, columns_from_frame
 from harness.runs.audit_reader import AuditReader

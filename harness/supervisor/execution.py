@@ -10,7 +10,8 @@ from typing import Any
 import psutil
 
 from harness.core.files import is_larger_than, remove_tree
-from harness.core.protocol import LEAD, Frame, FrameError, write_request
+from harness.core.frames import Frame, FrameError
+from harness.core.protocol import LEAD, write_request
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
 from harness.runs.machine import DiskFull, Reserve

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.core.errors import HarnessError
-from harness.core.protocol import Frame
+from harness.core.frames import Frame
 from harness.core.text import shorten
 from harness.runs.store import RunStore
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.files import remove_tree
-from harness.core.protocol import LEAD, Frame
+from harness.core.frames import Frame
+from harness.core.protocol import LEAD
 from harness.supervisor.intake import MAX_NAME, IntakeError
 
 _MOST_NUMBER = 1 << 40

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.protocol import ENDPOINT_KEYS, FrameReader
+from harness.core.frames import FrameReader
+from harness.core.protocol import ENDPOINT_KEYS
 from harness.sandbox import ON_NODES, SandboxedProcess, SandboxPolicy, reaper
 from harness.sandbox.policy import plain_environment
 from harness.supervisor.devices import Device

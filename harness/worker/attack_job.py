@@ -17,8 +17,9 @@ from harness.core.arrays import Floats, Ints, Tokens, is_storable_dtype, token_d
 from harness.core.attack import GUESS_STAGE, Batch
 from harness.core.errors import HarnessError
 from harness.core.examples import Training
+from harness.core.frames import MAX_BODY_BYTES
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses, find_fault
-from harness.core.protocol import MAX_BODY_BYTES, read_request
+from harness.core.protocol import read_request
 from harness.core.requests import (
     AttackRequest,
     ModelRequest,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
 from harness.core.files import write_all
-from harness.core.protocol import MAX_UNACKNOWLEDGED_BYTES, Frame, Scalar, encode_frame
+from harness.core.frames import MAX_UNACKNOWLEDGED_BYTES, Frame, Scalar, encode_frame
 
 _LOST_SUPERVISOR = 70
 

@@ -11,7 +11,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from harness.core.files import remove_tree
-from harness.core.protocol import Frame, FrameReader, encode_frame, write_request
+from harness.core.frames import Frame, FrameReader, encode_frame
+from harness.core.protocol import write_request
 from harness.core.times import seconds_since_boot
 from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder

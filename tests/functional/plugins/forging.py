@@ -14,7 +14,7 @@ import numpy as np
 
 from harness import Attack, Context, Field, Guesses, Params
 from harness.core.files import write_all
-from harness.core.protocol import Frame, encode_frame
+from harness.core.frames import Frame, encode_frame
 
 
 class Exploding:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.core.protocol import Frame, FrameReader, encode_frame
+from harness.core.frames import Frame, FrameReader, encode_frame
 from harness.core.rows import Kind, columns_from_frame, concatenate_rows, split_into_frames, table, validate_columns
 
 TABLE = table("answer", item=Kind.INTEGER, mean=Kind.REAL, each=Kind.REALS, text=Kind.TEXT)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.core.audit import FIGURES
-from harness.core.protocol import Frame
+from harness.core.frames import Frame
 from harness.core.rows import Kind, split_into_frames, table, validate_columns
 from harness.runs.audit_reader import AuditReader
 from harness.runs.store import RunStore

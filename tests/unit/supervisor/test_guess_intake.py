@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.core.errors import HarnessError
+from harness.core.frames import Frame, FrameReader, encode_frame
 from harness.core.guesses import Guesses
-from harness.core.protocol import Frame, FrameReader, encode_frame
 from harness.core.requests import read_kept, write_state
 from harness.runs.attack_record import submission_of
 from harness.runs.guess_reader import GuessReader

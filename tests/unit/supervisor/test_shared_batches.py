@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.protocol import Frame
+from harness.core.frames import Frame
 from harness.supervisor.intake import IntakeError
 from harness.supervisor.shared_batches import SharedBatches, SharedState
 

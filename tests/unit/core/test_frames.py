@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.protocol import MAX_BODY_BYTES, Frame, FrameError, FrameReader, encode_frame
+from harness.core.frames import MAX_BODY_BYTES, Frame, FrameError, FrameReader, encode_frame
 
 PROLOGUE = struct.Struct("<4sQIQI")
 DTYPES = [np.dtype(name) for name in ("u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f4", "<f8", ">u2", ">f8")]
