@@ -9,7 +9,6 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar
@@ -32,12 +31,20 @@ from harness.core.text import format_score, sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.tui.log import open_log
 from harness.tui.overrides import OrderedKeysApp
 from harness.tui.overview import Overview, OverviewFeed
 from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.main import MainScreen
+from harness.tui.screens.opening import screen_for
+from harness.tui.screens.run_actions import RunActions
 from harness.tui.widgets.bars import TopBar
-from harness.tui.widgets.run_actions import RunActions, screen_for
+
+_LOG = logging.getLogger(__name__)
+_POLL_SECONDS = 1.0
+_NOTICE_SECONDS = 20.0
+_SECONDS_TO_CLOSE = 5
+_GOOD_ENDINGS = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 def save_svg(svg: str) -> Path:
@@ -52,52 +59,6 @@ def save_svg(svg: str) -> Path:
     except OSError as error:
         raise HarnessError(f"{file}: cannot be written ({error.strerror}).") from None
     return file
-
-
-_MAX_BYTES = 1 << 20
-
-
-def log_file() -> Path:
-    """Return the path of the log file."""
-    return paths.state_home() / "screen.log"
-
-
-def open_log() -> None:
-    """Write everything that the logger `harness` gets to the log file, or drop it if the file cannot be written.
-
-    The file and its one backup hold a megabyte together.
-    """
-    # A traceback about a full disk would overwrite the screen.
-    logging.raiseExceptions = False
-    logger = logging.getLogger("harness")
-    logger.propagate = False
-    logger.setLevel(logging.INFO)
-    for handler in [*logger.handlers]:
-        logger.removeHandler(handler)
-        handler.close()
-    try:
-        log_file().parent.mkdir(parents=True, exist_ok=True)
-        handler = RotatingFileHandler(
-            log_file(), maxBytes=_MAX_BYTES // 2, backupCount=1, encoding="utf-8", errors="backslashreplace"
-        )
-    except OSError:
-        handler = logging.NullHandler()
-    handler.setFormatter(_VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logger.addHandler(handler)
-
-
-class _VisibleFormatter(logging.Formatter):
-    """Replaces control characters, so that the log can be printed in a terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(map(sanitize, super().format(record).split("\n")))
-
-
-_LOG = logging.getLogger(__name__)
-_POLL_SECONDS = 1.0
-_NOTICE_SECONDS = 20.0
-_SECONDS_TO_CLOSE = 5
-_GOOD_ENDINGS = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 def show(app: "HarnessApp") -> None:

@@ -19,6 +19,19 @@ Span = tuple[str, str]
 Drawn = Callable[[int], Sequence[Span]]
 """A cell that is drawn for the width of its column, such as a bar."""
 Cell = str | Sequence[Span] | Drawn
+GLYPHS = {
+    Status.QUEUED: ("◌", "dim"),
+    Status.STARTING: ("◐", "active"),
+    Status.RUNNING: ("▶", "active"),
+    Status.FINISHING: ("◑", "active"),
+    Status.FINISHED: ("✓", "good"),
+    Status.OUT_OF_TIME: ("⧗", "warning"),
+    Status.STOPPED: ("■", "warning"),
+    Status.CRASHED: ("✗", "bad"),
+    Status.LOST: ("?", "bad"),
+}
+"""The glyph of each status, and the meaning that colours it."""
+_BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 class Column(NamedTuple):
@@ -202,21 +215,6 @@ def _spans(cell: str | Sequence[Span]) -> tuple[Span, ...]:
 
 def _width(cell: Sequence[Span]) -> int:
     return sum(cell_len(text) for text, _ in cell)
-
-
-GLYPHS = {
-    Status.QUEUED: ("◌", "dim"),
-    Status.STARTING: ("◐", "active"),
-    Status.RUNNING: ("▶", "active"),
-    Status.FINISHING: ("◑", "active"),
-    Status.FINISHED: ("✓", "good"),
-    Status.OUT_OF_TIME: ("⧗", "warning"),
-    Status.STOPPED: ("■", "warning"),
-    Status.CRASHED: ("✗", "bad"),
-    Status.LOST: ("?", "bad"),
-}
-"""The glyph of each status, and the meaning that colours it."""
-_BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def bar(share: float, cells: int) -> tuple[str, str]:

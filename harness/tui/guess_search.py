@@ -13,6 +13,9 @@ from harness.tui.columns import Span
 from harness.tui.run_feed import RunFeed, guess_lines
 from harness.tui.snapshot import GuessLine
 
+MAX_RESULTS = 500
+_BATCH_ROWS = 20_000
+
 
 def compared_pieces(text: TokenText, ids: Sequence[int], answer: Sequence[int] | None) -> Iterator[tuple[str, bool]]:
     """Yield the text of each token of `ids`, and whether it differs from `answer` (never if that is unknown)."""
@@ -47,10 +50,6 @@ def highlighted(spans: Sequence[Span], query: str) -> list[Span]:
             result.append(("".join(character for _, character in run), f"{meaning} reverse" if is_marked else meaning))
         position += len(part)
     return result
-
-
-MAX_RESULTS = 500
-_BATCH_ROWS = 20_000
 
 
 def parse_example_id(query: str) -> int | None:

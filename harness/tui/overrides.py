@@ -30,6 +30,9 @@ from harness.core.text import sanitize
 _Codes = tuple[str, str, str]
 _LONGEST_GAP = 8
 """Unchanged cells between changed ones that are written too: another part takes at least as many bytes."""
+_ROUNDS = 2
+"""Number of times that a marker follows the key: behind its handlers, then behind the messages that they post."""
+_LOST_SECONDS = 0.5
 
 
 class ChangedCells(CompositorUpdate):
@@ -106,11 +109,6 @@ class ChangedCellsApp(App[None]):
             now = [strip.discard_meta().simplify() for strip in self.screen._compositor.render_strips()]
             renderable, self._painted = ChangedCells(self._painted, now), now
         super()._display(screen, renderable)
-
-
-_ROUNDS = 2
-"""Number of times that a marker follows the key: behind its handlers, then behind the messages that they post."""
-_LOST_SECONDS = 0.5
 
 
 @dataclass

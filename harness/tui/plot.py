@@ -1,119 +1,19 @@
-"""Axes of a plot, and a plot of lines drawn in text cells.
+"""A plot of lines drawn in text cells.
 
 In pictures of the same curves at three sizes, textual-plot 0.10 is worse: a curve erases the cells of those before it,
 the line of the cap erases all of them, the legend covers curves, and bands are missing, so that the interval, the
 baseline and the cap cannot be read together. It also draws for 50 to 80 ms, and this for 10 to 30.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from harness.core.arrays import Floats
 from harness.core.text import sanitize, shorten
-from harness.core.times import format_duration
+from harness.tui.axes import Axis
 from harness.tui.braille import BrailleGrid, Cell
-
-_HEADROOM = 0.97
-_CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800)
-
-
-class Tick(NamedTuple):
-    """A labelled position, as a fraction of the axis."""
-
-    at: float
-    label: str
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Numbers from `low` to `high`, evenly spaced; the ticks are multiples of 1, 2 or 5 times a power of ten.
-
-    least_step: the least distance of two ticks, such as 1 for whole numbers.
-    """
-
-    title: str
-    low: float
-    high: float
-    least_step: float = field(default=0.0, kw_only=True)
-
-    def fractions(self, values: Floats) -> Floats:
-        """Return where the values are, in [0, 1] for those on the axis."""
-        return np.asarray((values - self.low) / (self.high - self.low), np.float64)
-
-    def ticks(self, most: int) -> list[Tick]:
-        """Return at most `most` ticks, and at least the two ends."""
-        step = self._step(max(1, most - 1))
-        places = [step * count for count in range(math.ceil(self.low / step), math.floor(self.high / step + 1e-9) + 1)]
-        return self._labelled(places if len(places) > 1 else [self.low, self.high])
-
-    def _step(self, most: int) -> float:
-        return max(self.least_step, _round_step(self.high - self.low, most))
-
-    def _label(self, place: float) -> str:
-        return f"{place:,.6g}"
-
-    def _labelled(self, places: Sequence[float]) -> list[Tick]:
-        return [
-            Tick(at, self._label(place)) for at, place in zip(self.fractions(np.array(places)), places, strict=True)
-        ]
-
-
-class ErrorsAxis(Axis):
-    """Numbers of errors on a scale of log10(1 + errors)."""
-
-    def fractions(self, values: Floats) -> Floats:
-        return np.asarray(np.log10(1.0 + values) / math.log10(1.0 + self.high), np.float64)
-
-    def ticks(self, most: int) -> list[Tick]:
-        """Return ticks at 0, 1, 10, 100 …, without the middle ones if there is no room."""
-        places = [0.0, *(10.0**power for power in range(9) if 10**power <= self.high)]
-        return self._labelled(places[:: math.ceil(len(places) / max(2, most))])
-
-    def _label(self, place: float) -> str:
-        return f"{place:,.0f}"
-
-
-class ClockAxis(Axis):
-    """Seconds from zero, with ticks at round times."""
-
-    def _step(self, most: int) -> float:
-        return next((float(step) for step in _CLOCK_STEPS if self.high / step <= most), float(_CLOCK_STEPS[-1]))
-
-    def _label(self, place: float) -> str:
-        return format_duration(place)
-
-
-@dataclass(frozen=True)
-class EdgesAxis(Axis):
-    """The bins of a histogram, labelled with their `edges`, so that scores of any magnitude fit."""
-
-    edges: tuple[float, ...] = ()
-
-    def ticks(self, most: int) -> list[Tick]:
-        bins = len(self.edges) - 1
-        places = np.unique(np.linspace(0, bins, max(2, min(most, 5))).round())
-        return [Tick(place / bins, f"{self.edges[round(place)]:.3g}") for place in places.tolist()]
-
-
-def axis_up_to(title: str, curves: Sequence[Floats], *, least: float, low: float = 0.0) -> Axis:
-    """Return an axis from `low` to a round number above all curves that is at least `least`."""
-    highest = max([least, *(float(curve[np.isfinite(curve)].max(initial=0.0)) for curve in curves)])
-    step = _round_step(highest - low, 5)
-    # A curve on the top edge would look cut off.
-    filled = _HEADROOM if highest > least else 1.0
-    steps = math.ceil((highest - low) / (filled * step) - 1e-9)
-    return Axis(title, low, low + step * (steps + (low + step * steps < highest)))
-
-
-def _round_step(distance: float, most: int) -> float:
-    """Return the smallest of 1, 2, 5, 10, 20 … that divides `distance` into at most `most` steps."""
-    power = 10.0 ** math.floor(math.log10(distance / most))
-    return next(factor * power for factor in (1, 2, 5, 10, 20) if distance / (factor * power) <= most + 1e-9)
-
 
 # The palette of Okabe and Ito (2008), which remains distinct for colour-blind readers, lightened and darkened.
 _ON_DARK = ("#56b4e9", "#e69f00", "#00b184", "#e08fc0", "#f0e442", "#ff7f50")

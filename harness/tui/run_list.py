@@ -1,19 +1,13 @@
-"""The list of runs: filter, order, groups and rows, and the preview of the run under the cursor."""
+"""The list of runs: filter, order, groups and rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from harness.core.arrays import Floats
-from harness.core.inputs import as_harness_error
 from harness.core.text import format_score, pluralize, shorten
 from harness.core.times import day_and_time, format_duration
 from harness.runs.facts import COLUMNS, recall_label, recall_text
-from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.columns import GLYPHS, Cell, Column, Drawn, Row, Span, bar, spark
@@ -275,42 +269,3 @@ def _marks(run: RunSummary) -> list[str]:
 
 def _unreadable_row(id_: str, reason: str) -> Row:
     return Row(id_, [[("✗ ", "bad"), (id_, "bold"), (f"  unreadable: {shorten(reason, 200)}", "bad")]], spans=True)
-
-
-@dataclass(frozen=True)
-class Preview:
-    """spent: [points] seconds of budget. values: [points] recall, or committed guesses if the round is blind."""
-
-    summary: RunSummary
-    spent: Floats
-    values: Floats
-
-
-def read_preview(folder: RunFolder, summary: RunSummary) -> Preview:
-    """Return the preview of the run. Raises HarnessError if its record cannot be read."""
-    points = []
-    with as_harness_error(folder.path):
-        if folder.store.exists():
-            with RunReader(folder.store) as reader:
-                points = reader.points()
-    values = [float(point.guesses) if summary.is_blind else point.recall or 0.0 for point in points]
-    return Preview(summary, np.array([point.spent for point in points], np.float64), np.array(values, np.float64))
-
-
-PREVIEW = (
-    "recall",
-    "exact_at_1",
-    "any_guess_correct",
-    "status",
-    "round",
-    "parameters",
-    "tags",
-    "parent",
-    "target",
-    "time",
-    "guesses",
-    "device",
-    "created",
-    "note",
-)
-"""The facts of the preview, in its order."""

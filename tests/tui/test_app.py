@@ -13,7 +13,8 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from harness.runs.folder import RunFolder
-from harness.tui.app import HarnessApp, log_file, show
+from harness.tui.app import HarnessApp, show
+from harness.tui.log import log_file
 from harness.tui.saved_state import load_round_choice, save_round_choice
 from harness.tui.screens.dialogs import RoundDialog
 from harness.tui.screens.keys import KeysScreen, entries_of

@@ -14,8 +14,9 @@ from harness.core.files import file_sha256
 from harness.core.text import format_p_value
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.compare import CompareScreen
-from harness.tui.screens.dialogs import NameDialog, SourceDiffScreen
+from harness.tui.screens.dialogs import NameDialog
 from harness.tui.screens.example import ExampleScreen
+from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine, leak_examples
 from tests.tui.piloting import (

@@ -28,13 +28,14 @@ from harness.runs.summary import run_status
 from harness.tui.app import HarnessApp
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.compare import CompareScreen
-from harness.tui.screens.dialogs import ChoiceDialog, ConfirmDialog, NameDialog, RoundDialog, SourceDiffScreen
+from harness.tui.screens.dialogs import ChoiceDialog, ConfirmDialog, NameDialog, RoundDialog
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.keys import KeysScreen
 from harness.tui.screens.main import TABS, MainScreen
 from harness.tui.screens.new_run import NewAuditScreen, NewRunScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
+from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import PLUGINS
 from tests.tiers import first_is_fast

@@ -90,7 +90,7 @@ KNOWN: dict[str, dict[str, int]] = {
         "sweeps/record.py": 1,
         "tui/pages/attacks.py": 1,
         "tui/saved_state.py": 1,
-        "tui/widgets/run_actions.py": 1,
+        "tui/screens/run_actions.py": 1,
     },
     KERNEL: {
         "cli/app.py": 1,

@@ -38,6 +38,12 @@ from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
+_NAME = Column("attack", least=12)
+_BEST = Column("best", is_right=True)
+_RUNS, _ORIGIN = Column("runs", is_right=True), Column("from", least=7)
+_SUMMARY = Column("summary", least=12, fills=True)
+_MAX_SOURCE = 200_000
+
 
 def results_by_round(attack: AttackFile, overview: Overview) -> str:
     """Return the best recall of the attack on each round, one per line; empty without results."""
@@ -98,13 +104,6 @@ def open_in_editor(app: App[None], path: Path) -> None:
         raise HarnessError(
             f"the editor {editor.strip() or repr(editor)} does not start ({error}). Set EDITOR."
         ) from None
-
-
-_NAME = Column("attack", least=12)
-_BEST = Column("best", is_right=True)
-_RUNS, _ORIGIN = Column("runs", is_right=True), Column("from", least=7)
-_SUMMARY = Column("summary", least=12, fills=True)
-_MAX_SOURCE = 200_000
 
 
 class AttacksPage(Page):

@@ -25,11 +25,11 @@ from harness.tui.pages.runs import RunListPage
 from harness.tui.run_list import STATUS_CELLS, run_name, status_cell
 from harness.tui.screens.dialogs import ChoiceDialog
 from harness.tui.screens.new_run import NewAuditScreen
+from harness.tui.screens.run_actions import RUN_BINDINGS
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
-from harness.tui.widgets.run_actions import RUN_BINDINGS
 
 _COLUMNS = (
     Column("audit", least=8),

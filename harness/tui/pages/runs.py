@@ -20,16 +20,19 @@ from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.tui.axes import ClockAxis, axis_up_to
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
-from harness.tui.plot import ClockAxis, Line, Plot, axis_up_to
-from harness.tui.run_list import HEADING, NEWEST_FIRST, PREVIEW, ListState, Preview, best_other, list_rows, read_preview
+from harness.tui.plot import Line, Plot
+from harness.tui.preview import PREVIEW, Preview, read_preview
+from harness.tui.run_list import HEADING, NEWEST_FIRST, ListState, best_other, list_rows
+from harness.tui.screens.opening import screen_for
+from harness.tui.screens.run_actions import RUN_BINDINGS, RunActions
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
-from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions, screen_for
 
 _FILTER = "words, or status:running round:demo attack:base tag:best group:name"
 _PREVIEW_SECONDS = 0.15

@@ -26,14 +26,26 @@ from harness.sweeps.tuning import (
     searched_space,
     settings_tried,
 )
+from harness.tui.axes import Axis, axis_up_to
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
-from harness.tui.plot import Axis, Line, Plot, axis_up_to
+from harness.tui.plot import Line, Plot
 from harness.tui.widgets.bars import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
+
+_COLUMNS = (
+    Column("tuning", least=8),
+    Column("attack", least=10),
+    Column("round", least=8, fills=True),
+    Column("runs", is_right=True),
+    Column("best", is_right=True),
+    Column("started", width=14),
+)
+_BAR_CELLS = 20
+_EMPTY = "no tunings yet. `harness tune ATTACK` starts one"
 
 
 @dataclass(frozen=True)
@@ -76,18 +88,6 @@ def _view(tuning: Tuning) -> TuningView:
         reverse=True,
     )
     return TuningView(tuning, len(runs), tuple(space), tuple(settings), importances(space, tried, tuning.folds))
-
-
-_COLUMNS = (
-    Column("tuning", least=8),
-    Column("attack", least=10),
-    Column("round", least=8, fills=True),
-    Column("runs", is_right=True),
-    Column("best", is_right=True),
-    Column("started", width=14),
-)
-_BAR_CELLS = 20
-_EMPTY = "no tunings yet. `harness tune ATTACK` starts one"
 
 
 class TuningPage(Page):

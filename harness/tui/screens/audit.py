@@ -20,19 +20,21 @@ from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.tui.audit_feed import AuditFeed
 from harness.tui.audit_page import bar_table, passages, verdict
+from harness.tui.axes import Axis, ClockAxis, axis_up_to
 from harness.tui.columns import Column, Row
-from harness.tui.feed import AuditFeed
-from harness.tui.plot import Axis, ClockAxis, Line, Plot, axis_up_to
+from harness.tui.plot import Line, Plot
 from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import AuditSnapshot, FigureHistory
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import KeyFooter
+from harness.tui.widgets.heat_map_view import HeatMapView
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panel_text import figure_cells, progress_lines, shared_beginning
 from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.plot_view import HeatMapView, PlotView
+from harness.tui.widgets.plot_view import PlotView
 from harness.tui.widgets.run_figures import bars
 
 _NAME = Column("figure", least=8, fills=True, cuts_middle=True)

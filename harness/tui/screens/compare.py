@@ -21,6 +21,7 @@ from harness.core.errors import HarnessError
 from harness.core.scoring import DRAWN_POINTS
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
+from harness.tui.axes import ClockAxis, axis_up_to
 from harness.tui.compare_state import (
     SOURCE,
     Compared,
@@ -32,9 +33,9 @@ from harness.tui.compare_state import (
     is_tested,
     setting_table,
 )
-from harness.tui.plot import ClockAxis, Line, Plot, axis_up_to
-from harness.tui.screens.dialogs import SourceDiffScreen
+from harness.tui.plot import Line, Plot
 from harness.tui.screens.example import ExampleScreen
+from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.bars import KeyFooter, TopBar
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup, PanelScreen

@@ -22,8 +22,8 @@ from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.pages.runs import RunsPage
 from harness.tui.run_list import HEADING
+from harness.tui.screens.opening import screen_for
 from harness.tui.widgets.bars import KeyFooter, TopBar
-from harness.tui.widgets.run_actions import screen_for
 
 if TYPE_CHECKING:
     from harness.tui.pages.attacks import AttacksPage

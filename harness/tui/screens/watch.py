@@ -17,11 +17,11 @@ from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.columns import GLYPHS
 from harness.tui.feed import Feed, SnapshotT
+from harness.tui.screens.run_actions import RUN_BINDINGS, RunActions
 from harness.tui.snapshot import Snapshot
 from harness.tui.widgets.bars import TopBar
 from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panels import PanelGroup, PanelScreen
-from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
 
 _POLL_SECONDS = 0.5
 

@@ -15,6 +15,9 @@ from harness.runs.status import Status
 from harness.tui.columns import spark
 from harness.tui.overview import Overview
 
+_GAP = 2
+_MAX_ROUND = 24
+
 
 def labelled(facts: Sequence[tuple[str, str]]) -> Content:
     """Return the facts, one per line, with dim labels of equal width."""
@@ -24,9 +27,6 @@ def labelled(facts: Sequence[tuple[str, str]]) -> Content:
         Content.assemble((f"{sanitize(label):<{width}}  ", label_style), sanitize(value)) for label, value in facts
     ]
     return Content("\n").join(lines)
-
-
-_GAP = 2
 
 
 class KeyFooter(Widget):
@@ -73,9 +73,6 @@ class KeyFooter(Widget):
     def action_press(self, key: str) -> None:
         """Press a key for the widget that has the focus."""
         self.app.simulate_key(key)
-
-
-_MAX_ROUND = 24
 
 
 class TopBar(Static):

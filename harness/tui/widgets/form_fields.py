@@ -27,6 +27,9 @@ from harness.core.times import format_duration
 from harness.tui.form import FROM_ROUND, Field, FieldKind, round_description
 
 _MAX_ENTRIES = 10_000
+_MAX_TEXT = 1000
+_MAX_HELP = 240
+_NO_CONTROLS = r"[^\x00-\x1f\x7f-\x9f]*"
 
 
 class PathSuggester(Suggester):
@@ -57,11 +60,6 @@ def complete_path(text: str) -> str | None:
     except (HarnessError, OSError, ValueError):
         return None
     return next((f"{folder}{slash}{name}" for name in names if name != start and sanitize(name) == name), None)
-
-
-_MAX_TEXT = 1000
-_MAX_HELP = 240
-_NO_CONTROLS = r"[^\x00-\x1f\x7f-\x9f]*"
 
 
 class FieldRow(Vertical):

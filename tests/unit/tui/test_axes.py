@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.tui.plot import Axis, ClockAxis, EdgesAxis, ErrorsAxis, Tick, axis_up_to
+from harness.tui.axes import Axis, ClockAxis, EdgesAxis, ErrorsAxis, Tick, axis_up_to
 
 MOST = st.integers(2, 20)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.tui.widgets.plot_view import bands_of, legend, resample, shaded
+from harness.tui.widgets.heat_map_view import bands_of, legend, resample, shaded
 
 BOUNDS = [0.001, 0.01, 0.1, 0.5]
 

@@ -9,8 +9,8 @@ import pytest
 from harness.runs.audit_reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.status import Status
+from harness.tui.audit_feed import AuditFeed
 from harness.tui.columns import fitted
-from harness.tui.feed import AuditFeed
 from harness.tui.run_feed import RunFeed
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
 from harness.tui.widgets.panel_text import (

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.tui.axes import Axis, ClockAxis, EdgesAxis, ErrorsAxis, axis_up_to
 from harness.tui.braille import Cell
-from harness.tui.plot import Axis, ClockAxis, EdgesAxis, ErrorsAxis, Line, Plot, axis_up_to, draw_plot, marker
+from harness.tui.plot import Line, Plot, draw_plot, marker
 
 ERRORS = np.arange(200.0)
 RISING = Line(ERRORS, ERRORS / 400, 0, "this run", ERRORS / 500, ERRORS / 300)

@@ -1,11 +1,10 @@
-"""The actions on a run from the list and from its own screen, with the same keys, and which screen that is."""
+"""The actions on a run from the list and from its own screen, with the same keys."""
 
 import os
 import webbrowser
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -22,10 +21,6 @@ from harness.runs.status import Status
 from harness.runs.trash import restorable, restore
 from harness.tui.subprocesses import run_command
 
-if TYPE_CHECKING:
-    from harness.tui.screens.audit import AuditScreen
-    from harness.tui.screens.run import RunScreen
-
 _MAX_LISTED = 8
 RUN_BINDINGS: list[BindingType] = [
     Binding("s", "stop", "Stop", show=False, tooltip="Stop the run; it can be resumed"),
@@ -41,19 +36,6 @@ RUN_BINDINGS: list[BindingType] = [
     Binding("u", "restore", "Restore", show=False, tooltip="Restore what was deleted last, within a day"),
     Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the id of the run"),
 ]
-
-
-def screen_for(folder: RunFolder) -> "RunScreen | AuditScreen":
-    """Return the screen of the run's kind of job; a run that cannot be read gets a RunScreen, which shows the error."""
-    # Imported here to keep the first paint fast.
-    from harness.tui.screens.audit import AuditScreen
-    from harness.tui.screens.run import RunScreen
-
-    screens: dict[str, type[RunScreen | AuditScreen]] = {"attack": RunScreen, "audit": AuditScreen}
-    try:
-        return screens.get(folder.spec().kind, RunScreen)(folder)
-    except HarnessError:
-        return RunScreen(folder)
 
 
 def _on_run(action: Callable[["RunActions", RunFolder], None]) -> Callable[["RunActions"], None]:
