@@ -47,6 +47,8 @@ _ADVICE = (
         "The weights are quantized, and config.json has no quantization_config. Use the model before its quantization.",
     ),
 )
+_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+_STORED_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def require_used_weights(path: Path, kind: str, unused: Collection[str], *, has_language_head: bool = True) -> None:
@@ -77,10 +79,6 @@ def missing_weights_error(path: Path, kind: str, missing: Collection[str], unuse
 def _advice(unused: Collection[str]) -> str:
     """Return what to do about tensors with such names, "" if the names do not tell."""
     return next((advice for names, advice in _ADVICE if any(names.search(name) for name in unused)), "")
-
-
-_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-_STORED_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def load_target(

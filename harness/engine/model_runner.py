@@ -17,9 +17,10 @@ from transformers import DynamicCache, PreTrainedModel
 from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
 from harness.core.policy import PrefixView
+from harness.engine.agreement import STEPS, agree, decoding_starts
 from harness.engine.architectures import own_decoder
 from harness.engine.branches import Branches, Logits, Placement
-from harness.engine.cached import STEPS, CachedBranches, UncachedBranches, agree, decoding_starts, new_cache
+from harness.engine.cached import CachedBranches, UncachedBranches, new_cache
 from harness.engine.decoder import Decoder
 from harness.engine.kernels import HeadProduct
 from harness.engine.memory import is_out_of_memory, non_finite_error, total_bytes
@@ -115,7 +116,7 @@ class ModelRunner:
         if not self.can_cache(length, room, view.shift):
             self._warn_of_slow_decoding(length, room)
             states = self.states(tokens, keep=keep, shift=view.shift, prompt=prompt)
-            return states, UncachedBranches(self, tokens, prompt, view.shift)
+            return states, UncachedBranches(self.states, tokens, prompt, view.shift)
         if self.decoder is not None:
             states, shared = forward_pass(self.decoder.begin, tokens, room, view.shift, prompt, is_shared=is_shared)
             return states[:, -keep:], shared
@@ -126,7 +127,7 @@ class ModelRunner:
     ) -> tuple[Tensor, Branches]:
         cache = self.new_cache()
         states = self.states(tokens, cache, keep=keep, shift=shift, prompt=prompt)
-        return states, CachedBranches(self, cache, len(tokens), shift)
+        return states, CachedBranches(self.states, cache, len(tokens), shift)
 
     def can_cache(self, length: int, room: int, shift: int = 0) -> bool:
         """Return True if decoding `room` tokens after `length` with a cache gives what the model gives without one.

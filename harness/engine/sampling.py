@@ -67,7 +67,7 @@ def sample_paths(
     first = 0
     while first < len(prefixes):
         most = expected_prefixes(rows_at_once, draws=draws, prefix_rows=prefix_rows, expected=expected)
-        most = min(most, most_prefixes(predictor, prefixes.shape[1]))
+        most = min(most, most_prefixes(predictor.device, prefixes.shape[1]))
         border = next(border for border in borders if border > first)
         group = slice(first, min(first + (most if len(turns) == 1 else 1), border))
         parts = [sampling.paths(prefixes[group], first, turn) for turn in turns]

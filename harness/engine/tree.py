@@ -23,6 +23,8 @@ _PREFIX_POSITIONS = {"cpu": 1 << 13, "cuda": 1 << 17}
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1
 _BY_ROW = ("prefix", "suffixes", "count", "first", "token_logprobs", "policy_logprob")
+OnStep = Callable[[float, str], None]
+"""Takes the share of a call that is done, from 0 to 1, and the name of the last step, such as "token 20 of 50"."""
 
 
 @dataclass(frozen=True)
@@ -153,13 +155,9 @@ def begin_branches(
     return states[:, -1], branches, last_prefix_logprob
 
 
-def most_prefixes(predictor: Predictor, prefix_length: int) -> int:
+def most_prefixes(device: torch.device, prefix_length: int) -> int:
     """Return how many prefixes go through the model at once."""
-    return max(1, _PREFIX_POSITIONS.get(predictor.device.type, 1 << 13) // prefix_length)
-
-
-OnStep = Callable[[float, str], None]
-"""Takes the share of a call that is done, from 0 to 1, and the name of the last step, such as "token 20 of 50"."""
+    return max(1, _PREFIX_POSITIONS.get(device.type, 1 << 13) // prefix_length)
 
 
 def ignore_step(share: float, step: str) -> None:
@@ -177,7 +175,7 @@ def prefix_groups(predictor: Predictor, prefixes: Tokens, most: int, *, further:
     All prefixes of a group begin with the bos token, or none does. further: positions after each prefix that go through
     the model with it.
     """
-    size = max(1, min(most, most_prefixes(predictor, prefixes.shape[1] + further)))
+    size = max(1, min(most, most_prefixes(predictor.device, prefixes.shape[1] + further)))
     borders = [0, *beginning_borders(predictor, prefixes), len(prefixes)]
     return [
         slice(first + part.start, first + part.stop)
