@@ -169,7 +169,7 @@ class VerifyOptions:
 def checked_group(name: str | None) -> str | None:
     """Return the value of `--group`. Raises a usage error if it is no valid name, or that of a tuning or a sweep."""
     from harness.cli.records import noun_of_parent
-    from harness.runs.folder import check_tag
+    from harness.runs.tags import check_tag
 
     if name is not None:
         with usage_errors("--group"):

@@ -14,9 +14,10 @@ from harness.core.errors import HarnessError
 from harness.core.files import file_errors, write_atomically
 from harness.core.inputs import as_harness_error
 from harness.runs import trash
-from harness.runs.folder import RunFolder, add_tags, delete_run, remove_tags, run_folder, tags_of
+from harness.runs.folder import RunFolder, delete_run, run_folder
 from harness.runs.launch import is_over, stop_run
 from harness.runs.queue import Move, move_in_queue
+from harness.runs.tags import add_tags, remove_tags, tags_of
 from harness.runs.trash import Deleted
 
 app = CommandLine(

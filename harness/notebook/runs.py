@@ -17,9 +17,10 @@ from harness.core.text import sanitize
 from harness.notebook.scores import FIGURE_SIZE, Score, html_figure, html_table
 from harness.runs.facts import COLUMNS, facts_about, failure_text, status_line
 from harness.runs.folder import RunFolder, run_folder
-from harness.runs.launch import run_subcommand, stop_run
+from harness.runs.launch import stop_run
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
+from harness.runs.subcommand import run_subcommand
 from harness.runs.summary import RunSummary, matching_summaries, run_status, run_summary
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from harness.notebook.scores import FIGURE_SIZE, html_figure, html_table, html_t
 from harness.plugins.discovery import attack_named
 from harness.plugins.parameters import settings_from
 from harness.runs.folder import RunFolder
-from harness.runs.launch import run_subcommand
+from harness.runs.subcommand import run_subcommand
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ from harness.core.arrays import Floats, Ints
 from harness.core.inputs import as_harness_error
 from harness.core.rows import Table
 from harness.core.text import format_number
+from harness.runs.cells import column_from, select_list
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
-from harness.runs.store import column_from, select_list
 
 
 class AuditFigure(NamedTuple):

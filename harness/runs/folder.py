@@ -3,7 +3,6 @@
 import contextlib
 import operator
 import os
-import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -13,13 +12,12 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
-from harness.core.errors import HarnessError, UsageError, unknown_name
+from harness.core.errors import HarnessError, unknown_name
 from harness.core.files import (
     create_folder,
     file_errors,
     is_locked,
     read_start,
-    sync_folder,
     try_lock,
     write_atomically,
 )
@@ -31,6 +29,11 @@ from harness.runs.specs import AttackSpec, AuditSpec, RunSpec, read_spec
 from harness.runs.trash import Deleted, free, move_to_trash
 
 ModelType = TypeVar("ModelType", bound=BaseModel)
+_ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+_DELETE_SECONDS = 6.0
+_SUFFIXES = (".json", ".db", ".log", ".csv", ".txt", ".py", ".npz", "lock", "reserve")
+"""The ends of the names of files in the directory of a run."""
+SpecType = TypeVar("SpecType", bound=JobSpec)
 
 
 class RecordFiles(Generic[ModelType]):
@@ -73,13 +76,6 @@ class RecordFiles(Generic[ModelType]):
     def delete(self, id_: str, deleted_at: int) -> list[Deleted]:
         """Move a record and the files beside it to the trash. Its runs stay. Raises HarnessError if that fails."""
         return [move_to_trash(file, deleted_at) for file in self.file_of(id_).parent.glob(f"{id_}.*")]
-
-
-_ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
-_DELETE_SECONDS = 6.0
-_SUFFIXES = (".json", ".db", ".log", ".csv", ".txt", ".py", ".npz", "lock", "reserve")
-"""The ends of the names of files in the directory of a run."""
-SpecType = TypeVar("SpecType", bound=JobSpec)
 
 
 class _Inside:
@@ -278,45 +274,3 @@ def remove_run(folder: RunFolder) -> None:
     """Delete a run for good, if it exists. Raises as `delete_run` does."""
     if folder.path.exists():
         free(delete_run(folder, time.time_ns()))
-
-
-_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-
-
-def check_tag(text: str, kind: str = "tag") -> str:
-    """Return `text`. Raises UsageError if it is no valid tag; `kind` names it in the message."""
-    if _TAG.fullmatch(text) is None:
-        raise UsageError(
-            f"{shorten(text)!r} is not a {kind}: use at most 40 letters, digits, -, _ and ., a letter or digit first."
-        )
-    return text
-
-
-def tags_of(folder: RunFolder) -> tuple[str, ...]:
-    """Return the tags of a run in alphabetical order. Raises OSError if they cannot be read."""
-    try:
-        names = os.listdir(folder.tags)
-    except FileNotFoundError:
-        return ()
-    return tuple(sorted(filter(_TAG.fullmatch, names)))
-
-
-def add_tags(folder: RunFolder, tags: Iterable[str]) -> None:
-    """Add tags to a run. Raises UsageError if one is invalid (then none is added), else HarnessError if that fails."""
-    checked = [check_tag(tag) for tag in tags]
-    with file_errors(folder.tags, "written"):
-        folder.tags.mkdir(mode=0o700, exist_ok=True)
-        for tag in checked:
-            (folder.tags / tag).touch(mode=0o600)
-        sync_folder(folder.tags)
-        sync_folder(folder.path)
-
-
-def remove_tags(folder: RunFolder, tags: Iterable[str]) -> None:
-    """Remove tags from a run; those that it does not have are ignored. Raises as `add_tags` does."""
-    checked = [check_tag(tag) for tag in tags]
-    with file_errors(folder.tags, "written"):
-        for tag in checked:
-            (folder.tags / tag).unlink(missing_ok=True)
-        if folder.tags.is_dir():
-            sync_folder(folder.tags)

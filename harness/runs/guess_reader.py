@@ -11,10 +11,10 @@ from harness.core.arrays import Bools, Floats, Ints, token_dtype
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses
 from harness.core.inputs import as_harness_error
 from harness.core.rows import Kind
+from harness.runs.cells import column_from, select_list
 from harness.runs.folder import RunFolder
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
 from harness.runs.specs import AttackSpec
-from harness.runs.store import column_from, select_list
 
 _ROWS_PER_READ = 50_000
 

@@ -1,17 +1,13 @@
 """Starting, resuming and stopping supervisors. They run on when the terminal that started them is closed."""
 
-import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import IO, Any
 
 from harness.core import paths
 from harness.core.errors import HarnessError
@@ -21,7 +17,6 @@ from harness.core.inputs import as_harness_error, content_sha256
 from harness.core.paths import runs_home
 from harness.core.rounds import Round, load_round
 from harness.core.spec import JobSpec
-from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.reader import last_event
@@ -238,105 +233,3 @@ def last_supervisor(folder: RunFolder) -> Process | None:
     with as_harness_error(folder.path):
         record = last_event(folder.store, "supervisor")
         return None if record is None else Process.from_record(record)
-
-
-PROGRAM = (sys.executable, "-P", "-m", "harness")
-_PROGRESS_BYTES = 4096
-_ERRORS = ("harness: ", "Error: ")
-_POLL_SECONDS = 0.05
-_INTERRUPT_SECONDS = 60.0
-"""Longer than a supervisor takes to start, during which a command cannot be interrupted."""
-
-
-def run_subcommand(
-    command: Sequence[str],
-    *,
-    on_progress: Callable[[str], object],
-    is_cancelled: Callable[[], bool] = lambda: False,
-    is_abandoned: Callable[[], bool] = lambda: False,
-) -> dict[str, Any] | None:
-    """Run `harness COMMAND --json` and return the object that it prints.
-
-    `on_progress` gets each new line of the command's stderr. Once `is_cancelled`, the process is interrupted and
-    awaited; the result is None unless it had done its work. It is None once `is_abandoned`, which leaves it running.
-    Raises HarnessError with the last error on stderr if the command fails. A KeyboardInterrupt interrupts the process.
-    """
-    # Files, not pipes: a process that writes to a closed pipe would die once its reader is gone.
-    with contextlib.ExitStack() as files:
-        try:
-            stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-            process = subprocess.Popen(
-                [*PROGRAM, *command, "--json"],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                env=paths.environment_with_package(),
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise HarnessError(f"harness {command[0]} cannot be started ({error}).") from None
-        progress, interrupted_at = "", None
-        try:
-            while process.poll() is None:
-                if is_abandoned():
-                    return None
-                if interrupted_at is None and is_cancelled():
-                    interrupted_at = time.monotonic()
-                    # As from Ctrl-C, so that the command removes its temporary files.
-                    process.send_signal(signal.SIGINT)
-                elif interrupted_at is not None and time.monotonic() > interrupted_at + _INTERRUPT_SECONDS:
-                    process.kill()
-                if (line := _plain(_lines(stderr)[-1])) != progress:
-                    progress = line
-                    on_progress(line)
-                time.sleep(_POLL_SECONDS)
-        except KeyboardInterrupt:
-            _interrupt(process)
-            raise
-        if process.returncode != 0 and interrupted_at is not None:
-            return None
-        if process.returncode != 0:
-            raise HarnessError(
-                _last_error(stderr)
-                or f"harness {command[0]} failed without a message (exit code {process.returncode})."
-            )
-        try:
-            stdout.seek(0)
-            answer = json.loads(stdout.read())
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise HarnessError(f"harness {command[0]} --json did not print a JSON object.")
-        return answer
-
-
-def _interrupt(process: "subprocess.Popen[bytes]") -> None:
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(_INTERRUPT_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _last_error(stderr: IO[bytes]) -> str:
-    """Return the last line that is marked as an error, or else the last line."""
-    lines = _lines(stderr)
-    return _plain(next((line for line in reversed(lines) if line.startswith(_ERRORS)), lines[-1]))
-
-
-def _lines(stderr: IO[bytes]) -> list[str]:
-    text = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip()
-    return [line.rpartition("\r")[2] for line in text.split("\n")]
-
-
-def _plain(line: str) -> str:
-    for prefix in _ERRORS:
-        line = line.removeprefix(prefix)
-    return shorten(line, 500)
-
-
-def _tail(file: IO[bytes], limit: int) -> bytes:
-    # pread: a seek would also move the position at which the process writes.
-    size = os.fstat(file.fileno()).st_size
-    return os.pread(file.fileno(), limit, max(0, size - limit))

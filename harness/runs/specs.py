@@ -17,6 +17,9 @@ from harness.core.run_request import RunRequest
 from harness.core.scoring import scaled_cap
 from harness.core.spec import JobSpec, Record, TargetRecord
 
+_NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
+"""Fields in which the rounds of two comparable runs may differ, and the files, which are compared by content."""
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -30,10 +33,6 @@ class Labels:
     error_cap: int = 0
     changed: dict[str, Any] = field(default_factory=dict)
     """The parameters that are not the attack's defaults, with their values, and the seed if it is not 0."""
-
-
-_NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
-"""Fields in which the rounds of two comparable runs may differ, and the files, which are compared by content."""
 
 
 class AttackRecord(Record):

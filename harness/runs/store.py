@@ -9,74 +9,17 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from harness.core.arrays import Ints, Tokens
 from harness.core.files import sync_folder
 from harness.core.rows import Kind, Table
-from harness.runs.machine import DiskFull, is_full
-
-_SQL_TYPES = {
-    Kind.INTEGER: "INTEGER",
-    Kind.REAL: "REAL",
-    Kind.REALS: "BLOB",
-    Kind.TOKENS: "BLOB",
-    Kind.TEXT: "TEXT",
-}
-
-
-def _create_statement(name: str, table: Table) -> str:
-    """Return the SQL statement that creates `table` under the stored name `name`."""
-    columns = ", ".join(f'"{column.name}" {_SQL_TYPES[column.kind]} NOT NULL' for column in table.columns)
-    return (
-        f"CREATE TABLE IF NOT EXISTS {name} (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, "
-        f"attempt INTEGER NOT NULL, at REAL NOT NULL, {columns});"
-    )
-
-
-def select_list(table: Table) -> str:
-    """Return the SQL that selects the columns of `table`.
-
-    SQLite reads a missing name in double quotes as text; in brackets it is an error.
-    """
-    return ", ".join(f"[{column.name}]" for column in table.columns)
-
-
-def cells_in(kind: Kind, column: Any) -> list[Any]:
-    """Return the cells of one column."""
-    if kind is Kind.TEXT:
-        return list(column)
-    if kind in (Kind.REALS, Kind.TOKENS):
-        rows = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
-        return [row.tobytes() for row in rows]
-    values: list[Any] = column.tolist()
-    return ["nan" if value != value else value for value in values] if kind is Kind.REAL else values
-
-
-def column_from(kind: Kind, cells: Sequence[Any], *, tokens: DTypeLike = "<u2", length: int = 0) -> Any:
-    """Return the column that these cells hold.
-
-    `tokens` is the little-endian dtype of token ids and `length` their number per row. Raises ValueError or TypeError
-    for a cell of another kind.
-    """
-    match kind:
-        case Kind.TEXT:
-            return [str(cell) for cell in cells]
-        case Kind.TOKENS:
-            return np.frombuffer(b"".join(cells), tokens).reshape(len(cells), length)
-        case Kind.REALS:
-            width = len(cells[0]) // 8 if cells else 0
-            return np.frombuffer(b"".join(cells), "<f8").reshape(len(cells), width).astype(np.float64)
-        case Kind.REAL:
-            return np.array([float(cell) for cell in cells], np.float64)
-        case Kind.INTEGER:
-            return np.array([int(cell) for cell in cells], np.int64)
-
+from harness.runs.cells import cells_in, create_statement
+from harness.runs.reserve import DiskFull, is_full
 
 SCHEMA_VERSION = 1
 """PRAGMA user_version of run.db. A reader refuses a higher one."""
@@ -293,7 +236,7 @@ def _create(path: Path, tables: Mapping[str, Table]) -> None:
     unfinished = path.with_name(f".{path.name}.new")
     unfinished.unlink(missing_ok=True)
     db = sqlite3.connect(unfinished, isolation_level=None)
-    schema = _SCHEMA + "\n".join(_create_statement(name, table) for name, table in tables.items())
+    schema = _SCHEMA + "\n".join(create_statement(name, table) for name, table in tables.items())
     db.executescript(f"PRAGMA synchronous=FULL; BEGIN; {schema} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
     # Before the rename: a kill during the change of mode leaves a file that no reader can open.
     db.execute("PRAGMA journal_mode=WAL")

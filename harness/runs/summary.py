@@ -21,12 +21,13 @@ from harness.core.text import display_name, format_interval, sanitize, shorten
 from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
 from harness.runs.audit_reader import AuditReader
-from harness.runs.folder import RunFolder, all_run_folders, tags_of
+from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
 from harness.runs.reader import EtaBasis, Point, RunReader, StageWork, eta_of, progress_of
 from harness.runs.specs import RunSpec
 from harness.runs.status import Status, derived_status
+from harness.runs.tags import tags_of
 from harness.sandbox.policy import AppliedSandbox
 
 TREND_VALUES = 16

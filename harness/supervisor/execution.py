@@ -14,8 +14,8 @@ from harness.core.frames import Frame, FrameError
 from harness.core.protocol import LEAD, write_request
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
-from harness.runs.machine import DiskFull, Reserve
 from harness.runs.reader import RunReader
+from harness.runs.reserve import DiskFull, Reserve
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.sandbox import SandboxPolicy, detect_backend, reaper

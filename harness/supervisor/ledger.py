@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from harness.core.times import seconds_since_boot
-from harness.runs.machine import DiskFull
 from harness.runs.reader import LedgerEntry
+from harness.runs.reserve import DiskFull
 from harness.runs.store import RunStore
 
 TICK_SECONDS = 0.5

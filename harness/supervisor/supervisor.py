@@ -11,9 +11,9 @@ from harness.core.files import remove_tree
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
 from harness.runs.folder import RunFolder
-from harness.runs.machine import DiskFull, Reserve, is_full
 from harness.runs.queue import QueuePlace, queued_runs
 from harness.runs.reader import RunReader
+from harness.runs.reserve import DiskFull, Reserve, is_full
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.runs.summary import execution_record

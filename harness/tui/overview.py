@@ -11,10 +11,11 @@ from harness.core.errors import HarnessError
 from harness.core.files import file_version
 from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile, attack_folders, find_attacks
-from harness.runs.folder import RunFolder, all_run_folders, tags_of
+from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import device_loads
 from harness.runs.status import Status
 from harness.runs.summary import RecordState, RunSummary, record_state, run_summary
+from harness.runs.tags import tags_of
 
 _MAX_LOADS = 8
 _ATTACKS_SECONDS = 30.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.worker import get_current_worker
 
-from harness.runs.launch import run_subcommand
+from harness.runs.subcommand import run_subcommand
 
 
 def run_command(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs import launch
+from harness.runs import subcommand
 
 _SOURCE = """
 import json, pathlib, signal, sys, time
@@ -35,7 +35,7 @@ class StubCommand:
         folder.mkdir()
         script = folder / "stub.py"
         script.write_text(_SOURCE)
-        monkeypatch.setattr(launch, "PROGRAM", (sys.executable, str(script), str(folder)))
+        monkeypatch.setattr(subcommand, "PROGRAM", (sys.executable, str(script), str(folder)))
 
     def complete_after_interrupt(self) -> None:
         """Let the command ignore an interrupt, as one does that has begun to start a run."""

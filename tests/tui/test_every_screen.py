@@ -21,7 +21,7 @@ from textual.widgets import Button, Input, Select, Switch
 import harness.tui
 from harness.core.paths import runs_home
 from harness.plugins.discovery import find_attacks
-from harness.runs import launch
+from harness.runs import subcommand
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_status
@@ -113,7 +113,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "stub.py").write_text(
         "import sys\nopen(sys.argv[1], 'a').write(' '.join(sys.argv[2:]) + '\\n')\nexit(1)\n"
     )
-    monkeypatch.setattr(launch, "PROGRAM", (sys.executable, str(tmp_path / "stub.py"), str(tmp_path / "commands")))
+    monkeypatch.setattr(subcommand, "PROGRAM", (sys.executable, str(tmp_path / "stub.py"), str(tmp_path / "commands")))
     return tmp_path / "commands"
 
 

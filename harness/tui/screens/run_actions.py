@@ -14,10 +14,11 @@ from textual.widget import Widget
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize, shorten
-from harness.runs.folder import RunFolder, add_tags, check_tag, remove_tags, tags_of
+from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.queue import Move, move_in_queue
 from harness.runs.status import Status
+from harness.runs.tags import add_tags, check_tag, remove_tags, tags_of
 from harness.runs.trash import restorable, restore
 from harness.tui.subprocesses import run_command
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.machine import DiskFull, Reserve, is_full
+from harness.runs.reserve import DiskFull, Reserve, is_full
 
 
 def sqlite_error(code: int) -> sqlite3.OperationalError:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.runs import launch
+from harness.runs import launch, subcommand
 from harness.runs.status import Process, Status
 from tests.unit.tui.recorded import Recorded, recorded_run
 
@@ -54,6 +54,6 @@ def test_stop_waits_until_the_supervisor_is_recorded(starting: Recorded, monkeyp
 
 def test_a_long_answer_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     program = "import json; print(json.dumps({'text': 'x' * (3 << 20)}))"
-    monkeypatch.setattr(launch, "PROGRAM", (sys.executable, "-c", program))
-    answer = launch.run_subcommand(["show"], on_progress=lambda line: None)
+    monkeypatch.setattr(subcommand, "PROGRAM", (sys.executable, "-c", program))
+    answer = subcommand.run_subcommand(["show"], on_progress=lambda line: None)
     assert answer is not None and len(answer["text"]) == 3 << 20

@@ -16,8 +16,8 @@ from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES, Guesses
 from harness.runs.audit_reader import AuditReader
 from harness.runs.guess_reader import GuessReader
-from harness.runs.machine import DiskFull
 from harness.runs.reader import RunReader
+from harness.runs.reserve import DiskFull
 from harness.runs.store import SCHEMA_VERSION, RunStore
 
 TABLES = {"guess": GUESSES}

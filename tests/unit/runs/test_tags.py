@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError, UsageError
-from harness.runs.folder import add_tags, check_tag, remove_tags, tags_of
 from harness.runs.summary import run_summary
+from harness.runs.tags import add_tags, check_tag, remove_tags, tags_of
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 

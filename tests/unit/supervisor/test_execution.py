@@ -8,8 +8,8 @@ import pytest
 
 from harness.core.protocol import read_request
 from harness.core.requests import AttackRequest
-from harness.runs.machine import Reserve
 from harness.runs.reader import RunReader
+from harness.runs.reserve import Reserve
 from harness.runs.status import Status
 from harness.sandbox import SandboxedProcess, SandboxPolicy, backend_named
 from harness.supervisor import execution
