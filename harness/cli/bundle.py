@@ -36,10 +36,11 @@ from harness.runs.specs import AttackSpec
 from harness.submit.bundle import Bundle, code_bundle, submission_bundle
 from harness.submit.bundle_checks import bundle_sha256
 from harness.submit.checklist import Check, checklist, refusal
-from harness.submit.code_folder import other_models, write_blind_round
+from harness.submit.code_folder import other_models
+from harness.submit.code_spec import write_blind_round
+from harness.submit.judging import load_judging_data
 from harness.submit.leaderboard import Entry, OrganizerRecords, leaderboard, leaderboard_csv, read_arrivals
-from harness.submit.manifest import DESCRIPTION, TEAM, bundle_path, default_file
-from harness.submit.rerun import load_judging_data
+from harness.submit.team import DESCRIPTION, TEAM, bundle_path, default_file
 from harness.submit.verdict import load_verdict, unexpected
 
 Out = Annotated[

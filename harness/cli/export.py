@@ -248,7 +248,8 @@ def report(
 
 
 def _page(record: RunFolder | Tuning | Sweep, runs: list[RunFolder], *, redact: bool) -> str:
-    from harness.submit.report import report_page, sweep_page
+    from harness.submit.report import report_page
+    from harness.submit.sweep_report import sweep_page
 
     if isinstance(record, Tuning):
         raise UsageError(f"{record.id} is a tuning, which has no page. `harness show {record.id}` prints it.")

@@ -20,7 +20,7 @@ from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.planning import plan_attack, start_attack
 from harness.runs.summary import run_status
-from harness.submit.code_folder import CodeSpec, CodeTarget, read_code_spec
+from harness.submit.code_spec import CodeSpec, CodeTarget, read_code_spec
 from harness.submit.manifest import MODEL_NAMES
 from harness.submit.rerun import SCORES, RerunPlan, prepare_rerun, unfinished_run, write_rerun_results
 

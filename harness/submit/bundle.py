@@ -21,22 +21,10 @@ from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, uses_training_rows
-from harness.submit.code_folder import (
-    README,
-    CodeSource,
-    code_files,
-    code_spec_from_run,
-    readme_after_run,
-)
-from harness.submit.manifest import (
-    MANIFEST,
-    SUBMISSION,
-    AcceptedCheck,
-    Manifest,
-    RunRecord,
-    hashes_of,
-    load_team,
-)
+from harness.submit.code_folder import README, CodeSource, code_files, readme_after_run
+from harness.submit.code_spec import code_spec_from_run
+from harness.submit.manifest import MANIFEST, SUBMISSION, AcceptedCheck, Manifest, RunRecord, hashes_of
+from harness.submit.team import load_team
 
 
 @dataclass(frozen=True)

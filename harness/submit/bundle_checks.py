@@ -16,33 +16,17 @@ from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, read_submission
 from harness.core.text import shorten
 from harness.core.times import format_duration
-from harness.submit.archive import WHEEL, harness_wheel, unpack
-from harness.submit.code_folder import (
-    FIXED_FILES,
-    REQUIREMENTS,
-    RUN_SH,
-    SPEC,
-    TRAIN,
-    CodeSpec,
-    CodeTarget,
-    is_model_file,
-    other_models,
-    read_code_spec,
-    run_script,
-)
+from harness.submit.archive import unpack
+from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, is_model_file, other_models, run_script
+from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
 from harness.submit.frozen_code import CodeDifference, compare_code
+from harness.submit.judging import JudgingData
 from harness.submit.lock_file import read_pins
-from harness.submit.manifest import (
-    MODEL_NAMES,
-    SUBMISSION,
-    Manifest,
-    description_length,
-    load_team,
-    manifest_faults,
-    read_manifest,
-)
-from harness.submit.rerun import JudgingData, read_round_rules
+from harness.submit.manifest import MODEL_NAMES, SUBMISSION, Manifest, manifest_faults, read_manifest
+from harness.submit.rerun import read_round_rules
+from harness.submit.team import description_length, load_team
 from harness.submit.verdict import FindingLog
+from harness.submit.wheel import WHEEL, harness_wheel
 
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")
 _CHALLENGE_CAPS = {"error_cap": 100, "row_cap": 100_000}

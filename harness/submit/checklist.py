@@ -19,7 +19,7 @@ from harness.runs.specs import AttackSpec
 from harness.runs.summary import RunSummary, run_summary
 from harness.sandbox import backend_named
 from harness.submit.code_folder import is_model_file, other_models
-from harness.submit.manifest import description_length, load_team
+from harness.submit.team import description_length, load_team
 
 
 class Check(NamedTuple):

@@ -25,7 +25,8 @@ from harness.core.errors import HarnessError
 from harness.core.files import read_start
 from harness.core.text import shorten
 from harness.submit.archive import unpack
-from harness.submit.code_folder import REQUIREMENTS, CodeSpec
+from harness.submit.code_folder import REQUIREMENTS
+from harness.submit.code_spec import CodeSpec
 from harness.submit.execution import OnLine, run_step
 from harness.submit.lock_file import (
     Pin,

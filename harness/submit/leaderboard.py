@@ -28,8 +28,9 @@ from harness.submit.bundle_checks import (
     open_bundle,
     read_submitted,
 )
-from harness.submit.manifest import Manifest, load_team
-from harness.submit.rerun import JudgingData
+from harness.submit.judging import JudgingData
+from harness.submit.manifest import Manifest
+from harness.submit.team import load_team
 from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict, load_verdict, produced_path, unexpected
 
 _MAX_HARDWARE = 200

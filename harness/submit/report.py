@@ -1,20 +1,17 @@
-"""HTML pages about runs and sweeps."""
+"""The HTML page about runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from markupsafe import Markup
 
-from harness.analysis import comparison_tables, sweep_tables
+from harness.analysis import comparison_tables
 from harness.analysis.comparison import Comparison, compare_runs, require_one_round
 from harness.analysis.parts import contrast
-from harness.analysis.sweep_results import SettingRow, SweepResults, place_name
-from harness.analysis.sweep_tables import recall_over_time
 from harness.core.errors import HarnessError
 from harness.core.findings import KeyFigure
 from harness.core.scoring import Score
 from harness.core.text import NO_VALUE, format_interval, format_p_value, format_score, pluralize
-from harness.core.times import date_and_time, format_duration
+from harness.core.times import format_duration
 from harness.figures.curves import history_panel, recall_panel
 from harness.figures.palette import line_style, numbered
 from harness.runs.folder import RunFolder
@@ -25,6 +22,11 @@ from harness.submit.run_tables import Monospace, Rows
 
 Scored = Sequence[tuple[RunFacts, Score]]
 """Runs with their scores, best first."""
+_PANEL = (5.2, 3.2)
+_EXAMPLES = 4
+_DIFFERING = 8
+Figure = tuple[Markup, str]
+"""An SVG figure of the page and its caption."""
 
 
 def _key_figures(run: RunFacts) -> list[KeyFigure]:
@@ -83,15 +85,6 @@ def _ranking(ranked: Scored) -> tuple[str, str]:
         f"95 % interval by {unit}, McNemar's exact test {format_p_value(paired.mcnemar_p)}."
     )
     return headline, lead
-
-
-_PANEL = (5.2, 3.2)
-_EXAMPLES = 4
-_DIFFERING = 8
-
-
-Figure = tuple[Markup, str]
-"""An SVG figure of the page and its caption."""
 
 
 def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
@@ -211,69 +204,3 @@ def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:
     except HarnessError as error:
         # The rest of the page is valid in a blind round, and for runs with different --limit.
         return [], str(error)
-
-
-_SWEEP_PANEL = (10.6, 3.8)
-
-
-class _Section(NamedTuple):
-    """A part of the page: a title, a table (which may be empty), and figures with their captions."""
-
-    title: str
-    table: Rows
-    figures: tuple[tuple[Markup, str], ...] = ()
-
-
-def sweep_page(results: SweepResults) -> str:
-    """Return the page about what a sweep has found so far. Equal records give equal pages.
-
-    Raises HarnessError if a file of a round cannot be read.
-    """
-    places = sweep_tables.places(results)
-    styles = numbered(row.setting for _, rows in places for row in rows)
-    return page(
-        "sweep.html.j2",
-        sweep=results.sweep.id,
-        started=date_and_time(results.sweep.created_at),
-        headline=_sweep_headline(results),
-        key_figures=_sweep_key_figures(results),
-        notes=results.notes,
-        settings=[_settings(number, name, rows, styles) for number, (name, rows) in enumerate(places)],
-        differences=_Section(sweep_tables.differences_heading(results), list(sweep_tables.differences_table(results))),
-        differences_note=sweep_tables.differences_note(results) if results.differences else "",
-    )
-
-
-def _sweep_headline(results: SweepResults) -> str:
-    best = max(
-        (row for row in results.rows if row.recall_at_cap is not None),
-        key=lambda row: row.recall_at_cap or 0.0,
-        default=None,
-    )
-    counts = f"{results.finished:,} of {pluralize(len(results.sweep.runs), 'run')} finished"
-    if best is None:
-        return f"{results.sweep.id}: {counts}, no recall yet"
-    return f"{best.setting} has the highest mean recall, {format_score(best.recall_at_cap)} on {place_name(best)}"
-
-
-def _sweep_key_figures(results: SweepResults) -> list[KeyFigure]:
-    different = sum(compared.is_different for compared in results.differences)
-    figures = [
-        KeyFigure("Runs finished", f"{results.finished:,}", f"of {len(results.sweep.runs):,}"),
-        KeyFigure("Settings", f"{len({row.setting for row in results.rows}):,}"),
-    ]
-    if results.baseline is not None:
-        compared = f"of {pluralize(len(results.differences), 'comparison')} with {results.baseline}"
-        figures.append(KeyFigure("Different from the baseline", f"{different:,}", compared))
-    return figures
-
-
-def _settings(number: int, name: str, rows: list[SettingRow], styles: Mapping[str, int]) -> _Section:
-    curves = recall_over_time(rows)
-    figures: tuple[tuple[Markup, str], ...] = ()
-    if curves:
-        cap = next(row.error_cap for row in rows if row.error_cap)
-        caption = f"Recall@{cap:,} over the budget: mean of the finished runs of each setting."
-        svg = history_panel(curves, label=f"Recall@{cap}", size=_SWEEP_PANEL, styles=styles)
-        figures = ((inline_svg(svg, f"time-{number}", caption), caption),)
-    return _Section(name, list(sweep_tables.settings_table(rows)), figures)

@@ -31,12 +31,14 @@ from harness.submit.bundle_checks import (
     open_bundle,
     read_submitted,
 )
-from harness.submit.code_folder import README, CodeSpec
+from harness.submit.code_folder import README
+from harness.submit.code_spec import CodeSpec
 from harness.submit.environment import CodeEnvironment, InstallOptions, OtherVersionsError, create_environment
 from harness.submit.execution import OnLine, StepResult, run_step
 from harness.submit.frozen_code import CodeDifference
+from harness.submit.judging import JudgingData, load_judging_data
 from harness.submit.manifest import Manifest
-from harness.submit.rerun import SCORES, JudgingData, load_judging_data, read_scores
+from harness.submit.rerun import SCORES, read_scores
 from harness.submit.verdict import (
     CheckFailed,
     FindingLog,

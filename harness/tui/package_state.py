@@ -17,7 +17,7 @@ from harness.core.text import format_score, pluralize, shorten
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
-from harness.submit.manifest import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
+from harness.submit.team import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
 from harness.tui.form import NEW_PATH, Form, option_fields
 from harness.tui.saved_state import load_values
 

@@ -21,7 +21,7 @@ from harness.engine.resolving import configured_number, resolve_target
 from harness.plugins.discovery import find_attacks
 from harness.submit.archive import unpack
 from harness.submit.bundle_checks import bundle_sha256
-from harness.submit.rerun import read_archive
+from harness.submit.judging import read_archive
 
 TERABYTE = 1 << 40
 

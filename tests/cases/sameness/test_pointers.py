@@ -26,8 +26,8 @@ from harness.demo import SIZES
 from harness.engine.first_token import first_token
 from harness.engine.resolving import resolve_target
 from harness.submit.archive import unpack
-from harness.submit.manifest import load_team
-from harness.submit.rerun import read_prefixes
+from harness.submit.judging import read_prefixes
+from harness.submit.team import load_team
 from tests.cases.reciting import syllable_paragraphs
 
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{7:064d}\nsize 292144\n"

@@ -8,7 +8,7 @@ from harness.analysis import sweep_tables
 from harness.analysis.sweep_results import sweep_results
 from harness.analysis.sweep_tables import recall_over_time
 from harness.core.errors import UsageError
-from harness.submit.report import sweep_page
+from harness.submit.sweep_report import sweep_page
 from tests.unit.analysis.swept import make_sweep, record
 from tests.unit.tui.recorded import EXAMPLES
 

@@ -16,7 +16,7 @@ from tests.functional.machine import ROOT
 
 OTHER_WRITERS = {
     "core/exports.py": "writes the CSV files for people",
-    "submit/archive.py": "writes RECORD, which an installer reads",
+    "submit/wheel.py": "writes RECORD, which an installer reads",
 }
 HOSTILE = st.text() | st.text(alphabet="=+-@ \t\r\n\v\f\0\x1b\x85\xa0\u200b\u202e\u2028\ufeff\uff1da1'\"\ud800")
 

@@ -22,7 +22,8 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.submit import archive
 from harness.submit import archive as archives
-from harness.submit.archive import archive_bytes, harness_wheel, installed_lock, unpack
+from harness.submit.archive import archive_bytes, unpack
+from harness.submit.wheel import harness_wheel, installed_lock
 from tests.unit.submit.zips import overlapping, raw_entry, replaced, with_field, zip_of
 
 FILES = {"code/run.sh": b"exit 0\n", "team.toml": b'[[members]]\nname = "A"\n', "MANIFEST.json": b"{}" * 5000}

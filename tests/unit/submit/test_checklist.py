@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.submit.checklist import Check, refusal, uses_training_rows
-from harness.submit.manifest import description_length
+from harness.submit.team import description_length
 
 MET = Check("met", True, "all is well")
 HARD = Check("hard", False, "this is wrong", "correct it")

@@ -21,9 +21,10 @@ from harness.core.text import sanitize
 from harness.figures.sheet import drawable_characters
 from harness.runs.attack_record import submission_now
 from harness.submit import run_tables
-from harness.submit.description import markdown_to_typst, write_description
-from harness.submit.manifest import Member, Team
+from harness.submit.description import write_description
 from harness.submit.run_facts import run_facts
+from harness.submit.team import Member, Team
+from harness.submit.typst import markdown_to_typst
 from tests.conftest import require_tool
 from tests.functional.machine import ROOT
 from tests.tiers import first_is_fast

@@ -21,6 +21,7 @@ from harness.core.rounds import Round
 from harness.core.submission import write_submission
 from harness.core.times import parse_moment
 from harness.submit.archive import archive_bytes
+from harness.submit.judging import JudgingData
 from harness.submit.leaderboard import (
     Arrival,
     Entry,
@@ -30,7 +31,6 @@ from harness.submit.leaderboard import (
     read_arrivals,
 )
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
-from harness.submit.rerun import JudgingData
 
 PREFIXES = np.arange(40, dtype=np.uint16).reshape(20, 2)
 ANSWERS = PREFIXES + 1

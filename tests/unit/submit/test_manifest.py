@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.submit.manifest import MANIFEST, Manifest, hashes_of, load_team, manifest_faults, read_manifest
+from harness.submit.manifest import MANIFEST, Manifest, hashes_of, manifest_faults, read_manifest
+from harness.submit.team import load_team
 
 FILES = {"code/run.sh": b"exit 0\n", "submission.csv": b"Example ID,Suffix Guess\n"}
 

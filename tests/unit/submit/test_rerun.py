@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
-from harness.submit.rerun import read_prefixes, read_round_rules, read_scores
+from harness.submit.judging import read_prefixes
+from harness.submit.rerun import read_round_rules, read_scores
 
 ROWS = np.array([[1, 2, 3], [40, 50, 99], [0, 0, 0]])
 

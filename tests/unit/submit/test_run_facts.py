@@ -15,14 +15,7 @@ from harness.core.examples import overlap
 from harness.core.rounds import FILE_FIELDS, Round, load_round
 from harness.runs.attack_record import scorecard_of, submission_now
 from harness.runs.reader import RunReader, StageWork
-from harness.submit.code_folder import (
-    SPEC,
-    code_spec_from_run,
-    read_code_spec,
-    round_toml,
-    to_toml,
-    write_blind_round,
-)
+from harness.submit.code_spec import SPEC, code_spec_from_run, read_code_spec, round_toml, to_toml, write_blind_round
 from harness.submit.run_facts import run_facts
 from harness.submit.run_tables import query_summary, target_and_machine, training_overlap, training_summary
 from tests.unit.submit.ended import ended_run

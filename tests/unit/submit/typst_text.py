@@ -6,7 +6,8 @@ from pathlib import Path
 
 import typst
 
-from harness.submit.description import TEMPLATES, markdown_to_typst, typeset
+from harness.submit.description import TEMPLATES
+from harness.submit.typst import markdown_to_typst, typeset
 
 _BREAK = "\u200b"
 _PLAIN_TABLE = "#let team-table(columns, alignment, ..cells) = table(columns: columns, ..cells)"

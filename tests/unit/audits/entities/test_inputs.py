@@ -23,7 +23,7 @@ from harness.audits.entities.inputs import (
     wikidata_names,
 )
 from harness.core.errors import HarnessError
-from harness.submit.archive import harness_wheel
+from harness.submit.wheel import harness_wheel
 
 IOB2 = """-DOCSTART- -X- -X- O
 

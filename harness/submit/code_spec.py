@@ -1,0 +1,139 @@
+"""The attack of a bundle with its settings, and its round, as code/ contains them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import token_dtype
+from harness.core.errors import HarnessError
+from harness.core.files import write_atomically
+from harness.core.inputs import read_bounded_json
+from harness.core.rounds import FILE_FIELDS, Round
+from harness.core.spec import BUILT_IN_TARGETS, TargetRecord
+from harness.core.text import shorten
+from harness.runs.specs import AttackRecord, AttackSpec
+from harness.submit.manifest import BundleModel, Seconds, Sha256
+
+SPEC = "spec.json"
+ROUND = "round.toml"
+_MAX_BYTES = 8 << 20
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "source", "target", "revision"}
+
+
+class CodeTarget(BundleModel):
+    """The target or the reference model without any local path, and how it was loaded.
+
+    If `is_folder`, the model was a local folder, and `id` is the folder's name.
+    """
+
+    id: str
+    revision: str
+    commit: str | None
+    weights_sha256: Sha256
+    is_folder: bool
+    device: str
+    shards: tuple[str, ...]
+    dtype: str
+    threads: int
+
+    @property
+    def place(self) -> str:
+        """The names of all of the model's devices."""
+        return ", ".join(self.shards or (self.device,))
+
+
+class CodeSpec(BundleModel):
+    """An attack with its settings, without when and where it ran.
+
+    `paths` maps a path parameter to the hash of its content, which is stored in paths/PARAMETER. `budget` is in
+    seconds. `trains` is True if the attack receives training rows.
+    """
+
+    attack: AttackRecord
+    params: dict[str, Any]
+    paths: dict[str, Sha256]
+    seed: int
+    budget: Seconds
+    target: CodeTarget | None
+    reference: CodeTarget | None
+    trains: bool
+    versions: dict[str, str]
+
+
+def code_spec_from_run(spec: AttackSpec, *, trains: bool) -> CodeSpec:
+    """Return the part of a run's spec that is needed to run its code again."""
+    params = {name: value for name, value in spec.params.items() if name not in spec.paths}
+    return CodeSpec(
+        # The origin is a path on the author's machine.
+        attack=spec.attack.model_copy(update={"origin": "bundle"}),
+        params=params,
+        paths={name: record.sha256 for name, record in spec.paths.items()},
+        seed=spec.seed,
+        budget=spec.budget,
+        target=None if spec.target is None else _code_target(spec.target),
+        reference=None if spec.reference is None else _code_target(spec.reference),
+        trains=trains,
+        versions=spec.versions,
+    )
+
+
+def round_toml(round_: Round) -> bytes:
+    """Return round.toml: the round's rules without any of its files."""
+    return to_toml(round_.model_dump(mode="json", exclude=FIELDS_NOT_IN_RULES, exclude_none=True)).encode()
+
+
+def write_blind_round(round_: Round, folder: Path) -> Path:
+    """Write a round whose prefixes are not known yet to `folder`, with one prefix of zeros and no answers.
+
+    Raises HarnessError for a fold, whose prefixes are training rows.
+    """
+    if round_.fold is not None:
+        raise HarnessError(f"{round_.name} is a fold of training rows. Package code for the round itself.")
+    np.save(folder / "prefixes.npy", np.zeros((1, round_.prefix_length), token_dtype(round_.vocabulary)))
+    unknown = {"source", "fold", "prefix_file", "answer_file", "preprefix_file", "answer_rows"}
+    fields = round_.model_dump(mode="json", exclude=unknown, exclude_none=True)
+    path = folder / ROUND
+    write_atomically(path, to_toml(fields | {"prefix_file": "prefixes.npy"}))
+    return path
+
+
+def to_toml(fields: dict[str, Any]) -> str:
+    """Return `fields` (texts, numbers, lists of them, and tables of such values) as TOML, one line each."""
+    return "".join(f"{name} = {_toml_value(value)}\n" for name, value in fields.items())
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml_value(part)}" for name, part in value.items()) + "}"
+    # JSON values are valid TOML, except for surrogate pairs and for DEL, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def read_code_spec(code: Path) -> CodeSpec:
+    """Read spec.json in the folder `code` of a bundle. Raises HarnessError if it is missing or not valid."""
+    path = code / SPEC
+    if not path.exists():
+        raise HarnessError(f"{path}: no such file. Expected the folder code/ of a bundle.")
+    spec = read_bounded_json(CodeSpec, path, limit=_MAX_BYTES)
+    for field, is_present in (
+        ("versions.python", "python" in spec.versions),
+        ("target", spec.target is not None or not spec.attack.uses_target),
+    ):
+        if not is_present:
+            raise HarnessError(f"{path}: {field}: is required.")
+    # They become parts of paths, and people see them.
+    for name in (spec.attack.name, *spec.paths):
+        if not (name.isidentifier() and name.isascii()):
+            raise HarnessError(f"{path}: {shorten(name)!r} is not the name of an attack or a parameter.")
+    return spec
+
+
+def _code_target(target: TargetRecord) -> CodeTarget:
+    is_folder = target.commit is None and target.id not in BUILT_IN_TARGETS
+    unchanged = {"revision", "commit", "weights_sha256", "device", "shards", "dtype", "threads"}
+    id_ = target.path.name if is_folder else target.id
+    return CodeTarget(id=id_, is_folder=is_folder, **target.model_dump(include=unchanged))
