@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from harness.core.version import __version__
+
 if TYPE_CHECKING:
     from harness.candidate_ranker import CandidateRanker as CandidateRanker
     from harness.candidate_ranker import candidate_features as candidate_features
@@ -52,8 +54,6 @@ if TYPE_CHECKING:
     from harness.rankers import compressed_bytes as compressed_bytes
     from harness.rankers import mean_loss as mean_loss
     from harness.rankers import official_loss as official_loss
-
-__version__ = "0.1.0"
 
 _EXPORTS = {
     "harness.candidate_text": ("text_of",),

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import __version__
 from harness.cluster.executor import MESSAGES_AHEAD, Contents, connect, fetch_from
 from harness.cluster.node import require_version
 from harness.cluster.shipment import FileSet, Packer
@@ -23,6 +22,7 @@ from harness.core.files import write_all
 from harness.core.protocol import REQUEST_FILE, read_request
 from harness.core.requests import AttackRequest
 from harness.core.times import seconds_since_boot
+from harness.core.version import __version__
 from harness.runs.folder import RunFolder
 
 _START_SECONDS = 120.0

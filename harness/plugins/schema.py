@@ -15,11 +15,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness import __version__
 from harness.core import paths
 from harness.core.errors import HarnessError, UsageError, unknown_name
 from harness.core.files import file_errors, file_sha256, file_version, temporary_folder, write_atomically
 from harness.core.text import shorten
+from harness.core.version import __version__
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.policy import plain_environment
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import psutil
 
-from harness import __version__
 from harness.core.hardware import query_gpus, usable_cores
+from harness.core.version import __version__
 
 ABSENT = "absent"
 _DISTRIBUTIONS = ("torch", "transformers", "numpy", "tokenizers", "safetensors", "pydantic")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import __version__
 from harness.core.arrays import tokens_sha256
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import submission_bytes
+from harness.core.version import __version__
 from harness.runs.attack_record import scorecard_of, submission_now
 from harness.runs.facts import nondeterminism_reasons
 from harness.runs.folder import RunFolder

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import __version__
 from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
 from harness.core.files import file_errors, file_sha256, open_regular, read_start
@@ -16,6 +15,7 @@ from harness.core.rounds import Round
 from harness.core.submission_reader import SubmissionRows, read_submission
 from harness.core.text import shorten
 from harness.core.times import format_duration
+from harness.core.version import __version__
 from harness.submit.archive import unpack
 from harness.submit.code_folder import FIXED_FILES, REQUIREMENTS, RUN_SH, TRAIN, is_model_file, other_models, run_script
 from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec

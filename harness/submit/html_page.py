@@ -8,9 +8,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness import __version__
 from harness.core import paths
 from harness.core.text import format_interval, format_number, format_score, sanitize
+from harness.core.version import __version__
 from harness.submit.run_tables import Monospace
 
 TEMPLATES = paths.PACKAGE / "submit" / "templates"

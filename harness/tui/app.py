@@ -19,7 +19,6 @@ from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
 from textual.screen import ModalScreen
 
-from harness import __version__
 from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import write_export
@@ -28,6 +27,7 @@ from harness.core.rounds import load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
 from harness.core.terminal import end_process, handled_end
 from harness.core.text import format_score, sanitize
+from harness.core.version import __version__
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
