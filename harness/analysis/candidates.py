@@ -17,6 +17,9 @@ from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.specs import AttackSpec
 
+VERDICTS = {True: "✓", False: "✗", None: "·"}
+"""Signs for correct, wrong and unknown."""
+
 
 class RightGuess(NamedTuple):
     """The place of the right guess of an example in a submission."""
@@ -48,10 +51,6 @@ def right_guess_of(folder: RunFolder, example: "Example") -> RightGuess:
         return RightGuess(f"solved at row {row + 1:,}, after {wrong:,} errors", counts=True)
     place = f"row {row + 1:,} is after {wrong:,} errors (cap {spec.error_cap})"
     return RightGuess(f"its right guess does not count: {place}")
-
-
-VERDICTS = {True: "✓", False: "✗", None: "·"}
-"""Signs for correct, wrong and unknown."""
 
 
 @dataclass(frozen=True)

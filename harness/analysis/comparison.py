@@ -27,6 +27,8 @@ from harness.runs.summary import run_status
 
 History = Sequence[tuple[float, float]]
 """Pairs of a time and a recall, ascending."""
+_MAX_POINTS = 200
+_REPORTED_BY_WORKER = ("device", "device_name", "blocks", "dtype", "threads", "rows_at_once")
 
 
 def counts_until(status: Status, *, elapsed: float, budget: float) -> float:
@@ -79,10 +81,6 @@ def leads(histories: Sequence[History], counts: Sequence[float], *, until: float
             span = span._replace(start=last.start, least=min(last.least, span.least), most=max(last.most, span.most))
         spans.append(span)
     return spans
-
-
-_MAX_POINTS = 200
-_REPORTED_BY_WORKER = ("device", "device_name", "blocks", "dtype", "threads", "rows_at_once")
 
 
 class Trajectory(NamedTuple):

@@ -14,6 +14,10 @@ from harness.core.times import format_duration, format_seconds
 
 _MAX_LEADS = 20
 Table = list[tuple[str, ...]]
+MOMENTS_HEADING = (
+    "Recall vs. errors of each run after 1, 10 and 100 % of its budget or at its end, and of its first trials"
+)
+NOTHING_DIFFERS = "attack, parameters, seed, budget, target, versions and hardware are the same"
 
 
 def scores_and_pace(comparison: Comparison) -> Table:
@@ -91,11 +95,6 @@ def notes_on_moments(comparison: Comparison) -> list[str]:
     return [f"{run.id}: {run.moments.note}" for run in comparison.runs if run.moments.note]
 
 
-MOMENTS_HEADING = (
-    "Recall vs. errors of each run after 1, 10 and 100 % of its budget or at its end, and of its first trials"
-)
-
-
 def leads_heading(comparison: Comparison) -> str:
     """Return the heading of `who_leads`."""
     left_out = len(comparison.leads) - _MAX_LEADS
@@ -134,9 +133,6 @@ def differing_settings(comparison: Comparison) -> Table:
         return []
     header = ("setting", *(run.id for run in comparison.runs))
     return [header, *((name, *map(_cell, values)) for name, values in comparison.differing.items())]
-
-
-NOTHING_DIFFERS = "attack, parameters, seed, budget, target, versions and hardware are the same"
 
 
 def contrast_lines(comparison: Comparison, contrast: Contrast, where: str) -> list[str]:

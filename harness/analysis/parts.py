@@ -14,6 +14,11 @@ from harness.core.multiple_comparisons import Difference, paired_difference
 from harness.core.scoring import Score, log_spaced, scaled_cap, score_rows
 from harness.runs.specs import AttackSpec
 
+MCNEMAR_CAVEAT = "ignores overlap between examples"
+_CAPS = 12
+_REPLICATES = 200
+"""Fewer than those of a score: the band is drawn in characters, and again while the run goes on."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -92,9 +97,6 @@ def attacked_parts(spec: AttackSpec) -> AttackedParts:
     return AttackedParts(whole, not_in_train, "", of_round)
 
 
-MCNEMAR_CAVEAT = "ignores overlap between examples"
-
-
 @dataclass(frozen=True)
 class Contrast:
     """The comparison of a first submission with a second one on the same examples."""
@@ -141,11 +143,6 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
 
     disagreements = only_first + only_second
     return float(binomtest(only_first, disagreements).pvalue) if disagreements else 1.0
-
-
-_CAPS = 12
-_REPLICATES = 200
-"""Fewer than those of a score: the band is drawn in characters, and again while the run goes on."""
 
 
 class CurveBand(NamedTuple):

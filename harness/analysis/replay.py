@@ -29,6 +29,9 @@ BUDGET_SHARES = (0.01, 0.1, 1.0)
 _ROWS_AT_ONCE = 50_000
 _REPLAYED_POINTS = 40
 Point = TypeVar("Point")
+_NO_TRIALS = "The guesses of this attack have no trials."
+_OWN_ORDER = "The attack orders its submission itself, so no trials are shown."
+_FEWER_TRIALS = "The work is not complete: some examples have fewer trials."
 
 
 class TimedRecall(NamedTuple):
@@ -96,11 +99,6 @@ def recall_after_guesses(
         is_correct, ids = part.rows_of(live_score.walk())
         recalls.append(recall_at_errors(is_correct, ids, cap=part.cap, examples=len(part)))
     return recalls
-
-
-_NO_TRIALS = "The guesses of this attack have no trials."
-_OWN_ORDER = "The attack orders its submission itself, so no trials are shown."
-_FEWER_TRIALS = "The work is not complete: some examples have fewer trials."
 
 
 @dataclass(frozen=True)

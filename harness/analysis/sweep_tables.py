@@ -25,6 +25,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 
 _MAX_POINTS = 120
+NOT_RESOLVABLE = "not resolvable"
+_MOST_SEEDS = 5
 
 
 def recall_over_time(rows: Sequence[SettingRow]) -> list[tuple[str, list[TimedRecall]]]:
@@ -63,10 +65,6 @@ def _mean(histories: Sequence[Sequence[TimedRecall]]) -> list[TimedRecall]:
         spent, recall = np.array(history, np.float64).T
         recalls += recall[np.searchsorted(spent, moments, side="right") - 1]
     return [TimedRecall(moment, float(value)) for moment, value in zip(moments, recalls / len(histories), strict=True)]
-
-
-NOT_RESOLVABLE = "not resolvable"
-_MOST_SEEDS = 5
 
 
 def places(results: SweepResults) -> list[tuple[str, list[SettingRow]]]:

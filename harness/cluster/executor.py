@@ -38,6 +38,9 @@ _ENVIRONMENT = {
 }
 _TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _TOKEN_FILE = Path("~/.ray/auth_token")
+_WAITING = "waiting for a node"
+Contents = dict[str, list[Any]]
+"""References to the parts of each content, by SHA-256."""
 
 
 def require_ray() -> Any:
@@ -315,9 +318,6 @@ class RayExecutor:
         return NodeAffinitySchedulingStrategy(node, soft=soft)
 
 
-_WAITING = "waiting for a node"
-
-
 class _Task:
     """A submitted run, and what has arrived of it. node: the id of the node that has begun it."""
 
@@ -334,10 +334,6 @@ class _Task:
         self.words, self.has_begun = _WAITING, False
         self.share: float | None = None
         self.received = ReceivedRecord(self.spec)
-
-
-Contents = dict[str, list[Any]]
-"""References to the parts of each content, by SHA-256."""
 
 
 def fetch_from(contents: Contents) -> Callable[[str], Iterator[bytes]]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from harness import __version__
 from harness.cluster.shipment import CHUNK_BYTES, ContentStore, Shipment, bound_to_node
 from harness.core import paths
 from harness.core.errors import HarnessError
@@ -24,6 +23,7 @@ from harness.core.files import (
 )
 from harness.core.paths import state_home
 from harness.core.spec import TargetRecord
+from harness.core.version import __version__
 from harness.runs.attack_record import write_results
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.launch import resume_run, start_job
@@ -33,6 +33,16 @@ from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
 
 _FILES = ("spec.json", "run.db", "worker.log", "supervisor.log", "tokenizer.json")
+Message = tuple[str, Any]
+"""A message of a node: its kind and its content.
+
+`status`: (words, share of the work or None). `file`: the relative name of a file, whose bytes follow in `bytes`
+messages. `end`: the SHA-256 of each file, by name.
+"""
+_STATUS_SECONDS = 5.0
+_POLL_SECONDS = 0.1
+_MOST_RESUMES = 2
+"""The number of times that a run is continued after its supervisor died on the node."""
 
 
 class ReceivedRecord:
@@ -136,19 +146,6 @@ def _remove(folder: Path) -> None:
     # What stays is overwritten by the next record of this run.
     with contextlib.suppress(OSError):
         remove_tree(folder)
-
-
-Message = tuple[str, Any]
-"""A message of a node: its kind and its content.
-
-`status`: (words, share of the work or None). `file`: the relative name of a file, whose bytes follow in `bytes`
-messages. `end`: the SHA-256 of each file, by name.
-"""
-
-_STATUS_SECONDS = 5.0
-_POLL_SECONDS = 0.1
-_MOST_RESUMES = 2
-"""The number of times that a run is continued after its supervisor died on the node."""
 
 
 def use_node_home() -> Path:

@@ -42,6 +42,7 @@ The parts are `code` and `inputs`, the run's directories of these names, `target
 `path:NAME` for a path parameter, and `record`, the store of a run that was begun elsewhere. A single file has the name
 "".
 """
+CHUNK_BYTES = 32 << 20
 
 
 class ContentStore:
@@ -112,9 +113,6 @@ class ContentStore:
             name: self.file(part[""], functools.partial(fetch, part[""])) if "" in part else self.tree(part, fetch)
             for name, part in files.items()
         }
-
-
-CHUNK_BYTES = 32 << 20
 
 
 class Shipment(BaseModel):

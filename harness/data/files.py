@@ -19,6 +19,7 @@ from harness.core.rounds import FILE_FIELDS, Round
 
 FOLDER = "satml"
 """Name of the data set's directory inside the data directory."""
+FETCH_COMMAND = "harness data fetch satml"
 
 
 class Base(StrEnum):
@@ -90,7 +91,6 @@ SATML = tuple(
     for base, table in _PUBLISHED.items()
     for path, size, sha256 in map(str.split, table.strip().splitlines())
 )
-FETCH_COMMAND = "harness data fetch satml"
 
 
 class FileState(StrEnum):

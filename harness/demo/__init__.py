@@ -8,6 +8,18 @@ from typing import NamedTuple
 
 from harness.core.paths import BUILT_IN_CORPUS, BUILT_IN_ROUNDS
 
+_PACKAGE = Path(__file__).resolve().parent
+ROUND_ARRAYS = BUILT_IN_ROUNDS / "demo"
+"""The folder of the demo round's prefixes, suffixes and repetition counts."""
+CORPUS = BUILT_IN_CORPUS
+"""The distinct texts of the corpus that SIZES were trained on: a list of strings."""
+CONTROL_TEXT = _PACKAGE / "unseen.npz"
+"""1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""
+BASELINE_GUESSES = _PACKAGE / "baseline-guesses.csv"
+"""The submission of `baseline` on the demo round, which `python -m tests.demo_target.recording` writes."""
+SEED = 2023
+"""The seed of the corpus, of the choice of examples and of the training."""
+
 
 class Size(NamedTuple):
     """One of the built-in targets: its name, its folder in Hugging Face layout, and its shape.
@@ -22,7 +34,6 @@ class Size(NamedTuple):
     threads: int
 
 
-_PACKAGE = Path(__file__).resolve().parent
 SIZES = (
     Size("demo", _PACKAGE / "weights", width=128, heads=4, threads=2),
     Size("demo-small", _PACKAGE / "weights-small", width=80, heads=5, threads=1),
@@ -33,13 +44,3 @@ REFERENCE = Size("demo-reference", _PACKAGE / "weights-reference", width=48, hea
 """A reference model for the demo: the same tokenizer and kinds of text, but none of the documents of the corpus."""
 WEIGHTS = SIZES[0].weights
 """The folder of the demo target itself."""
-ROUND_ARRAYS = BUILT_IN_ROUNDS / "demo"
-"""The folder of the demo round's prefixes, suffixes and repetition counts."""
-CORPUS = BUILT_IN_CORPUS
-"""The distinct texts of the corpus that SIZES were trained on: a list of strings."""
-CONTROL_TEXT = _PACKAGE / "unseen.npz"
-"""1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""
-BASELINE_GUESSES = _PACKAGE / "baseline-guesses.csv"
-"""The submission of `baseline` on the demo round, which `python -m tests.demo_target.recording` writes."""
-SEED = 2023
-"""The seed of the corpus, of the choice of examples and of the training."""

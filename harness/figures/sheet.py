@@ -23,14 +23,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from harness.core.text import sanitize, shorten
 
 _FILE = Path("fonts") / "ttf" / "DejaVuSansMono.ttf"
-
-
-@functools.cache
-def drawable_characters() -> frozenset[int]:
-    """Return the code points for which the font has a glyph."""
-    return frozenset(FT2Font(str(Path(matplotlib.get_data_path()) / _FILE)).get_charmap())
-
-
 STYLE = {  # of every plot in a document
     "svg.hashsalt": "harness",
     "text.parse_math": False,  # a $ in a label must not start mathematics
@@ -56,6 +48,12 @@ CHARACTER = 0.062
 # Matplotlib repeats each text in a comment, which could end early at hostile text.
 _COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@functools.cache
+def drawable_characters() -> frozenset[int]:
+    """Return the code points for which the font has a glyph."""
+    return frozenset(FT2Font(str(Path(matplotlib.get_data_path()) / _FILE)).get_charmap())
 
 
 class Drawing(NamedTuple):

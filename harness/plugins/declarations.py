@@ -17,6 +17,8 @@ from harness.core.text import shorten
 # CPython before 3.11.7 and 3.12.1 keeps the recursion depth of the parser in one place for all threads, so that two
 # threads that parse at once can end in a SystemError (python/cpython#106905).
 _PARSER_LOCK = threading.Lock()
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 def syntax_tree(source: bytes | str) -> ast.Module:
@@ -31,10 +33,6 @@ def syntax_tree(source: bytes | str) -> ast.Module:
         except SystemError:
             # The lock does not stop other libraries, which may have been parsing at the same time.
             return ast.parse(source)
-
-
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)

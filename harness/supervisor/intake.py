@@ -26,6 +26,7 @@ _MAX_WARNINGS = 1_000
 _MAX_COUNT = 1 << 62
 _Count = Annotated[int, Field(ge=0, lt=_MAX_COUNT)]
 _Name = Annotated[str, AfterValidator(lambda text: shorten(text, MAX_NAME))]
+EVENTS = frozenset({"started", "target", "batch_size", "warning"})
 
 
 class _LoadedModel(BaseModel):
@@ -46,9 +47,6 @@ class _LoadedModel(BaseModel):
     threads: _Count
     torch: _Name
     transformers: _Name
-
-
-EVENTS = frozenset({"started", "target", "batch_size", "warning"})
 
 
 class IntakeError(Exception):

@@ -18,6 +18,7 @@ CRASH_CHARGE_SECONDS = 1.0
 
 It is one commit interval with some slack, so that no kill gains time.
 """
+_LONGEST_WAIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,6 @@ class LedgerThread(_BlockThread):
                 self._store.commit_ledger("tick", self._spent)
         except (sqlite3.Error, OSError, DiskFull) as error:
             self.fault = error
-
-
-_LONGEST_WAIT_SECONDS = 1.0
 
 
 class Deadline(_BlockThread):

@@ -20,6 +20,8 @@ NOT_OF_EACH_RUN = ("attack", "attacks", "round", "target", "seed", "settings", "
 """Fields of `RunRequest` that a sweep decides for each run, or has once."""
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"
 _WORDS = {"string_pattern_mismatch": "use at most 40 letters, digits, -, _ and ., a letter or digit first"}
+Seed = Annotated[int, Field(ge=0)]
+_PATH_FIELDS = ("rounds", "targets")
 
 
 def _value_texts(value: Any) -> tuple[str, ...]:
@@ -34,7 +36,6 @@ def _value_texts(value: Any) -> tuple[str, ...]:
 
 
 Values = Annotated[tuple[str, ...], BeforeValidator(_value_texts)]
-Seed = Annotated[int, Field(ge=0)]
 
 
 class SweepFile(BaseModel):
@@ -115,9 +116,6 @@ def read_sweep_file(path: Path) -> SweepFile:
         raise HarnessError(f"{path}: {str(error).removeprefix('--')}") from None
     located = {field: tuple(_located(name, path.parent) for name in getattr(content, field)) for field in _PATH_FIELDS}
     return content.model_copy(update=located)
-
-
-_PATH_FIELDS = ("rounds", "targets")
 
 
 def combinations(file: SweepFile, *, uses_target: Mapping[str, bool]) -> Iterator[SweptRun]:

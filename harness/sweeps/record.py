@@ -19,6 +19,8 @@ from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
 from harness.sweeps.file import SweptRun
 
+_MOST_LISTED = 12
+
 
 class Sweep(BaseModel):
     """A sweep as it was started."""
@@ -105,9 +107,6 @@ def _state_of(folder: RunFolder) -> str:
 
 def _label(run: SweptRun) -> str:
     return f"{run.attack}-{Path(run.round).stem.replace(':', '-')}"
-
-
-_MOST_LISTED = 12
 
 
 def setting_named(name: str, runs: Sequence[SweptRun]) -> str:
