@@ -48,6 +48,7 @@ Out = Annotated[
 ]
 _MAX_CELL = 40
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing zip.")]
+app = CommandLine(name="bundle", help="Package, verify, run again and rank submissions.", no_args_is_help=True)
 
 
 def package_run(
@@ -293,7 +294,6 @@ def _row(entry: Entry) -> tuple[str, ...]:
     return (place, entry.team, entry.attack, recall, difference, time, entry.verified, entry.hardware)
 
 
-app = CommandLine(name="bundle", help="Package, verify, run again and rank submissions.", no_args_is_help=True)
 app.command("create")(package_run)
 app.command("code")(package_code)
 app.command("verify")(verify)

@@ -13,6 +13,22 @@ from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import parameters_in
 from harness.plugins.schema import fetch_schema
 
+_RULES = (
+    "answer_rows",
+    "train_rows",
+    "clusters",
+    "prefix_length",
+    "suffix_length",
+    "vocabulary",
+    "error_cap",
+    "row_cap",
+    "budget_s",
+    "target",
+    "revision",
+)
+_CONTEST_RULES = tuple(name for name, field in Round.model_fields.items() if field.exclude and name != "presets")
+"""The rules that records of runs leave out."""
+
 
 def print_attack(attack: AttackFile, *, json: bool) -> None:
     """Print what an attack does, its file and its parameters."""
@@ -60,23 +76,6 @@ def _flags(attack: AttackFile) -> str:
     if attack.guesses_per_example != 1:
         flags.append(f"{attack.guesses_per_example or 'any number of'} guesses per example")
     return ", ".join(flags)
-
-
-_RULES = (
-    "answer_rows",
-    "train_rows",
-    "clusters",
-    "prefix_length",
-    "suffix_length",
-    "vocabulary",
-    "error_cap",
-    "row_cap",
-    "budget_s",
-    "target",
-    "revision",
-)
-_CONTEST_RULES = tuple(name for name, field in Round.model_fields.items() if field.exclude and name != "presets")
-"""The rules that records of runs leave out."""
 
 
 def print_round(round_: Round, *, json: bool) -> None:

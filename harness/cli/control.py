@@ -3,7 +3,8 @@
 import typer
 from typer import Argument, Option
 
-from harness.cli.options import RUN_HELP, Detach, Json, Plain, Run, record_names
+from harness.cli.completion import record_names
+from harness.cli.options import RUN_HELP, Detach, Json, Plain, Run
 from harness.cli.output import is_terminal, print_json, sanitize
 from harness.cli.records import find_record
 from harness.cli.resolving import current_weights

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from typer import Argument, Option
 
 from harness.cli.catalog import files_as_json, print_files, state_of
-from harness.cli.options import Json, RoundArgument, round_names
-from harness.cli.output import ProgressBars, print_json, sanitize, say
+from harness.cli.completion import round_names
+from harness.cli.options import Json, RoundArgument
+from harness.cli.output import print_json, sanitize, say
+from harness.cli.progress import ProgressBars
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.examples import overlap

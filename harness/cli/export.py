@@ -14,17 +14,8 @@ from typer import Argument, Option
 from harness.analysis.replay import past_guesses
 from harness.analysis.sweep_results import sweep_results
 from harness.cli.audit_findings import audit_header, findings_of, write_findings
-from harness.cli.options import (
-    RUN_HELP,
-    Force,
-    Json,
-    Redact,
-    Run,
-    check_output_file,
-    make_directory,
-    record_names,
-    write_output,
-)
+from harness.cli.completion import record_names
+from harness.cli.options import RUN_HELP, Force, Json, Redact, Run, check_output_file, make_directory, write_output
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.records import find_record
 from harness.core.errors import HarnessError, UsageError

@@ -9,7 +9,8 @@ from rich.filesize import decimal
 from typer import Option
 
 from harness.cli.catalog import attack_as_json, attack_row, round_as_json, round_row
-from harness.cli.options import Attacks, Json, attack_names, parent_names, round_option
+from harness.cli.completion import attack_names, parent_names
+from harness.cli.options import Attacks, Json, round_option
 from harness.cli.output import align_columns, print_error, print_json, sanitize, say
 from harness.cli.typer_classes import CommandLine
 from harness.core.errors import HarnessError

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-import harness
 from harness.cli.options import (
     Force,
     Json,
@@ -22,7 +21,8 @@ from harness.cli.options import (
     make_directory,
     usage_errors,
 )
-from harness.cli.output import ProgressBars, align_columns, print_json, sanitize, say
+from harness.cli.output import align_columns, print_json, sanitize, say
+from harness.cli.progress import ProgressBars
 from harness.cli.resolving import name_hidden_directory, require_device
 from harness.cli.typer_classes import CommandLine, Without
 from harness.core.errors import HarnessError, UsageError
@@ -30,15 +30,17 @@ from harness.core.paths import expand_home
 from harness.core.run_request import DeviceOptions
 from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration, parse_moment
+from harness.core.version import __version__
 from harness.plugins.scaffold import new_attack
 
 if TYPE_CHECKING:
+    from harness.corpora.contexts import ContextFinder
     from harness.corpora.making import Rules
     from harness.corpora.opening import Corpus, OpenedCorpus
-    from harness.corpora.sequences import ContextFinder
     from harness.engine.resolving import ResolvedTarget
 
 _SECONDS_BETWEEN_LINES = 5.0
+app = CommandLine(name="new", help="Write a new attack, or draw a round from a corpus.", no_args_is_help=True)
 
 
 def make_round(
@@ -195,7 +197,7 @@ def _make(
         contexts=() if finder is None else finder.contexts,
         target_sha256="" if target is None else target.weights_sha256,
         notes=opened.notes,
-        harness_version=harness.__version__,
+        harness_version=__version__,
         **named,
     )
     card = write_round(out, answers, opened.stream, examples, rules, origin, contest)
@@ -217,7 +219,7 @@ def _context_finder(
     """
     from harness.core.policy import Policy
     from harness.core.rounds import Round
-    from harness.corpora.sequences import ContextFinder, contexts_for
+    from harness.corpora.contexts import ContextFinder, contexts_for
     from harness.engine.loading import load_target
     from harness.engine.resolving import (
         CONTEXT_KEYS,
@@ -311,7 +313,6 @@ def _tokenizer_of(target: "ResolvedTarget | None") -> Path:
     return path
 
 
-app = CommandLine(name="new", help="Write a new attack, or draw a round from a corpus.", no_args_is_help=True)
 app.command("round")(make_round)
 
 

@@ -1,82 +1,19 @@
-"""Arguments and options that several commands share, each declared once, and how a shell completes them.
-
-The modules that know the names are imported when a name is completed.
-"""
+"""Arguments and options that several commands share, each declared once."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
 
+from harness.cli.completion import attack_names, round_names, run_names
 from harness.cli.output import sanitize
 from harness.core.errors import HarnessError, UsageError
 from harness.core.times import parse_duration
 
-
-def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Return a function that gives those of `names` that begin with its argument, each once."""
-    return lambda incomplete: [name for name in dict.fromkeys(names()) if name.startswith(incomplete)]
-
-
-def _attacks() -> list[str]:
-    from harness.plugins.discovery import find_attacks
-
-    return [attack.name for attack in find_attacks() if attack.error is None]
-
-
-def _rounds() -> list[str]:
-    from harness.core.rounds import built_in_rounds
-
-    return list(built_in_rounds())
-
-
-def _runs() -> list[str]:
-    from harness.runs.folder import all_run_folders
-
-    return ["latest", *(folder.id for folder in all_run_folders())]
-
-
-def _queued() -> list[str]:
-    from harness.runs.queue import queued_runs
-
-    return [queued.run for queued in queued_runs()]
-
-
-def _parents() -> list[str]:
-    from harness.sweeps.record import SWEEPS
-    from harness.sweeps.tuning import TUNINGS
-
-    return [*TUNINGS.ids(), *SWEEPS.ids()]
-
-
-def _deleted() -> list[str]:
-    from harness.runs.trash import restorable
-
-    return [deleted.id for deleted in restorable()]
-
-
-attack_names = _completion(_attacks)
-round_names = _completion(_rounds)
-run_names = _completion(_runs)
-queued_run_names = _completion(_queued)
-parent_names = _completion(_parents)
-record_names = _completion(lambda: [*_runs(), *_parents()])
-names_to_show = _completion(lambda: [*_runs(), *_parents(), *_attacks(), *_rounds()])
-deleted_names = _completion(_deleted)
-COMPLETIONS = {"round": round_names}
-"""The completion of options by the last word of their name."""
-
-
-def round_option(help: str) -> Any:
-    """Return the option `--round` with its own help text."""
-    return typer.Option("--round", "-r", metavar="ROUND", help=help, autocompletion=round_names, show_default=False)
-
-
 RUN_HELP = "A run's id, its first letters, or `latest`."
-
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names, show_default=False)]
@@ -100,18 +37,23 @@ OptionalAttackName = Annotated[
 RoundArgument = Annotated[
     str, typer.Argument(metavar="ROUND", help="Name of a built-in round, or a TOML file.", autocompletion=round_names)
 ]
-Round = Annotated[
-    str | None, round_option("Name or TOML file of a round.  [default: `round` in config.toml, else demo]")
-]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.", show_default=True)]
 Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the TUI.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Redact = Annotated[bool, typer.Option("--redact", help="Replace guesses and answers with their length and hash.")]
-
-
 KeepLineEnds = Annotated[bool, typer.Option("--keep-line-ends", help="Keep CR LF and CR, which otherwise become LF.")]
+
+
+def round_option(help: str) -> Any:
+    """Return the option `--round` with its own help text."""
+    return typer.Option("--round", "-r", metavar="ROUND", help=help, autocompletion=round_names, show_default=False)
+
+
+Round = Annotated[
+    str | None, round_option("Name or TOML file of a round.  [default: `round` in config.toml, else demo]")
+]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 import typer
 
 from harness.cli.options import checked_group
-from harness.cli.output import ProgressBars, say
+from harness.cli.output import say
+from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError, UsageError
 from harness.core.extras import require_extra
 from harness.core.hardware import resolve_device, usable_cores

@@ -3,8 +3,9 @@
 import typer
 from typer import Option
 
+from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
-from harness.cli.options import Detach, Json, OptionalAttackName, Plain, Seed, run_names
+from harness.cli.options import Detach, Json, OptionalAttackName, Plain, Seed
 from harness.cli.output import is_terminal, print_json, sanitize, say
 from harness.cli.resolving import ResolvedRun, resolve_run
 from harness.cli.watching import interrupts_after_start, start_and_follow

@@ -5,8 +5,9 @@ import time
 import typer
 from typer import Argument, Option
 
+from harness.cli.completion import deleted_names, queued_run_names, record_names
 from harness.cli.lists import list_queue
-from harness.cli.options import RUN_HELP, Json, Run, deleted_names, queued_run_names, record_names
+from harness.cli.options import RUN_HELP, Json, Run
 from harness.cli.output import is_terminal, pluralize, print_json, sanitize
 from harness.cli.records import delete_parent, deletion_named, find_record, runs_under
 from harness.cli.typer_classes import CommandLine

@@ -11,8 +11,9 @@ from harness.analysis.candidates import load_example
 from harness.analysis.sweep_results import SweepResults, sweep_results
 from harness.cli.audit_findings import findings_as_json, findings_in_words, findings_of
 from harness.cli.catalog import print_attack, print_round
+from harness.cli.completion import names_to_show
 from harness.cli.descriptions import describe, describe_example, run_as_json, token_probabilities
-from harness.cli.options import RUN_HELP, Attacks, Json, names_to_show
+from harness.cli.options import RUN_HELP, Attacks, Json
 from harness.cli.output import align_columns, print_json, sanitize, say, table_section
 from harness.cli.records import Kind, all_record_ids, find_record, is_of_kind
 from harness.cli.watching import log_lines

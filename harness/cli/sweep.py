@@ -17,7 +17,8 @@ from harness.cli.many_runs import (
     failure_of,
 )
 from harness.cli.options import Json
-from harness.cli.output import StatusLine, align_columns, pluralize, print_json, sanitize, say
+from harness.cli.output import align_columns, pluralize, print_json, sanitize, say
+from harness.cli.progress import StatusLine
 from harness.cli.resolving import ResolvedRun, check_cluster, resolve_run
 from harness.cli.typer_classes import Without
 from harness.cli.watching import EXIT_INCOMPLETE

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from harness.cli import output
-from harness.cli.options import COMPLETIONS
+from harness.cli.completion import COMPLETIONS
 from harness.core.text import sanitize
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])

@@ -13,7 +13,8 @@ import typer
 from typer import Argument, Option
 
 from harness.cli.options import Json, VerifyOptions, budget_seconds, make_directory, round_option, write_output
-from harness.cli.output import StatusLine, print_json, sanitize, say
+from harness.cli.output import print_json, sanitize, say
+from harness.cli.progress import StatusLine
 from harness.cli.resolving import name_hidden_directory, usable_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import temporary_folder

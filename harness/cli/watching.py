@@ -10,7 +10,8 @@ from typing import NoReturn
 
 import typer
 
-from harness.cli.output import StatusLine, print_json, sanitize, say
+from harness.cli.output import print_json, sanitize, say
+from harness.cli.progress import StatusLine
 from harness.core.errors import HarnessError
 from harness.runs.facts import failure_text, score_text, status_line
 from harness.runs.folder import RunFolder

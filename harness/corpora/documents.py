@@ -29,6 +29,13 @@ _INVALID = re.compile("[\ud800-\udfff]")
 _LONGEST_LINE = 1 << 30  # bytes
 _BINARY = "a binary file (it contains zero bytes)"
 _SNIFFED = 1 << 12  # bytes in which a zero byte marks a binary file
+_JSON_LINES, _JSON = (".jsonl", ".ndjson"), ".json"
+DEFAULT_FIELD = "text"
+"""The field or column with the text, unless another one is named."""
+_ABOUT = frozenset(
+    {"changelog", "citation", "code_of_conduct", "contributing", "copying", "licence", "license", "notice", "readme"}
+)
+"""Names of files that describe the corpus, if they are directly in its directory."""
 
 
 class _Tsv(csv.excel_tab):
@@ -37,15 +44,8 @@ class _Tsv(csv.excel_tab):
     quoting = csv.QUOTE_NONE
 
 
-_JSON_LINES, _JSON = (".jsonl", ".ndjson"), ".json"
 _TABLES: dict[str, type[csv.Dialect]] = {".csv": csv.excel, ".tsv": _Tsv}
 RECORD_SUFFIXES = (*_JSON_LINES, _JSON, *_TABLES)
-DEFAULT_FIELD = "text"
-"""The field or column with the text, unless another one is named."""
-_ABOUT = frozenset(
-    {"changelog", "citation", "code_of_conduct", "contributing", "copying", "licence", "license", "notice", "readme"}
-)
-"""Names of files that describe the corpus, if they are directly in its directory."""
 
 
 class Document(NamedTuple):

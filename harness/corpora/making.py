@@ -19,6 +19,12 @@ from harness.corpora.sequences import Prefixes, Sequences, draw_prefixes
 from harness.corpora.token_stream import TokenStream, blocks
 
 _SHORTEST_COPY = 8  # tokens
+TRAINING, ATTACKED = "train", ("val", "test")
+_DRAWN_PER_EXAMPLE, _GROWTH = 4, 4
+_MOST_TOKENS = 200_000_000
+"""Tokens of the sequences that one pass over the corpus draws at most, copies not counted."""
+FindContexts = Callable[[Sequences], Ints]
+"""Returns how many tokens a model needs to complete each sequence, 0 where no context is enough."""
 
 
 @dataclass(frozen=True)
@@ -158,12 +164,6 @@ def assign_splits(tokens: Tokens, stratum: Ints, strata: int, sizes: Mapping[str
     return Assignment({name: np.array(numbers, np.int64) for name, numbers in numbers_of.items()}, clusters, lacking)
 
 
-TRAINING, ATTACKED = "train", ("val", "test")
-_DRAWN_PER_EXAMPLE, _GROWTH = 4, 4
-_MOST_TOKENS = 200_000_000
-"""Tokens of the sequences that one pass over the corpus draws at most, copies not counted."""
-
-
 @dataclass(frozen=True)
 class Rules:
     """The rules by which examples are drawn.
@@ -202,10 +202,6 @@ class Examples:
     splits: Mapping[str, Sequences]
     clusters: Mapping[str, Ints]
     counts: Mapping[str, int]
-
-
-FindContexts = Callable[[Sequences], Ints]
-"""Returns how many tokens a model needs to complete each sequence, 0 where no context is enough."""
 
 
 def draw_examples(

@@ -21,6 +21,8 @@ from harness.sandbox.view import PLAIN_DEVICES, Access, FileView, accelerator_de
 
 FileRule = tuple[str, str]
 """A path, and the access to it and to everything below it: a key of `_RIGHTS` in launcher.py."""
+_TRIAL_SECONDS = 10.0
+_HELP_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,6 @@ class SandboxBackend:
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
         """Return the command that starts `command` (the launcher) in `cwd`, isolated as `policy` says."""
         return command
-
-
-_TRIAL_SECONDS = 10.0
 
 
 def launcher_command(
@@ -122,9 +121,6 @@ def is_available(backend: SandboxBackend) -> bool:
         except (OSError, subprocess.TimeoutExpired):
             return False
     return trial.returncode == 0
-
-
-_HELP_SECONDS = 10.0
 
 
 class Bubblewrap(SandboxBackend):

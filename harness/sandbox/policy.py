@@ -13,6 +13,9 @@ MOST_FILE_BYTES = 4 << 30
 OPEN_FILES = 4096
 SHARED_MEMORY_BYTES = 1 << 30
 _MEMORY_FRACTION = 0.9
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "USER", "LOGNAME")
+_PASSED_ON_PREFIXES = ("CUDA_", "NVIDIA_", "PYTORCH_", "TORCH_", "OMP_", "GOMP_", "MKL_")
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL|COOKIE")
 
 
 def default_memory() -> int:
@@ -75,11 +78,6 @@ class AppliedSandbox(BaseModel):
         file = self.file_bytes and f"{self.file_bytes.most / (1 << 30):.1f} GiB per file ({self.file_bytes.by})"
         limits = (memory or "memory not limited", processes or "processes not limited", file or "files not limited")
         return "; ".join(filter(None, (", ".join(self.applied), ", ".join(limits))))
-
-
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "USER", "LOGNAME")
-_PASSED_ON_PREFIXES = ("CUDA_", "NVIDIA_", "PYTORCH_", "TORCH_", "OMP_", "GOMP_", "MKL_")
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL|COOKIE")
 
 
 def is_secret_name(name: str) -> bool:

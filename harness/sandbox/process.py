@@ -1,4 +1,4 @@
-"""A process that runs in the sandbox, its log, whose size is limited, and deleted files that it keeps open."""
+"""A process that runs in the sandbox, and deleted files that processes keep open."""
 
 import contextlib
 import os
@@ -22,6 +22,7 @@ from harness.sandbox.view import shown_files
 _WAIT_SECONDS = 10.0
 _REPORT_BYTES = 4096
 Stream = int | Any
+_MOST_ENTRIES = 200_000
 
 
 class SandboxedProcess:
@@ -172,34 +173,6 @@ def applied_sandbox() -> AppliedSandbox:
 
 def _limit(most: int | None, by: str | None) -> Limit | None:
     return None if most is None or by is None else Limit(most=most, by=by)
-
-
-CAP_BYTES = 8 << 20
-_MOST_ENTRIES = 200_000
-_KEPT_BYTES = CAP_BYTES // 2
-_MARKER = b"[earlier output was dropped here]\n"
-
-
-class CappedLog:
-    """A file of at most `CAP_BYTES`. If it is full, its last bytes are kept: the traceback of a crash is there."""
-
-    def __init__(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._file = os.fdopen(descriptor, "a+b", buffering=0)
-
-    def write(self, chunk: bytes) -> None:
-        """Append `chunk`. A full disk loses it: the run itself ends when its next guesses cannot be stored."""
-        with contextlib.suppress(OSError):
-            size = self._file.seek(0, os.SEEK_END)
-            if size + len(chunk) > CAP_BYTES:
-                self._file.seek(max(0, size - _KEPT_BYTES))
-                chunk = _MARKER + (self._file.read() + chunk)[-_KEPT_BYTES:]
-                self._file.truncate(0)
-            self._file.write(chunk)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 def deleted_bytes(pids: Iterable[int], device: int) -> int:

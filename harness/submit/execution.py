@@ -12,8 +12,9 @@ from typing import IO
 from harness.core.files import is_larger_than
 from harness.core.times import seconds_since_boot
 from harness.sandbox import SandboxedProcess, SandboxPolicy
+from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.policy import plain_environment
-from harness.sandbox.process import CappedLog, deleted_bytes
+from harness.sandbox.process import deleted_bytes
 from harness.sandbox.reaper import descendants_of
 
 MAX_SCRATCH_BYTES, MAX_SCRATCH_FILES = 8 << 30, 500_000

@@ -19,7 +19,8 @@ from harness.runs.reserve import DiskFull, Reserve
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.sandbox import SandboxPolicy, detect_backend, reaper
-from harness.sandbox.process import CappedLog, deleted_bytes
+from harness.sandbox.capped_log import CappedLog
+from harness.sandbox.process import deleted_bytes
 from harness.supervisor.devices import Device, worker_environment
 from harness.supervisor.intake import IntakeError, WorkerEnd
 from harness.supervisor.job import Job

@@ -10,7 +10,7 @@ import pytest
 
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from harness.sandbox.process import CAP_BYTES
+from harness.sandbox.capped_log import CAP_BYTES
 from tests.functional.machine import Machine, is_valid, write_round
 from tests.tiers import first_is_fast
 

@@ -14,8 +14,8 @@ from harness.core.inputs import read_bounded, require_file
 from harness.core.submission_reader import SubmissionRules, submission_faults
 from harness.corpora.arrow_sets import values_in_arrow_set
 from harness.corpora.documents import documents_in
-from harness.corpora.opening import open_tokens
 from harness.corpora.text_files import Notes, read_text
+from harness.corpora.token_files import open_tokens
 from harness.demo import WEIGHTS
 from harness.engine.resolving import configured_number, resolve_target
 from harness.plugins.discovery import find_attacks

@@ -20,8 +20,8 @@ from harness.core.rounds import load_round
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import documents_in
-from harness.corpora.opening import open_tokens
 from harness.corpora.text_files import Notes, read_text
+from harness.corpora.token_files import open_tokens
 from harness.demo import SIZES
 from harness.engine.first_token import first_token
 from harness.engine.resolving import resolve_target

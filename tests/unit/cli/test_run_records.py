@@ -277,7 +277,7 @@ def test_no_tunings_and_no_runs_of_a_tuning_are_one_sentence(harness: CommandLin
 
 
 def test_shell_completion_offers_runs_and_tunings(home: Path) -> None:
-    from harness.cli.options import record_names
+    from harness.cli.completion import record_names
 
     make_tuning()
     ended_run(home)
@@ -357,6 +357,6 @@ def test_an_empty_queue_is_one_sentence_and_moves_nothing(harness: CommandLine, 
 
 @pytest.mark.usefixtures("waiting")
 def test_shell_completion_offers_queued_runs_in_order() -> None:
-    from harness.cli.options import queued_run_names
+    from harness.cli.completion import queued_run_names
 
     assert queued_run_names("") == list(IDS) and queued_run_names("b") == [IDS[1]]

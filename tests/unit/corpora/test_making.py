@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from harness.core.arrays import Tokens
 from harness.corpora import making, sequences, token_stream
+from harness.corpora.contexts import ContextFinder, contexts_for
 from harness.corpora.making import (
     Examples,
     Filters,
@@ -23,7 +24,7 @@ from harness.corpora.making import (
     trivial_sequences,
     without_overlaps,
 )
-from harness.corpora.sequences import ContextFinder, Prefixes, Sequences, contexts_for, draw_prefixes
+from harness.corpora.sequences import Prefixes, Sequences, draw_prefixes
 from harness.corpora.token_stream import TokenStream
 from tests.unit.corpora.streams import stream_of
 

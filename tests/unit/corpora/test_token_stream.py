@@ -11,7 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.tokenizers import Tokenizer, load_tokenizer
 from harness.corpora import token_stream
 from harness.corpora.documents import Document
-from harness.corpora.opening import pieces_of_tokens, token_files_among
+from harness.corpora.token_files import pieces_of_tokens, token_files_among
 from harness.corpora.token_stream import Piece, StreamState, TokenStream, build_stream, pieces_of_documents
 from harness.demo import SIZES
 from tests.unit.corpora.streams import pieces, stream_of
@@ -112,7 +112,7 @@ def read_tokens(folder: Path, files: list[Path], vocabulary: int = 100) -> list[
 
 
 def test_token_files_end_their_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.corpora import opening
+    from harness.corpora import token_files
 
     np.save(tmp_path / "a.npy", np.array([1, 2, 0, 3, 4, 5, 0], np.uint16))
     np.save(tmp_path / "b.npy", np.array([[6, 7, 8], [9, 0, 10]], np.int64))
@@ -121,7 +121,7 @@ def test_token_files_end_their_documents(tmp_path: Path, monkeypatch: pytest.Mon
     wanted = [[1, 2], [3, 4, 5], [6, 7, 8], [9], [10], [11, 12, 13], [14]]
     assert token_files_among(files) == files
     assert read_tokens(tmp_path, files) == wanted
-    monkeypatch.setattr(opening, "_READ_AT_ONCE", 2)
+    monkeypatch.setattr(token_files, "_READ_AT_ONCE", 2)
     assert read_tokens(tmp_path / "again", files) == wanted
 
 

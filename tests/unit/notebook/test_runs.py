@@ -10,7 +10,7 @@ import pytest
 
 import harness
 from harness.notebook import runs as module
-from harness.notebook.runs import ProgressLine
+from harness.notebook.progress import ProgressLine
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox.process import CAP_BYTES, CappedLog
+from harness.sandbox.capped_log import CAP_BYTES, CappedLog
 
 MIB = 1 << 20
 
