@@ -1,4 +1,4 @@
-"""How a shell completes the names of attacks, rounds and records.
+"""The completion of the names of attacks, rounds and records by a shell.
 
 The modules that know the names are imported when a name is completed.
 """

@@ -24,7 +24,8 @@ from harness.core.spec import BUILT_IN_TARGETS
 from harness.core.times import format_duration
 from harness.engine.resolving import resolve_target
 from harness.submit.bundle_checks import FrozenCode, LocalTarget
-from harness.submit.code_spec import HUB_ID, CodeTarget
+from harness.submit.code_folder import HUB_ID
+from harness.submit.code_spec import CodeTarget
 from harness.submit.environment import InstallOptions
 from harness.submit.manifest import MODEL_NAMES
 from harness.submit.verdict import Verdict, produced_path, verdict_path

@@ -1,6 +1,7 @@
 """The folder code/ of a bundle: everything that runs the attack again on a file of prefixes, and no answers."""
 
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from harness.core.rounds import Round
 from harness.core.templates import filled_in
 from harness.core.times import format_duration
 from harness.runs.specs import AttackSpec
-from harness.submit.code_spec import HUB_ID, ROUND, SPEC, CodeSpec, round_toml
+from harness.submit.code_spec import ROUND, SPEC, CodeSpec, round_toml
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
 from harness.submit.manifest import RunRecord
 from harness.submit.wheel import harness_wheel, installed_lock
 
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
 README = "README.md"
 REQUIREMENTS = "requirements.txt"

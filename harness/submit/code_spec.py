@@ -1,7 +1,6 @@
 """The attack of a bundle with its settings, and its round, as code/ contains them."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from harness.submit.manifest import BundleModel, Seconds, Sha256
 SPEC = "spec.json"
 ROUND = "round.toml"
 _MAX_BYTES = 8 << 20
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "source", "target", "revision"}
 
 
