@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 TIE = 1e-9
 DRAWS_PER_BATCH = 8_192
-MOST_NATS = 100.0  # A less likely token of a prefix counts as this unlikely.
+MAX_NATS = 100.0  # A less likely token of a prefix counts as this unlikely.
 
 
 class TwoStepParams(Params):
@@ -167,7 +167,7 @@ def find_candidates(
     prefix_loss = None
     if prefixes.shape[1] > 1:
         logprobs = target.score(prefixes[:, :1], prefixes[:, 1:]).token_logprobs
-        prefix_loss = -logprobs.clip(min=-MOST_NATS).mean(axis=1)
+        prefix_loss = -logprobs.clip(min=-MAX_NATS).mean(axis=1)
     features = candidate_features(prefixes, candidates, text_of(target.tokenizer_file), prefix_loss)
     return FeaturedCandidates(ids[candidates.row], candidates.suffixes, candidates.logprob, features)
 

@@ -15,8 +15,8 @@ from harness.core.arrays import Bools, Floats, Ints, Tokens, place_among_equals
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-LOWEST = 3  # The mean of this many lowest conditional probabilities of a suffix is a feature.
-LEAST_SHARE = 1e-6  # Replaces the share of trials that drew a suffix, if none did, in logarithms.
+LOWEST_COUNT = 3  # The mean of this many lowest conditional probabilities of a suffix is a feature.
+MIN_SHARE = 1e-6  # Replaces the share of trials that drew a suffix, if none did, in logarithms.
 
 FEATURES = {
     "loss": "logarithm of the mean loss of the suffix",
@@ -172,7 +172,7 @@ def candidate_features(
     row, logprob = candidates.row, candidates.logprob
     text = text_features(prefixes, row, candidates.suffixes, text_of)
     loss = log_loss(logprob, candidates.suffixes.shape[1])
-    weakest = np.sort(candidates.conditionals, axis=1)[:, :LOWEST].mean(axis=1)
+    weakest = np.sort(candidates.conditionals, axis=1)[:, :LOWEST_COUNT].mean(axis=1)
     values: dict[str, Any] = {
         **text,
         "loss": loss,
@@ -181,7 +181,7 @@ def candidate_features(
         "loss lead": lead(row, logprob),
         "share": share(row, logprob),
         "drawn": candidates.drawn,
-        "drawn lead": lead(row, np.log(np.maximum(candidates.drawn, LEAST_SHARE))),
+        "drawn lead": lead(row, np.log(np.maximum(candidates.drawn, MIN_SHARE))),
         "entropy": candidates.entropy,
         "unseen": candidates.unseen,
         "agreement": candidates.agreement,

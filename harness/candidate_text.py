@@ -17,7 +17,7 @@ from harness.rankers import compressed_bytes, decoded
 
 TextOf = Callable[[Tokens], list[str]]
 """A function that returns the text of each row of tokens [rows, any]."""
-MOST_CHARACTERS = 30  # Larger numbers of characters count as this many.
+MAX_CHARACTERS = 30  # Larger numbers of characters count as this many.
 _MARKS = re.compile(r"[\s#*/;%!~+|>.\\\"'-]*")  # indent, and the characters that mark a comment, a quotation or an item
 COPIED_TOKENS = 3  # A copy begins after this many tokens that occurred earlier.
 
@@ -84,7 +84,7 @@ def _layout(prefix: str, suffix: str) -> Floats:
         len(_line_ends(lines[:-1]) - _line_ends(shown)) if shown else 0,
         len(set(re.findall(r"\s+", suffix)) - set(re.findall(r"\s+", prefix))),
     )
-    return np.clip(np.array(values, np.float64), -MOST_CHARACTERS, MOST_CHARACTERS)
+    return np.clip(np.array(values, np.float64), -MAX_CHARACTERS, MAX_CHARACTERS)
 
 
 def _broken_lengths(lines: list[str]) -> list[int]:

@@ -47,7 +47,7 @@ Ranker = Annotated[RankerName, Field(description=_HELP)]
 """The type of an attack's parameter that chooses a ranker, with the description of each."""
 _SCORED_AGAIN = ("high_confidence", "greedy_share")
 """Rankers that need more than the log-probabilities that decoding computes."""
-_LEAST_LOSS = 1e-12
+_MIN_LOSS = 1e-12
 """The least mean loss that another loss is divided by, in nats."""
 
 
@@ -162,7 +162,7 @@ def relative_loss(token_logprobs: Floats, reference_logprobs: Floats) -> Floats:
     ratio. Carlini et al. 2021 call the model "Small" and sort by its log-perplexity divided by the target's, largest
     first, which is the same order: a log-perplexity is a mean loss. They measure whole texts, this is the suffix.
     """
-    reference_loss = np.maximum(-mean_loss(reference_logprobs), _LEAST_LOSS)
+    reference_loss = np.maximum(-mean_loss(reference_logprobs), _MIN_LOSS)
     ratio: Floats = mean_loss(token_logprobs) / reference_loss
     return ratio
 

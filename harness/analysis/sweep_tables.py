@@ -26,7 +26,7 @@ from harness.runs.guess_reader import GuessReader
 
 _MAX_POINTS = 120
 NOT_RESOLVABLE = "not resolvable"
-_MOST_SEEDS = 5
+_MAX_SEEDS = 5
 
 
 def recall_over_time(rows: Sequence[SettingRow]) -> list[tuple[str, list[TimedRecall]]]:
@@ -160,7 +160,7 @@ def _interval(interval: tuple[float, float] | None) -> str:
 
 
 def _seeds(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds)) if len(seeds) <= _MOST_SEEDS else f"{len(seeds):,} seeds"
+    return ", ".join(map(str, seeds)) if len(seeds) <= _MAX_SEEDS else f"{len(seeds):,} seeds"
 
 
 def _p(p: float) -> str:

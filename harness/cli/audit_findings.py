@@ -23,8 +23,8 @@ from harness.submit.audit_page import format_column, is_numeric_column, named_fi
 if TYPE_CHECKING:
     from harness.submit.audit_page import AuditHeader
 
-_MOST_FIGURES, _MOST_ROWS = 24, 40
-_MOST_CHARACTERS = 44  # in a cell
+_MAX_FIGURES, _MAX_ROWS = 24, 40
+_MAX_CHARACTERS = 44  # in a cell
 _PAGE_WIDTH = 120
 
 
@@ -89,10 +89,10 @@ def _conclusion(findings: Findings, width: int) -> str:
 
 def _figures(findings: Findings) -> str:
     figures = named_figures(findings.figures)
-    rows = [(sanitize(name), shorten_middle(sanitize(value), _MOST_CHARACTERS)) for name, value in figures]
-    further = len(rows) - _MOST_FIGURES
+    rows = [(sanitize(name), shorten_middle(sanitize(value), _MAX_CHARACTERS)) for name, value in figures]
+    further = len(rows) - _MAX_FIGURES
     rest = f"\n… {pluralize(further, 'further figure')}: --json" if further > 0 else ""
-    return align_columns(rows[:_MOST_FIGURES]) + rest if rows else ""
+    return align_columns(rows[:_MAX_FIGURES]) + rest if rows else ""
 
 
 def _table(table: FoundTable, width: int) -> str:
@@ -108,17 +108,17 @@ def _table(table: FoundTable, width: int) -> str:
     lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
     columns = []
     for name, values in table.columns.items():
-        cells = [plain_value(cell) for cell in values[:_MOST_ROWS]]
+        cells = [plain_value(cell) for cell in values[:_MAX_ROWS]]
         header = Text(sanitize(name.replace("_", " ")))
         lines.add_column(header, justify="right" if is_numeric_column(cells) else "left", vertical="bottom")
-        columns.append([shorten_middle(sanitize(word), _MOST_CHARACTERS) for word in format_column(cells)])
+        columns.append([shorten_middle(sanitize(word), _MAX_CHARACTERS) for word in format_column(cells)])
     for row in zip(*columns, strict=True):
         lines.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(lines)
     assert isinstance(console.file, io.StringIO)
     text = "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
-    rest = f"\n… {pluralize(rows - _MOST_ROWS, 'further row')}: --out writes them" if rows > _MOST_ROWS else ""
+    rest = f"\n… {pluralize(rows - _MAX_ROWS, 'further row')}: --out writes them" if rows > _MAX_ROWS else ""
     return f"{title}\n{text}{rest}"
 
 

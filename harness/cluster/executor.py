@@ -19,9 +19,9 @@ from harness.sweeps.running import Active, Ended, PlannedRun
 
 LOCAL = "local"
 _WAIT_SECONDS = 0.2
-_MOST_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 """The number of times that a run is begun by a node; a node that dies ends an attempt."""
-_MOST_STARTS = 100
+_MAX_STARTS = 100
 """The number of times that a run is given to a node that dies before it has begun the run."""
 _TASKS_PER_SLOT = 2
 """Tasks that are submitted for each slot, so that no slot waits for this process."""
@@ -301,7 +301,7 @@ class RayExecutor:
             # Ray has not noticed yet that the node is dead, and may choose it again.
             task.starts += 1
             time.sleep(_WAIT_SECONDS)
-        if task.attempts >= _MOST_ATTEMPTS or task.starts >= _MOST_STARTS:
+        if task.attempts >= _MAX_ATTEMPTS or task.starts >= _MAX_STARTS:
             task.failure = f"{task.attempts + task.starts} nodes died that were given it."
             return True
         if task.has_begun:

@@ -41,7 +41,7 @@ messages. `end`: the SHA-256 of each file, by name.
 """
 _STATUS_SECONDS = 5.0
 _POLL_SECONDS = 0.1
-_MOST_RESUMES = 2
+_MAX_RESUMES = 2
 """The number of times that a run is continued after its supervisor died on the node."""
 
 
@@ -178,13 +178,13 @@ def compute_run(shipment: Shipment, fetch: Callable[[str], Iterable[bytes]], *, 
             raise HarnessError(f"{socket.gethostname()}: {error}") from None
     elif not run_status(folder).is_complete:
         _resume(folder)
-    for _ in range(_MOST_RESUMES + 1):
+    for _ in range(_MAX_RESUMES + 1):
         yield from _follow(folder)
         if run_status(folder) is not Status.LOST:
             yield from _record(folder)
             return
         _resume(folder)
-    raise HarnessError(f"its supervisor died {_MOST_RESUMES + 1} times on {socket.gethostname()}.")
+    raise HarnessError(f"its supervisor died {_MAX_RESUMES + 1} times on {socket.gethostname()}.")
 
 
 def _follow(folder: RunFolder) -> Iterator[Message]:

@@ -32,7 +32,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
 from harness.sweeps.running import PlannedRun
 
-_LONGEST_TRANSFER_SECONDS = 86_400.0
+_MAX_TRANSFER_SECONDS = 86_400.0
 
 Chunks = Iterable[bytes]
 FileSet = Mapping[str, Mapping[str, str]]
@@ -61,7 +61,7 @@ class ContentStore:
         if path.is_file():
             return path
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = try_lock(path.with_suffix(".lock"), patience=_LONGEST_TRANSFER_SECONDS)
+        lock = try_lock(path.with_suffix(".lock"), patience=_MAX_TRANSFER_SECONDS)
         if lock is None:
             raise HarnessError(f"{path}: another process has been fetching it for a day.")
         with lock:

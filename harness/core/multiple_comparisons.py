@@ -28,8 +28,8 @@ from harness.core.scoring import recall_at_errors
 
 ALPHA = 0.05
 _INVERSE_ALPHA = 20
-_MOST_REPLICATES = 20_000
-_LEAST_IN_TAIL = 10
+_MAX_REPLICATES = 20_000
+_MIN_IN_TAIL = 10
 _DECIMALS = 12
 
 
@@ -58,7 +58,7 @@ def holm(p_values: Floats) -> Holm:
 
 def replicates_for(comparisons: int) -> int:
     """Return an even number of replicates: ten or more beyond each end of the widest interval, at most 20,000."""
-    return int(np.clip(2 * _INVERSE_ALPHA * _LEAST_IN_TAIL * comparisons, REPLICATES, _MOST_REPLICATES))
+    return int(np.clip(2 * _INVERSE_ALPHA * _MIN_IN_TAIL * comparisons, REPLICATES, _MAX_REPLICATES))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ FILE_FIELDS = (
 _FOLD = re.compile(r"(?P<base>.+):fold(?P<fold>\d{1,4})of(?P<folds>\d{1,4})")
 _ORDERED_DATES = (("code_deadline", "closes"), ("prefixes_released", "closes"), ("closes", "answers_released"))
 _CACHED_MODEL = re.compile(r"models--(?P<owner>[^/]+?)--(?P<name>[^/]+)")
-_LONGEST_MODEL_NAME = 400
+_MAX_MODEL_NAME_LENGTH = 400
 _MAX_ROUND_BYTES = 1 << 20
 _MAX_BASES = 16
 PresetValue = str | int | float | bool
@@ -226,7 +226,7 @@ def preset_text(preset: Mapping[str, PresetValue]) -> str:
 
 
 def _hub_id(model: str) -> str:
-    model = model.strip().rstrip("/")[-_LONGEST_MODEL_NAME:]
+    model = model.strip().rstrip("/")[-_MAX_MODEL_NAME_LENGTH:]
     if (cached := _CACHED_MODEL.search(model)) is not None:
         return f"{cached['owner']}/{cached['name']}"
     return "/".join(model.split("/")[-2:])

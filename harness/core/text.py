@@ -23,7 +23,7 @@ _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
     chr(code) for codes in _VARIATION_SELECTORS for code in codes
 }
 _MAX_COMBINING = 3
-_DIGITS, _MOST_DECIMALS = 3, 4
+_DIGITS, _MAX_DECIMALS = 3, 4
 NO_VALUE = "–"
 _USUAL_FORMS = str.maketrans("‘’ʼ“”", "'''\"\"", "\N{SOFT HYPHEN}")
 
@@ -130,12 +130,12 @@ def format_number(value: float | None) -> str:
         return f"{value:,}"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    smallest = 10.0**-_MOST_DECIMALS
+    smallest = 10.0**-_MAX_DECIMALS
     if 0 < abs(value) < smallest:
-        return f"{'< ' if value > 0 else '> -'}{smallest:.{_MOST_DECIMALS}f}"
+        return f"{'< ' if value > 0 else '> -'}{smallest:.{_MAX_DECIMALS}f}"
     # Rounding decides how many digits stand before the point: 99.96 is 100.
     exponent = int(f"{value:.{_DIGITS - 1}e}".partition("e")[2])
-    return f"{value:,.{min(_MOST_DECIMALS, max(0, _DIGITS - 1 - exponent))}f}" if value else "0"
+    return f"{value:,.{min(_MAX_DECIMALS, max(0, _DIGITS - 1 - exponent))}f}" if value else "0"
 
 
 def format_score(value: float | None, *, is_signed: bool = False) -> str:

@@ -22,11 +22,11 @@ _MAX_ADDED_CHARACTERS = 1 << 19
 """The characters of all added tokens, for which the library takes long."""
 _MAX_CHARACTERS = 1 << 25
 """The characters that a call may produce beyond those that usual tokenizers do."""
-_USUAL_GROWTH, _USUAL_LONGEST, _USUAL_TOKEN = 16, 256, 64
+_USUAL_GROWTH, _USUAL_MAX_LENGTH, _USUAL_TOKEN = 16, 256, 64
 """The characters of normalized text for each character, and of decoded text for a long token and for one on average."""
-_LONGEST_TOKEN, _LONGEST_NAME, _MAX_SPECIAL_BYTES, _MAX_GROWTH = 1 << 14, 256, 1 << 16, 1 << 10
+_MAX_TOKEN_LENGTH, _MAX_NAME_LENGTH, _MAX_SPECIAL_BYTES, _MAX_GROWTH = 1 << 14, 256, 1 << 16, 1 << 10
 _NAMES = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix")
-_LONGEST_REPLACEMENT = 18  # characters for one, in Unicode's own tables
+_MAX_REPLACEMENT_LENGTH = 18  # characters for one, in Unicode's own tables
 _UNICODE_FORMS = {"NFKC": 18, "NFKD": 18, "NFC": 3, "NFD": 4, "Lowercase": 3, "BertNormalizer": 6}
 """The most characters that a step makes of one. It does so again only if a step before it inserts such characters."""
 _ANY_TEXT = "\ufffd"
@@ -51,14 +51,14 @@ class Tokenizer:
         text_growth = _growth(library.normalizer) * _growth(library.pre_tokenizer)
         decoder_growth = _growth(library.decoder)
         self._per_token = max(1, longest_token) * decoder_growth
-        self._text_excess, self._token_excess = text_growth - _USUAL_GROWTH, self._per_token - _USUAL_LONGEST
+        self._text_excess, self._token_excess = text_growth - _USUAL_GROWTH, self._per_token - _USUAL_MAX_LENGTH
         names = (getattr(library.model, name, None) or "" for name in _NAMES)
         special = b"" if library.post_processor is None else library.post_processor.__getstate__()
         if max(text_growth, decoder_growth) > _MAX_GROWTH:
             raise _refusal(where, f"it may turn one character into more than {_MAX_GROWTH:,}")
-        if self._per_token > _LONGEST_TOKEN:
-            raise _refusal(where, f"a token may be decoded to more than {_LONGEST_TOKEN:,} characters")
-        if max(map(len, names)) > _LONGEST_NAME or len(special) > _MAX_SPECIAL_BYTES:
+        if self._per_token > _MAX_TOKEN_LENGTH:
+            raise _refusal(where, f"a token may be decoded to more than {_MAX_TOKEN_LENGTH:,} characters")
+        if max(map(len, names)) > _MAX_NAME_LENGTH or len(special) > _MAX_SPECIAL_BYTES:
             raise _refusal(where, "its special tokens are too long or too many")
 
     def __getattr__(self, name: str) -> Any:
@@ -181,7 +181,7 @@ def _check_vocabulary(content: str, where: str) -> int:
         raise _refusal(where, f"its tokens have more than {_MAX_UNIGRAM_CHARACTERS:,} characters")
     added = [token["content"] for token in fields.get("added_tokens") or ()]
     longest = max(map(len, (*tokens, *added)), default=0)
-    if longest > _LONGEST_TOKEN or sum(map(len, added)) > _MAX_ADDED_CHARACTERS:
+    if longest > _MAX_TOKEN_LENGTH or sum(map(len, added)) > _MAX_ADDED_CHARACTERS:
         raise _refusal(where, f"a token has {longest:,} characters, or its added tokens have too many together")
     return longest
 
@@ -207,7 +207,7 @@ def _growth(component: Any) -> float:
                 factor = 1 + len(new)
             case {"precompiled_charsmap": str(table)}:
                 longest, new = _longest_replacement(table), _ANY_TEXT
-                factor = longest if inserted or longest > _LONGEST_REPLACEMENT else 1
+                factor = longest if inserted or longest > _MAX_REPLACEMENT_LENGTH else 1
             case _:
                 name, new = str(step.get("type")), ""
                 factor = 2 if name in _DOUBLING else 1 if inserted.isascii() else _UNICODE_FORMS.get(name, 1)

@@ -12,7 +12,7 @@ from harness.corpora.token_stream import TokenStream
 
 Complete = Callable[[Tokens], Tokens]
 """Returns the greedy continuation [rows, suffix length] of contexts [rows, tokens]."""
-LONGEST = 450
+MAX_CONTEXT = 450
 _AT_ONCE = 512  # sequences
 
 
@@ -22,7 +22,7 @@ def contexts_for(prefix_length: int, most: int | None) -> tuple[int, ...]:
     The last is 450 tokens or what the model can take.
     most: the tokens that it can take in addition to the suffix, None if that is unknown.
     """
-    limit = LONGEST if most is None else min(LONGEST, most)
+    limit = MAX_CONTEXT if most is None else min(MAX_CONTEXT, most)
     lengths = {prefix_length, 2 * prefix_length, 4 * prefix_length, limit}
     return tuple(sorted(length for length in lengths if length == prefix_length or prefix_length < length <= limit))
 

@@ -23,10 +23,10 @@ from harness.core.text import pluralize, sanitize_name, shorten
 from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
 from harness.corpora.text_files import Notes, parse_json, with_line_feeds, without_surrogates
 
-_LONGEST_FIELD = 1 << 26  # bytes
+_MAX_FIELD_LENGTH = 1 << 26  # bytes
 _PIECE = 1 << 16  # characters
 _INVALID = re.compile("[\ud800-\udfff]")
-_LONGEST_LINE = 1 << 30  # bytes
+_MAX_LINE_LENGTH = 1 << 30  # bytes
 _BINARY = "a binary file (it contains zero bytes)"
 _SNIFFED = 1 << 12  # bytes in which a zero byte marks a binary file
 _JSON_LINES, _JSON = (".jsonl", ".ndjson"), ".json"
@@ -240,18 +240,18 @@ def _json_records(file: Path, name: str, fields: Sequence[str], notes: Notes) ->
 def _json_lines(file: Path) -> Iterator[bytes | str]:
     if (encoding := _encoding(file)) == "utf-16":
         with file.open(encoding=encoding, newline="\n") as text:
-            yield from iter(lambda: text.readline(_LONGEST_LINE), "")
+            yield from iter(lambda: text.readline(_MAX_LINE_LENGTH), "")
         return
     with open_regular(file) as stream:
         # A line that is not UTF-8 is not JSON, and the others are read.
-        yield from (line.removeprefix(codecs.BOM_UTF8) for line in iter(lambda: stream.readline(_LONGEST_LINE), b""))
+        yield from (line.removeprefix(codecs.BOM_UTF8) for line in iter(lambda: stream.readline(_MAX_LINE_LENGTH), b""))
 
 
 def _json_file_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
     """Yield the records of a `.json` file: JSON Lines, or an array of objects or texts."""
     try:
         _encoding(file)  # a file of zero bytes is not read
-        content = parse_json(read_start(file, _LONGEST_LINE))
+        content = parse_json(read_start(file, _MAX_LINE_LENGTH))
     except ValueError:
         yield from _json_records(file, name, fields, notes)
         return
@@ -312,7 +312,7 @@ def _csv_rows(stream: Iterable[str], dialect: type[csv.Dialect]) -> Iterator[tup
     reader = csv.reader(stream, dialect)
     while True:
         # The limit belongs to the whole process, and other tables may be read between two rows.
-        usual_limit = csv.field_size_limit(_LONGEST_FIELD)
+        usual_limit = csv.field_size_limit(_MAX_FIELD_LENGTH)
         try:
             row = next(reader, None)
         finally:

@@ -18,10 +18,10 @@ from harness.core.windows import WINDOW, cluster_ids, window_hashes
 from harness.corpora.sequences import Prefixes, Sequences, draw_prefixes
 from harness.corpora.token_stream import TokenStream, blocks
 
-_SHORTEST_COPY = 8  # tokens
+_MIN_COPY = 8  # tokens
 TRAINING, ATTACKED = "train", ("val", "test")
 _DRAWN_PER_EXAMPLE, _GROWTH = 4, 4
-_MOST_TOKENS = 200_000_000
+_MAX_TOKENS = 200_000_000
 """Tokens of the sequences that one pass over the corpus draws at most, copies not counted."""
 FindContexts = Callable[[Sequences], Ints]
 """Returns how many tokens a model needs to complete each sequence, 0 where no context is enough."""
@@ -44,7 +44,7 @@ class Filters:
 
     def copied_tokens(self, suffix_length: int) -> int:
         """Return how many tokens of a suffix may not occur earlier in the sequence."""
-        return min(suffix_length, max(_SHORTEST_COPY, math.ceil(self.copied_share * suffix_length)))
+        return min(suffix_length, max(_MIN_COPY, math.ceil(self.copied_share * suffix_length)))
 
 
 def trivial_sequences(tokens: Tokens, prefix_length: int, filters: Filters) -> dict[str, Bools]:
@@ -216,7 +216,7 @@ def draw_examples(
     find_contexts: only sequences that a model completes are examples.
     """
     size = max(1, len(stream.tokens))
-    most = _MOST_TOKENS / rules.length / size
+    most = _MAX_TOKENS / rules.length / size
     low, share, number = 0.0, min(most, _DRAWN_PER_EXAMPLE * sum(rules.sizes.values()) / size), 1
     counts: Counter[str] = Counter()
     drawn = _empty(stream, rules)

@@ -16,7 +16,7 @@ from harness.core.windows import Hashes, window_hashes
 from harness.corpora.token_stream import TokenStream, blocks
 
 _HASHED_AT_ONCE = 1 << 18  # tokens
-_LARGEST = (1 << 64) - 1
+_MAX_KEY = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ def _occurrences(
     stream: TokenStream, length: int, between: tuple[float, float], seed: int, on_progress: Callable[[int], None]
 ) -> tuple[Ints, Hashes]:
     """Return where the drawn prefixes begin, in the order of the stream, and their keys, [occurrences] each."""
-    low, high = (int(share * _LARGEST) for share in between)
+    low, high = (int(share * _MAX_KEY) for share in between)
     places: list[Ints] = [np.empty(0, np.int64)]
     found_keys: list[Hashes] = [np.empty(0, np.uint64)]
     for begin in range(0, len(stream.tokens) - length + 1, _HASHED_AT_ONCE):
         part = np.asarray(stream.tokens[begin : begin + _HASHED_AT_ONCE + length - 1])
         keys = _scrambled(window_hashes(part, length), seed)
-        is_drawn = keys <= np.uint64(min(_LARGEST, high))
+        is_drawn = keys <= np.uint64(min(_MAX_KEY, high))
         if low:
             is_drawn &= keys > np.uint64(low)
         separators = np.concatenate([[0], np.cumsum(part == stream.separator)])
@@ -112,7 +112,7 @@ def _occurrences(
 
 def _scrambled(hashes: Hashes, seed: int) -> Hashes:
     """Return hashes whose order depends on the seed and no longer on the tokens."""
-    return mix_bits(hashes + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _LARGEST))
+    return mix_bits(hashes + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _MAX_KEY))
 
 
 def _compare_neighbors(

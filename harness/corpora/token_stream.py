@@ -22,7 +22,7 @@ from harness.corpora.documents import Document
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-LONGEST_PIECE = 1 << 20
+MAX_PIECE = 1 << 20
 """Characters after which a document is cut, because a tokenizer needs a text in memory."""
 _BATCH = 1 << 20  # characters that are tokenized at once, and tokens between two commits
 _GATHERED = 1 << 22  # tokens
@@ -233,7 +233,7 @@ def _texts(documents: Iterable[Document]) -> Iterator[tuple[str, str, bool]]:
         for line in document.lines:
             lines.append(line)
             size += len(line)
-            if size >= LONGEST_PIECE:
+            if size >= MAX_PIECE:
                 yield document.name, "".join(lines), is_new
                 lines, size, is_new = [], 0, False
         if lines:

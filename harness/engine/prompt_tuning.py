@@ -19,7 +19,7 @@ from harness.core.policy import PrefixView
 from harness.engine.memory import run_within_memory
 from harness.engine.target import Target
 
-_LARGEST_SCALE = 65536.0
+_MAX_SCALE = 65536.0
 _HEAD_ROWS = 512
 """The number of positions whose logits are in memory at once."""
 
@@ -124,7 +124,7 @@ class PromptTuning:
 
         The scale is the largest for which the gradient is finite (Micikevicius et al. 2018).
         """
-        scale = _LARGEST_SCALE if self._target.dtype == torch.float16 else 1.0
+        scale = _MAX_SCALE if self._target.dtype == torch.float16 else 1.0
         while True:
             gradient = torch.autograd.grad(loss * scale, self._prompt, retain_graph=scale > 1)[0] / scale
             if scale == 1 or bool(torch.isfinite(gradient).all()):

@@ -34,7 +34,7 @@ _TEXT_CONFIGS = ("text_config", "decoder", "generator")
 VOCABULARY_KEYS = ("vocab_size",)
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions")
 BLOCKS_KEYS = ("num_hidden_layers", "num_layers", "n_layer")
-_MOST_PADDING = 0.02
+_MAX_PADDING = 0.02
 """Ids beyond the vocabulary, as a part of it, that are taken for padding. GPT-J has 0.3 % more, and Phi 1.9 %."""
 _HASHED_BESIDE_WEIGHTS = ("config.json", "tokenizer.json")
 
@@ -91,7 +91,7 @@ def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
         return
     if round_.vocabulary < most:
         has, fitting = f"has a tokenizer of {' or '.join(f'{size:,}' for size in sizes)} tokens", most
-    elif vocabulary > (1 + _MOST_PADDING) * round_.vocabulary:
+    elif vocabulary > (1 + _MAX_PADDING) * round_.vocabulary:
         has, fitting = f"predicts {vocabulary:,} tokens", vocabulary
     else:
         return

@@ -23,7 +23,7 @@ _FEW_COLUMNS = 64
 """A row of so many numbers is compared as a whole, and a longer one is halved repeatedly."""
 _BLOCK = 96
 """Columns of a block. A vocabulary of 50,257 tokens has 524 blocks."""
-_PART_PER_ID, _LEAST = 2.0**-48, 2.0**-150
+_PART_PER_ID, _MIN_DISTANCE = 2.0**-48, 2.0**-150
 """Ids below 2^20 lower a score by less than 2^-28 of it, and a zero by less than the least float32 number."""
 _SAFE_EXPONENT = 64
 """exp() of up to this, added over a vocabulary, is finite in float32, and exp() of minus this is not 0."""
@@ -255,4 +255,4 @@ def _ordered(scores: Tensor, ids: Tensor) -> Tensor:
     selection of the highest needs no look at the values, for which the host would wait for a GPU.
     """
     finite = scores.clamp(min=torch.finfo(torch.float32).min).double()
-    return torch.addcmul(finite, finite.abs().add_(_LEAST), (ids + 1) * _PART_PER_ID, value=-1)
+    return torch.addcmul(finite, finite.abs().add_(_MIN_DISTANCE), (ids + 1) * _PART_PER_ID, value=-1)

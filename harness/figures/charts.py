@@ -33,8 +33,8 @@ from harness.figures.sheet import (
 _HEIGHT, _LEGEND_LINE = 3.1, 0.155
 _AXIS_LABEL = 70
 _NAME = 34
-_MOST_NAMED = 24
-_MOST_POINTS = 1_000
+_MAX_LABELS = 24
+_MAX_POINTS = 1_000
 _REFERENCES = ((0, (5, 2.5)), (0, (1.2, 1.8)), (0, (6, 2, 1.2, 2)), (0, (2.5, 1.5)))
 _MARGIN = 0.75  # inches beside the axes, for their label and tick labels
 
@@ -168,9 +168,9 @@ def _plottable(values: NDArray[Any], is_logarithmic: bool) -> Floats:
 
 def _sampled_points(points: int, *, is_logarithmic: bool) -> NDArray[np.int64]:
     """Return the indices of the points to draw: all, or evenly spaced ones, denser at the start of a log axis."""
-    if points <= _MOST_POINTS:
+    if points <= _MAX_POINTS:
         return np.arange(points)
-    spaced = np.geomspace(1, points, _MOST_POINTS) - 1 if is_logarithmic else np.linspace(0, points - 1, _MOST_POINTS)
+    spaced = np.geomspace(1, points, _MAX_POINTS) - 1 if is_logarithmic else np.linspace(0, points - 1, _MAX_POINTS)
     return np.unique(spaced.astype(np.int64))
 
 
@@ -231,8 +231,8 @@ def _draw_legend(axes: Axes, names: Sequence[str], width: float) -> None:
         return
     handles, labels = axes.get_legend_handles_labels()
     axes.figure.legend(
-        handles[:_MOST_NAMED],
-        labels[:_MOST_NAMED],
+        handles[:_MAX_LABELS],
+        labels[:_MAX_LABELS],
         loc="upper left",
         bbox_to_anchor=(0, 1),
         ncols=_columns(names, width),
@@ -240,7 +240,7 @@ def _draw_legend(axes: Axes, names: Sequence[str], width: float) -> None:
         borderpad=0.1,
         handlelength=1.8,
         columnspacing=1.2,
-        title=f"the first {_MOST_NAMED} of {len(names):,}:" if len(names) > _MOST_NAMED else None,
+        title=f"the first {_MAX_LABELS} of {len(names):,}:" if len(names) > _MAX_LABELS else None,
         alignment="left",
     )
 
@@ -253,5 +253,5 @@ def _columns(names: Sequence[str], width: float) -> int:
 def _legend_height(names: Sequence[str], width: float) -> float:
     if len(names) < 2:
         return 0.0
-    shown = min(len(names), _MOST_NAMED)
-    return 0.04 + _LEGEND_LINE * (math.ceil(shown / _columns(names, width)) + (len(names) > _MOST_NAMED))
+    shown = min(len(names), _MAX_LABELS)
+    return 0.04 + _LEGEND_LINE * (math.ceil(shown / _columns(names, width)) + (len(names) > _MAX_LABELS))

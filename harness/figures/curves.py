@@ -19,7 +19,7 @@ from harness.figures.sheet import draw_placeholder, format_log_ticks, sheet
 
 FORMATS = (".svg", ".png")
 _POINTS = 480
-_MOST_IN_PANEL, _LEGEND_COLUMNS = 6, 3
+_MAX_IN_PANEL, _LEGEND_COLUMNS = 6, 3
 _MINUTE, _HOUR = 60.0, 3600.0
 # Ids inside an SVG come from a random salt unless it is set. A $ in a name must not start mathematics.
 _REPRODUCIBLE = {"svg.hashsalt": "harness", "text.parse_math": False}
@@ -115,10 +115,10 @@ def comparison_figure(runs: Sequence[PlottedRun], not_in_train: Sequence[Plotted
     rows = [("all examples", runs)]
     if not_in_train:
         rows.append(("examples not in the training set", not_in_train))
-    is_shared = len(runs) > _MOST_IN_PANEL
+    is_shared = len(runs) > _MAX_IN_PANEL
     lines = -(-len(runs) // _LEGEND_COLUMNS) if is_shared else 0
     with_moments = [run for run in runs if run.in_time]
-    shown = with_moments[:_MOST_IN_PANEL]
+    shown = with_moments[:_MAX_IN_PANEL]
     if len(shown) < len(with_moments):
         title = f"{title}; at several times: the first {len(shown)} runs"
     count = len(rows) + len(shown)

@@ -30,12 +30,12 @@ _RISING = LinearSegmentedColormap.from_list("rising", RISING)
 _DIVERGING = LinearSegmentedColormap.from_list(
     "diverging", ["#6b4300", "#d18f1f", "#f6eddb", "#f7f7f7", "#e8f0f6", "#4f9bcb", "#0b4f86"]
 )
-_MOST_VECTORS = 2_500  # with more cells, an image is smaller than their outlines
+_MAX_VECTORS = 2_500  # with more cells, an image is smaller than their outlines
 _ROW_LABEL, _COLUMN_LABEL, _WORD = 36, 24, 14
-_FONT, _SMALLEST_FONT = 6.5, 4.0
+_FONT, _MIN_FONT = 6.5, 4.0
 _COLOUR_BAR = 0.75  # inches
-_MOST_ROWS_NAMED = 50
-_MOST_COLUMNS_NAMED, _FEW_COLUMNS_NAMED = 60, 10
+_MAX_ROW_LABELS = 50
+_MAX_COLUMN_LABELS, _FEW_COLUMNS_NAMED = 60, 10
 
 
 def draw_heat_map(chart: HeatMap) -> Drawing:
@@ -48,7 +48,7 @@ def draw_heat_map(chart: HeatMap) -> Drawing:
     width = WIDE if is_wide else NARROW
     # A map with few cells does not fill the page.
     inches = min(width - margin, max(preferred, 1.8)) if is_wide else width - margin
-    is_strip = columns > _MOST_COLUMNS_NAMED and bool(chart.bounds)
+    is_strip = columns > _MAX_COLUMN_LABELS and bool(chart.bounds)
     names_below = 0.2 if is_strip else label_depth(chart.column_labels, inches=inches, most=_COLUMN_LABEL)
     cells_high = min(6.5, max(1.2, rows * (0.26 if rows <= 24 else 0.13)))
     height = cells_high + names_below + 0.15
@@ -57,7 +57,7 @@ def draw_heat_map(chart: HeatMap) -> Drawing:
             draw_placeholder(axes)
         else:
             colours, norm = _colours(values, chart)
-            _draw_cells(axes, values, colours, norm, chart.bounds, is_image=is_strip or values.size > _MOST_VECTORS)
+            _draw_cells(axes, values, colours, norm, chart.bounds, is_image=is_strip or values.size > _MAX_VECTORS)
             if is_strip:
                 step = columns // _FEW_COLUMNS_NAMED
                 axes.xaxis.set_ticks(range(0, columns, step), list(chart.column_labels)[::step])
@@ -122,7 +122,7 @@ def _draw_cells(
 
 
 def _label_rows(axes: Axes, chart: HeatMap) -> None:
-    step = math.ceil(len(chart.row_labels) / _MOST_ROWS_NAMED)
+    step = math.ceil(len(chart.row_labels) / _MAX_ROW_LABELS)
     names = [drawable_text(label, _ROW_LABEL) for label in chart.row_labels]
     axes.yaxis.set_ticks(range(0, len(names), step), names[::step], fontsize=8 if len(names) <= 24 else 7)
     axes.yaxis.set_tick_params(length=0)
@@ -136,7 +136,7 @@ def _write_words(
         return
     longest = max((min(_WORD, len(word)) for row in chart.words for word in row), default=0)
     font = min(_FONT, 8 * (room - 0.04) / (CHARACTER * max(1, longest)))
-    if font < _SMALLEST_FONT or values.size > _MOST_VECTORS:
+    if font < _MIN_FONT or values.size > _MAX_VECTORS:
         return
     for row, words in enumerate(chart.words):
         for column, word in enumerate(words):

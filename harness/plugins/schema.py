@@ -26,7 +26,7 @@ from harness.sandbox.policy import plain_environment
 # Importing torch takes 2 s, and 15 s on a machine that is busy with other work.
 IMPORT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 1 << 20
-_MOST_FILE_BYTES = 64 << 20
+_MAX_FILE_BYTES = 64 << 20
 # -I: neither the environment nor the current directory decides what is imported, so the package is added explicitly.
 _START = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
@@ -144,7 +144,7 @@ def _output(file: Path, request: bytes) -> bytes:
         stdin.seek(0)
         process = SandboxedProcess(
             [sys.executable, "-I", "-c", _START, str(paths.PACKAGE.parent), str(file)],
-            SandboxPolicy(readable=(file,), writable=(scratch,), file_bytes=_MOST_FILE_BYTES),
+            SandboxPolicy(readable=(file,), writable=(scratch,), file_bytes=_MAX_FILE_BYTES),
             cwd=scratch,
             environment=plain_environment(scratch),
             stdin=stdin,

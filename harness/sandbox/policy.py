@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MOST_PROCESSES = 4096
-MOST_FILE_BYTES = 4 << 30
+MAX_PROCESSES = 4096
+MAX_FILE_BYTES = 4 << 30
 OPEN_FILES = 4096
 SHARED_MEMORY_BYTES = 1 << 30
 _MEMORY_FRACTION = 0.9
@@ -43,8 +43,8 @@ class SandboxPolicy:
     hidden: tuple[Path, ...] = ()
     network: bool = False
     memory: int | None = field(default_factory=default_memory)
-    processes: int | None = MOST_PROCESSES
-    file_bytes: int | None = MOST_FILE_BYTES
+    processes: int | None = MAX_PROCESSES
+    file_bytes: int | None = MAX_FILE_BYTES
 
 
 class Limit(BaseModel):

@@ -22,7 +22,7 @@ from harness.sandbox.view import shown_files
 _WAIT_SECONDS = 10.0
 _REPORT_BYTES = 4096
 Stream = int | Any
-_MOST_ENTRIES = 200_000
+_MAX_ENTRIES = 200_000
 
 
 class SandboxedProcess:
@@ -181,7 +181,7 @@ def deleted_bytes(pids: Iterable[int], device: int) -> int:
     Mappings can be read by root only. A file that is in transit between two processes of the sandbox is not seen.
     """
     sizes: dict[int, int] = {}
-    for entry in islice(_held_files(pids), _MOST_ENTRIES):
+    for entry in islice(_held_files(pids), _MAX_ENTRIES):
         with contextlib.suppress(OSError):
             held = Path(entry).stat()
             if stat.S_ISREG(held.st_mode) and held.st_nlink == 0 and held.st_dev == device:

@@ -20,7 +20,7 @@ from pathlib import Path
 _PR_SET_CHILD_SUBREAPER = 36
 _REAP_MILLISECONDS = 1000
 _KILL_ROUNDS = 500
-_MOST_DESCRIPTORS = 1 << 16
+_MAX_DESCRIPTORS = 1 << 16
 
 
 def adopt_orphans() -> None:
@@ -141,7 +141,7 @@ def main() -> int:
     worker = subprocess.Popen(sys.argv[2:], close_fds=False)
     # The supervisor sees the end of the worker's pipes only if no copy of them is open here.
     os.closerange(3, lifeline)
-    os.closerange(lifeline + 1, _MOST_DESCRIPTORS)
+    os.closerange(lifeline + 1, _MAX_DESCRIPTORS)
     ended = os.pidfd_open(worker.pid)
     poll = select.poll()
     poll.register(lifeline, select.POLLHUP)

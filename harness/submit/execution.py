@@ -19,7 +19,7 @@ from harness.sandbox.reaper import descendants_of
 
 MAX_SCRATCH_BYTES, MAX_SCRATCH_FILES = 8 << 30, 500_000
 """Enough for an environment with torch, which has some 60,000 files."""
-_SIZE_CHECK_SECONDS, _MOST_CHECK_SECONDS = 0.5, 5.0
+_SIZE_CHECK_SECONDS, _MAX_CHECK_SECONDS = 0.5, 5.0
 _CHUNK_BYTES = 1 << 16
 _TAIL_BYTES = 4096
 _JOIN_SECONDS = 10.0
@@ -98,7 +98,7 @@ def _wait_for_end(popen: "subprocess.Popen[bytes]", scratch: Path, deadline: flo
                 limits = f"{MAX_SCRATCH_BYTES >> 30} GiB or {MAX_SCRATCH_FILES:,} files"
                 return f"it wrote more than {limits} to its scratch folder", False
             # Counting the files of a large environment takes a good part of a second.
-            pause = min(max(_SIZE_CHECK_SECONDS, 10 * (seconds_since_boot() - began)), _MOST_CHECK_SECONDS)
+            pause = min(max(_SIZE_CHECK_SECONDS, 10 * (seconds_since_boot() - began)), _MAX_CHECK_SECONDS)
 
 
 class _OutputReader(threading.Thread):

@@ -18,7 +18,7 @@ _ID = re.compile(r'(?<=\sid=")(?=[^"]*")')
 _REFERENCE = re.compile(r'(?<=href="#)|(?<=url\(#)')
 _HEADING = re.compile(r"<h2>(.*?)</h2>")
 _NO_BREAK = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[<=] \d)|(?<=\bp [<=]) (?=\d)")
-_CONTENTS, _FEWEST_SECTIONS = "<!-- contents -->", 3
+_CONTENTS, _MIN_SECTIONS = "<!-- contents -->", 3
 _REMOVED = re.compile(r"<style\b.*?</style>|<metadata>.*?</metadata>|<!--.*?-->|<defs>\s*</defs>", re.DOTALL)
 
 
@@ -85,7 +85,7 @@ def _with_contents(text: str) -> str:
     titles: list[str] = _HEADING.findall(text)
     numbers = iter(range(1, len(titles) + 1))
     text = _HEADING.sub(lambda heading: f'<h2 id="section-{next(numbers)}">{heading[1]}</h2>', text)
-    if len(titles) < _FEWEST_SECTIONS:
+    if len(titles) < _MIN_SECTIONS:
         return text.replace(_CONTENTS, "", 1)
     links = "".join(f'<li><a href="#section-{number}">{title}</a></li>' for number, title in enumerate(titles, 1))
     text = text.replace(_CONTENTS, f'<nav aria-label="Contents"><ol>{links}</ol></nav>', 1)

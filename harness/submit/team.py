@@ -18,7 +18,7 @@ _Address = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20
 SUBMISSIONS = Path("submissions")
 TEAM, DESCRIPTION = "team.toml", "description.md"
 _MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute
-_FEWEST_WORDS = 400
+_MIN_WORDS = 400
 
 
 class Member(BundleModel):
@@ -71,9 +71,9 @@ def description_length(path: Path) -> tuple[str, bool]:
         elif token.type == "inline" and not depth:
             words += sum(any(map(str.isalpha, word)) for word in token.content.split())
     sentence = f"the description has {pluralize(words, 'word')}"
-    if words >= _FEWEST_WORDS:
+    if words >= _MIN_WORDS:
         return sentence, False
-    return f"{sentence} outside tables and examples; two to five pages have at least {_FEWEST_WORDS}", True
+    return f"{sentence} outside tables and examples; two to five pages have at least {_MIN_WORDS}", True
 
 
 def default_file(name: str) -> Path | None:

@@ -29,7 +29,7 @@ from harness.supervisor.intake import EVENTS, Intake, IntakeError, name_in
 from harness.supervisor.job import Job, target_config
 
 _ROWS_STORED_PER_SUBMITTED = 100
-_LONGEST_DTYPE = 40
+_MAX_DTYPE_LENGTH = 40
 _BYTE_LIMITS = {"kept": 1 << 30, "final": 1 << 30}
 _MAX_KEPT = 10_000
 _SCORE_SHARE_OF_A_CORE = 0.01
@@ -176,7 +176,7 @@ class GuessIntake(Intake):
         content = frame.columns["data"]
         shape = [int(size) for size in str(frame.fields["shape"]).split()]
         try:
-            dtype = np.dtype(str(frame.fields["dtype"])[:_LONGEST_DTYPE])
+            dtype = np.dtype(str(frame.fields["dtype"])[:_MAX_DTYPE_LENGTH])
         except (TypeError, ValueError, SyntaxError):
             raise IntakeError("a kept array without a dtype") from None
         if not is_storable_dtype(dtype) or content.dtype != np.uint8 or content.ndim != 1:

@@ -33,7 +33,7 @@ _STOP_GRACE_SECONDS = 5.0
 _SILENT_GRACE_SECONDS = 2.0
 _TELEMETRY_SECONDS = 2.0
 _MAX_SAMPLED_PROCESSES = 256
-_MOST_DEATHS = 1
+_MAX_DEATHS = 1
 """Deaths of one of several workers after which it is started again."""
 MAX_SCRATCH_BYTES, _MAX_SCRATCH_FILES = 4 << 30, 50_000
 DISK_FULL = "disk full; every acknowledged row is in its record. Free some space, then harness resume continues it."
@@ -237,7 +237,7 @@ class Execution:
         """Start a worker again that exited without a last message; return an ending if that is not possible."""
         slot.deaths += 1
         ending = _exited(slot.process, self._job.noun)
-        if len(self._slots) == 1 or slot.deaths > _MOST_DEATHS:
+        if len(self._slots) == 1 or slot.deaths > _MAX_DEATHS:
             self._record_last_score()
             return ending
         slot.process.kill_leftovers(alive.process for alive in self._slots)

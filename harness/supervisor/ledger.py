@@ -18,7 +18,7 @@ CRASH_CHARGE_SECONDS = 1.0
 
 It is one commit interval with some slack, so that no kill gains time.
 """
-_LONGEST_WAIT_SECONDS = 1.0
+_MAX_WAIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Deadline(_BlockThread):
     def _run(self) -> None:
         # Waits are measured on a clock that stops while the machine sleeps; the clock of the budget does not stop.
         while (left := self._budget.remaining(seconds_since_boot())) > 0:
-            if self._is_over.wait(min(left, _LONGEST_WAIT_SECONDS)):
+            if self._is_over.wait(min(left, _MAX_WAIT_SECONDS)):
                 return
         self.has_passed = True
         self._end()

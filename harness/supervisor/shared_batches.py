@@ -14,7 +14,7 @@ from harness.core.frames import Frame
 from harness.core.protocol import LEAD
 from harness.supervisor.intake import MAX_NAME, IntakeError
 
-_MOST_NUMBER = 1 << 40
+_MAX_NUMBER = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SharedBatches:
             raise IntakeError("an unexpected question")
         if not isinstance(key, str) or len(key) > MAX_NAME:
             raise IntakeError("a question with an invalid key")
-        if not isinstance(number, int) or not 0 <= number < _MOST_NUMBER:
+        if not isinstance(number, int) or not 0 <= number < _MAX_NUMBER:
             raise IntakeError("a question with an invalid number")
         self._questions[worker] = _Question(str(kind), key, number, frame.fields.get("in_order") is True)
         if kind in ("enter", "state"):

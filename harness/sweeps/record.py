@@ -19,7 +19,7 @@ from harness.runs.status import Status
 from harness.runs.summary import run_status, run_summary
 from harness.sweeps.file import SweptRun
 
-_MOST_LISTED = 12
+_MAX_LISTED = 12
 
 
 class Sweep(BaseModel):
@@ -127,8 +127,8 @@ def setting_named(name: str, runs: Sequence[SweptRun]) -> str:
         return matching[0]
     fault = "matches several settings" if matching else "is not a setting of the sweep"
     listed = matching or list(settings)
-    rest = ", …" if len(listed) > _MOST_LISTED else ""
-    raise UsageError(f"baseline {shorten(name)!r} {fault}: choose from {', '.join(listed[:_MOST_LISTED])}{rest}.")
+    rest = ", …" if len(listed) > _MAX_LISTED else ""
+    raise UsageError(f"baseline {shorten(name)!r} {fault}: choose from {', '.join(listed[:_MAX_LISTED])}{rest}.")
 
 
 class PastRun(NamedTuple):

@@ -29,7 +29,7 @@ _WIDE = 100
 """A span is searched on a log scale if its end is this many times its beginning."""
 _UNPRUNED = 4
 """Number of settings that are tried on every fold before any is pruned."""
-_LEAST_FOR_IMPORTANCE = 4
+_MIN_RUNS_FOR_IMPORTANCE = 4
 """Number of complete settings from which the importance of parameters is estimated."""
 _ASKED = 20
 """The number of times that Optuna is asked for a setting that was not tried before."""
@@ -176,7 +176,7 @@ def importances(space: Mapping[str, Span], past: Sequence[Setting], folds: Seque
         library = require_optuna()
         study = _study(space, past, folds, seed=0)
         complete = [trial.value for trial in study.trials if trial.state is library.trial.TrialState.COMPLETE]
-        if len(complete) < _LEAST_FOR_IMPORTANCE or len(set(complete)) < 2:
+        if len(complete) < _MIN_RUNS_FOR_IMPORTANCE or len(set(complete)) < 2:
             return {}
         evaluator = library.importance.FanovaImportanceEvaluator(seed=0)
         return dict(library.importance.get_param_importances(study, evaluator=evaluator))

@@ -9,7 +9,7 @@ from harness.core.text import format_interval, format_number, format_score, sani
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.run_list import interval_bar, scale_title
 
-_MOST_PASSAGES = 20
+_MAX_PASSAGES = 20
 _STYLES = {
     "different": "$text-error underline",
     "equal": "$text-success underline",
@@ -75,12 +75,12 @@ def passages(findings: Mapping[str, Any]) -> Content:
     lines: list[Content] = []
     for table in findings.get("text_tables", ()):
         lines.append(Content.styled(sanitize(table["title"]), "bold"))
-        for row in list(zip(*table["columns"].values(), strict=True))[:_MOST_PASSAGES]:
+        for row in list(zip(*table["columns"].values(), strict=True))[:_MAX_PASSAGES]:
             for name, cell in zip(table["columns"], row, strict=True):
                 text = cell if isinstance(cell, str) else format_number(cell)
                 lines.append(_labelled(name, [Content(sanitize(text))]))
             lines.append(Content(""))
-    for passage in findings.get("passages", ())[:_MOST_PASSAGES]:
+    for passage in findings.get("passages", ())[:_MAX_PASSAGES]:
         lines.append(Content.styled(sanitize(passage["title"]), "bold"))
         style = _STYLES.get(passage["marked"], "underline")
         for text in passage["texts"]:

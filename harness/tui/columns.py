@@ -13,7 +13,7 @@ from harness.core.text import sanitize, shorten_middle
 from harness.runs.status import Status
 
 GAP = 2
-_MOST = 60
+_MAX_WIDTH = 60
 Span = tuple[str, str]
 """Text, and what it means (harness.tui.widgets.list_table)."""
 Drawn = Callable[[int], Sequence[Span]]
@@ -149,7 +149,7 @@ def lay_out(
                     widths[number] = max(widths[number], _width(cell))
     # The title of a column of drawn cells is drawn too, so that its least width is known only from the column.
     leasts = [column.least if callable(column.title) else 0 for column in columns]
-    widths = [max(least, min(width, _MOST)) for least, width in zip(leasts, widths, strict=True)]
+    widths = [max(least, min(width, _MAX_WIDTH)) for least, width in zip(leasts, widths, strict=True)]
     shown = [min(width, column.least or width) for column, width in zip(columns, widths, strict=True)]
     shown[0] = min(shown[0], available)
     fits = sum(shown) + GAP * (len(shown) - 1) <= available

@@ -28,7 +28,7 @@ from textual.strip import Strip
 from harness.core.text import sanitize
 
 _Codes = tuple[str, str, str]
-_LONGEST_GAP = 8
+_MAX_GAP = 8
 """Unchanged cells between changed ones that are written too: another part takes at least as many bytes."""
 _ROUNDS = 2
 """Number of times that a marker follows the key: behind its handlers, then behind the messages that they post."""
@@ -84,7 +84,7 @@ def _changed_parts(before: Strip | None, now: Strip) -> list[tuple[int, int]]:
     parts: list[tuple[int, int]] = []
     for x, (cell, earlier) in enumerate(zip_longest(new, old[: len(new)])):
         if cell != earlier:
-            is_near = parts and x - parts[-1][1] <= _LONGEST_GAP
+            is_near = parts and x - parts[-1][1] <= _MAX_GAP
             start = parts.pop()[0] if is_near else x
             parts.append((start, x + 1))
     return parts

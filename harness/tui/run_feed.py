@@ -29,7 +29,7 @@ _MAX_POINTS = 2_000
 _RATE_SECONDS = 30.0
 _EXACT_TIME_SHARE = 0.02
 _BAND_TIME_SHARE = 0.05
-MOST_REPLAYED = 200_000
+MAX_REPLAYED = 200_000
 """The most guesses of a run that is scored at several times, because all of them are read again each time."""
 NEAR_MISS_TOKENS = 5
 """The most tokens that differ from the answer in a near miss."""
@@ -186,7 +186,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         """
         state = self._seq, self._final_order_at, summary.status.is_over
         is_due = self._polls > 0 and time.monotonic() >= self._next_moments and self._moments_of != state
-        is_read = 0 < self._seq <= MOST_REPLAYED and self._seq == reader.row_count("guess")
+        is_read = 0 < self._seq <= MAX_REPLAYED and self._seq == reader.row_count("guess")
         if self.answers is None or not is_due or not is_read:
             return
         started = time.monotonic()

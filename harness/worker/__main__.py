@@ -14,7 +14,7 @@ from harness.core.protocol import read_kind
 from harness.core.text import sanitize, shorten
 from harness.worker.channel import Channel
 
-_LONGEST_SENTENCE = 400
+_MAX_SENTENCE_LENGTH = 400
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def _sentence(worker: ModuleType, error: BaseException, folder: Path) -> str:
     """Return what went wrong. The class of the error may be a plugin's, whose methods may raise anything too."""
     try:
         sentence = str(error) if isinstance(error, HarnessError) else worker.failure_sentence(error, folder)
-        return shorten(sanitize(sentence), _LONGEST_SENTENCE)
+        return shorten(sanitize(sentence), _MAX_SENTENCE_LENGTH)
     except BaseException:
         return "the job raised an error that cannot be described; its log has the traceback."
 

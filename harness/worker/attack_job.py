@@ -33,7 +33,7 @@ from harness.core.submission import submission_order
 from harness.core.text import sanitize, shorten
 from harness.core.times import seconds_since_boot
 from harness.worker.batches import (
-    LONGEST_NAME,
+    MAX_NAME_LENGTH,
     OUTSIDE_ANY_BATCH,
     BatchLog,
     OneOfSeveral,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from harness.engine.target import Target
     from harness.rankers import RankerName
 
-_LEAST_BATCHES_ON_GPU = 16
+_MIN_BATCHES_ON_GPU = 16
 """Batches of a pass over many examples."""
 _SIZE_WITHOUT_TARGET = 64
 """Examples of a batch of an attack without a target."""
@@ -243,7 +243,7 @@ class AttackContext:
             )
         if not is_valid_name(name) or values.nbytes > MAX_BODY_BYTES:
             raise HarnessError(
-                f"context.keep({shorten(name)!r}): at most {LONGEST_NAME} valid characters and "
+                f"context.keep({shorten(name)!r}): at most {MAX_NAME_LENGTH} valid characters and "
                 f"{MAX_BODY_BYTES >> 20} MiB per name. Split larger arrays."
             )
         self._kept[name] = values
@@ -327,7 +327,7 @@ def batch_size(rows: int, trials: int, *, examples: int, is_gpu: bool) -> int:
     part of the `examples`, so that several GPUs can share them and a kill loses little.
     """
     least = 64
-    most = min(1024, -(-examples // _LEAST_BATCHES_ON_GPU)) if is_gpu else 128
+    most = min(1024, -(-examples // _MIN_BATCHES_ON_GPU)) if is_gpu else 128
     return max(least, min(most, 2 * rows // (trials + 1)))
 
 

@@ -17,7 +17,7 @@ from harness.core.spec import TargetConfig
 from harness.core.text import is_storable, shorten
 from harness.worker.channel import Channel
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 OUTSIDE_ANY_BATCH = ""
 _STEP_SECONDS = 1.0
 """The least time between two reports of steps."""
@@ -152,13 +152,13 @@ def batch_size_for(seconds: float) -> int:
 
 def is_valid_name(name: str) -> bool:
     """Return True if a stage or a kept array may have this name."""
-    return len(name) <= LONGEST_NAME and is_storable(name)
+    return len(name) <= MAX_NAME_LENGTH and is_storable(name)
 
 
 def _check_name(stage: str) -> None:
     if not is_valid_name(stage):
         raise HarnessError(
-            f"the stage name {shorten(stage)!r} is longer than {LONGEST_NAME} characters or contains invalid ones."
+            f"the stage name {shorten(stage)!r} is longer than {MAX_NAME_LENGTH} characters or contains invalid ones."
         )
 
 

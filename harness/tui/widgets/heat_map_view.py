@@ -12,8 +12,8 @@ from harness.core.arrays import Floats, Ints
 from harness.core.text import format_bound, pluralize, sanitize, shorten_middle
 
 _SHADES = "·░▒▓█"
-_LABEL_SHARE, _LONGEST_LABEL = 4, 28
-_MOST_LINES = 8
+_LABEL_SHARE, _MAX_LABEL = 4, 28
+_MAX_LINES = 8
 """Lines of one row, in a panel that fills the screen."""
 _FEW_ROWS, _LINES = 3, 3
 
@@ -54,8 +54,8 @@ class HeatMapView(Widget, can_focus=True):
         if not self._labels or width < 12 or height < 2:
             return Content("")
         shown = min(self.rows, max(1, height - 1))
-        room = min(_LONGEST_LABEL, width // _LABEL_SHARE, max(map(len, self._labels)))
-        lines_of_row = max(1, min(_MOST_LINES, (height - 1) // shown))
+        room = min(_MAX_LABEL, width // _LABEL_SHARE, max(map(len, self._labels)))
+        lines_of_row = max(1, min(_MAX_LINES, (height - 1) // shown))
         cells = max(1, width - room - 1)
         lines: list[Content] = []
         for label, bands in zip(self._labels[:shown], self._bands[:shown], strict=True):

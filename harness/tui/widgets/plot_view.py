@@ -15,7 +15,7 @@ from harness.core.arrays import Floats
 from harness.core.scoring import DRAWN_POINTS
 from harness.tui.axes import Axis, ClockAxis, EdgesAxis, ErrorsAxis, axis_up_to
 from harness.tui.plot import DIM, Line, Plot, curve_colour, draw_plot
-from harness.tui.run_feed import MOST_REPLAYED
+from harness.tui.run_feed import MAX_REPLAYED
 from harness.tui.snapshot import RunSnapshot
 
 _BLIND = "The round is blind: recall is not known."
@@ -91,8 +91,8 @@ def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | No
     if kind in (RunPlot.TIMES, RunPlot.TRIALS):
         if snapshot.figures.errors is None:
             return _BLIND
-        if snapshot.moments is None and snapshot.summary.guesses > MOST_REPLAYED:
-            return f"More than {MOST_REPLAYED:,} guesses: see `harness report`."
+        if snapshot.moments is None and snapshot.summary.guesses > MAX_REPLAYED:
+            return f"More than {MAX_REPLAYED:,} guesses: see `harness report`."
         if snapshot.moments is None:
             return "Not computed yet." if snapshot.figures.guessed else _no_guesses(snapshot)
         return moments_plot(snapshot.moments, by_trials=kind is RunPlot.TRIALS)

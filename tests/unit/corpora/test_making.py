@@ -204,7 +204,7 @@ def test_a_rare_stratum_is_searched_in_the_whole_corpus(tmp_path: Path, monkeypa
     # No sequence occurs 2 to 9 times, and two documents of 200 tokens have at most ten sequences of 40.
     assert (copies == 1).sum() == 7 and (copies == 12).sum() == 6 and len(copies) == 13
     # Smaller passes find the same.
-    monkeypatch.setattr(making, "_MOST_TOKENS", 40 * 2_000)
+    monkeypatch.setattr(making, "_MAX_TOKENS", 40 * 2_000)
     again = draw_examples(stream, rules, lambda number, tokens: passes.append(number))
     assert max(passes) > 30 and (again.splits["val"].copies == 12).sum() == 6
     assert_sound(again, documents, rules)

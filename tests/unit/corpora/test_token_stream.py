@@ -83,7 +83,7 @@ def test_an_interrupted_build_gives_the_same_stream(tmp_path: Path, monkeypatch:
 def test_a_long_document_is_cut_at_lines_and_stays_one_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: Tokenizer
 ) -> None:
-    monkeypatch.setattr(token_stream, "LONGEST_PIECE", 30)
+    monkeypatch.setattr(token_stream, "MAX_PIECE", 30)
     text = "".join(f"This is line {number}.\n" for number in range(20))
     stream = built(tmp_path, {"a": text, "b": "The end."}, tokenizer)
     ends = np.flatnonzero(stream.tokens == stream.separator)

@@ -206,7 +206,7 @@ _PLAIN = {f"t{number}": number for number in range(62)}
     ],
 )
 def test_another_tokenizer_is_noticed_by_its_number_of_tokens(tmp_path, monkeypatch, files, refused, sizes):
-    monkeypatch.setattr("harness.engine.resolving._MOST_PADDING", 0.1)  # 65 and 60 are closer than that
+    monkeypatch.setattr("harness.engine.resolving._MAX_PADDING", 0.1)  # 65 and 60 are closer than that
     folder = _model(tmp_path / "model")
     (folder / "config.json").write_text(json.dumps({"vocab_size": 65}))
     (folder / "tokenizer.json").unlink(missing_ok=True)

@@ -104,7 +104,7 @@ def test_one_run_is_shown_at_several_times_and_after_several_trials(home: Path) 
 
 def test_a_run_with_too_many_guesses_is_not_scored_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (run_feed, plot_view):
-        monkeypatch.setattr(module, "MOST_REPLAYED", 3)
+        monkeypatch.setattr(module, "MAX_REPLAYED", 3)
     assert plot_of(RunPlot.TIMES, snapshot_of(home), None) == "More than 3 guesses: see `harness report`."
 
 
