@@ -49,11 +49,11 @@ def bar_table(findings: Mapping[str, Any]) -> Bars | None:
     ends = [bar[end] for bar in bars for end in ("value", "low", "high") if bar[end] is not None]
     low, high = min([0.0, *ends]), max([0.05, *ends])
     columns = [
-        Column("", least=10),
-        Column("of", least=7),
+        Column("", min_width=10),
+        Column("of", min_width=7),
         Column("share", is_right=True),
         Column("95 % interval"),
-        Column(scale_title(low, high), fills=True, least=8),
+        Column(scale_title(low, high), fills=True, min_width=8),
     ]
     rows = []
     for number, (bar, before) in enumerate(zip(bars, [None, *bars], strict=False)):

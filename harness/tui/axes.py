@@ -25,26 +25,26 @@ class Tick(NamedTuple):
 class Axis:
     """Numbers from `low` to `high`, evenly spaced; the ticks are multiples of 1, 2 or 5 times a power of ten.
 
-    least_step: the least distance of two ticks, such as 1 for whole numbers.
+    min_step: the minimum distance of two ticks, such as 1 for whole numbers.
     """
 
     title: str
     low: float
     high: float
-    least_step: float = field(default=0.0, kw_only=True)
+    min_step: float = field(default=0.0, kw_only=True)
 
     def fractions(self, values: Floats) -> Floats:
         """Return where the values are, in [0, 1] for those on the axis."""
         return np.asarray((values - self.low) / (self.high - self.low), np.float64)
 
-    def ticks(self, most: int) -> list[Tick]:
-        """Return at most `most` ticks, and at least the two ends."""
-        step = self._step(max(1, most - 1))
+    def ticks(self, max_ticks: int) -> list[Tick]:
+        """Return at most `max_ticks` ticks, and at least the two ends."""
+        step = self._step(max(1, max_ticks - 1))
         places = [step * count for count in range(math.ceil(self.low / step), math.floor(self.high / step + 1e-9) + 1)]
         return self._labelled(places if len(places) > 1 else [self.low, self.high])
 
-    def _step(self, most: int) -> float:
-        return max(self.least_step, _round_step(self.high - self.low, most))
+    def _step(self, max_steps: int) -> float:
+        return max(self.min_step, _round_step(self.high - self.low, max_steps))
 
     def _label(self, place: float) -> str:
         return f"{place:,.6g}"
@@ -61,10 +61,10 @@ class ErrorsAxis(Axis):
     def fractions(self, values: Floats) -> Floats:
         return np.asarray(np.log10(1.0 + values) / math.log10(1.0 + self.high), np.float64)
 
-    def ticks(self, most: int) -> list[Tick]:
+    def ticks(self, max_ticks: int) -> list[Tick]:
         """Return ticks at 0, 1, 10, 100 …, without the middle ones if there is no room."""
         places = [0.0, *(10.0**power for power in range(9) if 10**power <= self.high)]
-        return self._labelled(places[:: math.ceil(len(places) / max(2, most))])
+        return self._labelled(places[:: math.ceil(len(places) / max(2, max_ticks))])
 
     def _label(self, place: float) -> str:
         return f"{place:,.0f}"
@@ -73,8 +73,8 @@ class ErrorsAxis(Axis):
 class ClockAxis(Axis):
     """Seconds from zero, with ticks at round times."""
 
-    def _step(self, most: int) -> float:
-        return next((float(step) for step in _CLOCK_STEPS if self.high / step <= most), float(_CLOCK_STEPS[-1]))
+    def _step(self, max_steps: int) -> float:
+        return next((float(step) for step in _CLOCK_STEPS if self.high / step <= max_steps), float(_CLOCK_STEPS[-1]))
 
     def _label(self, place: float) -> str:
         return format_duration(place)
@@ -86,23 +86,23 @@ class EdgesAxis(Axis):
 
     edges: tuple[float, ...] = ()
 
-    def ticks(self, most: int) -> list[Tick]:
+    def ticks(self, max_ticks: int) -> list[Tick]:
         bins = len(self.edges) - 1
-        places = np.unique(np.linspace(0, bins, max(2, min(most, 5))).round())
+        places = np.unique(np.linspace(0, bins, max(2, min(max_ticks, 5))).round())
         return [Tick(place / bins, f"{self.edges[round(place)]:.3g}") for place in places.tolist()]
 
 
-def axis_up_to(title: str, curves: Sequence[Floats], *, least: float, low: float = 0.0) -> Axis:
-    """Return an axis from `low` to a round number above all curves that is at least `least`."""
-    highest = max([least, *(float(curve[np.isfinite(curve)].max(initial=0.0)) for curve in curves)])
+def axis_up_to(title: str, curves: Sequence[Floats], *, min_high: float, low: float = 0.0) -> Axis:
+    """Return an axis from `low` to a round number above all curves that is at least `min_high`."""
+    highest = max([min_high, *(float(curve[np.isfinite(curve)].max(initial=0.0)) for curve in curves)])
     step = _round_step(highest - low, 5)
     # A curve on the top edge would look cut off.
-    filled = _HEADROOM if highest > least else 1.0
+    filled = _HEADROOM if highest > min_high else 1.0
     steps = math.ceil((highest - low) / (filled * step) - 1e-9)
     return Axis(title, low, low + step * (steps + (low + step * steps < highest)))
 
 
-def _round_step(distance: float, most: int) -> float:
-    """Return the smallest of 1, 2, 5, 10, 20 … that divides `distance` into at most `most` steps."""
-    power = 10.0 ** math.floor(math.log10(distance / most))
-    return next(factor * power for factor in (1, 2, 5, 10, 20) if distance / (factor * power) <= most + 1e-9)
+def _round_step(distance: float, max_steps: int) -> float:
+    """Return the smallest of 1, 2, 5, 10, 20 … that divides `distance` into at most `max_steps` steps."""
+    power = 10.0 ** math.floor(math.log10(distance / max_steps))
+    return next(factor * power for factor in (1, 2, 5, 10, 20) if distance / (factor * power) <= max_steps + 1e-9)

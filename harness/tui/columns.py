@@ -38,7 +38,7 @@ class Column(NamedTuple):
     """One column.
 
     width: in characters; 0 for the widest cell.
-    least: the width to which it may shrink in a narrow table, 0 for one that keeps its width.
+    min_width: the width to which it may shrink in a narrow table, 0 for one that keeps its width.
     fills: it takes the room that is left.
     cuts_middle: a text that is too long is cut in its middle, because texts differ at their end.
     sort_key: of the order that a click on the title chooses.
@@ -46,7 +46,7 @@ class Column(NamedTuple):
 
     title: str | Callable[[int], str]
     width: int = 0
-    least: int = 0
+    min_width: int = 0
     fills: bool = False
     is_right: bool = False
     sort_key: str = ""
@@ -147,10 +147,10 @@ def lay_out(
             for number in measured:
                 if not callable(cell := row.cells[number]):
                     widths[number] = max(widths[number], _width(cell))
-    # The title of a column of drawn cells is drawn too, so that its least width is known only from the column.
-    leasts = [column.least if callable(column.title) else 0 for column in columns]
-    widths = [max(least, min(width, _MAX_WIDTH)) for least, width in zip(leasts, widths, strict=True)]
-    shown = [min(width, column.least or width) for column, width in zip(columns, widths, strict=True)]
+    # The title of a column of drawn cells is drawn too, so that its minimum width is known only from the column.
+    min_widths = [column.min_width if callable(column.title) else 0 for column in columns]
+    widths = [max(min_width, min(width, _MAX_WIDTH)) for min_width, width in zip(min_widths, widths, strict=True)]
+    shown = [min(width, column.min_width or width) for column, width in zip(columns, widths, strict=True)]
     shown[0] = min(shown[0], available)
     fits = sum(shown) + GAP * (len(shown) - 1) <= available
     start = 1 if fits else max(1, min(first, len(columns) - 1))

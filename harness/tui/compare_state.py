@@ -84,10 +84,10 @@ def forest_table(compared: Compared, *, is_dark: bool) -> Table:
     low = min(score.interval.low for score in scores)
     high = max(*(score.interval.high for score in scores), low + 0.01)
     columns = [
-        Column("run", least=12),
-        Column("attack", least=8),
+        Column("run", min_width=12),
+        Column("attack", min_width=8),
         Column(f"Recall@{compared.part.cap}", is_right=True),
-        Column(scale_title(low, high), fills=True, least=10),
+        Column(scale_title(low, high), fills=True, min_width=10),
         Column("time", is_right=True),
         Column("precision", is_right=True),
     ]
@@ -107,8 +107,8 @@ def difference_table(compared: Compared, *, is_dark: bool) -> Table:
     """Return the paired difference of two runs with its test, or for more runs the matrix of all differences."""
     runs, pairs = compared.comparison.runs, compared.pairs
     if len(runs) == 2:
-        return [Column("", least=8), Column("", fills=True, least=10)], _pair_rows(pairs.get((0, 1)))
-    columns = [Column("row − column", least=10), *(Column(name, least=7) for name in compared.names)]
+        return [Column("", min_width=8), Column("", fills=True, min_width=10)], _pair_rows(pairs.get((0, 1)))
+    columns = [Column("row − column", min_width=10), *(Column(name, min_width=7) for name in compared.names)]
     rows = []
     for row, run in enumerate(runs):
         cells = [_matrix_cell(pairs, row, column) for column in range(len(runs))]
@@ -148,7 +148,7 @@ def example_table(compared: Compared, answers: Sequence[str]) -> Table:
 
 def setting_table(compared: Compared) -> Table:
     """Return the settings that are not the same for all runs; hashes only say that something differs."""
-    columns = [Column("setting", least=10), *(Column(name, least=8) for name in compared.names)]
+    columns = [Column("setting", min_width=10), *(Column(name, min_width=8) for name in compared.names)]
     rows: list[Row] = []
     for name, values in compared.comparison.differing.items():
         if name.startswith(_HASHES):

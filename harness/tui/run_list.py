@@ -22,10 +22,10 @@ _SORTED = {column.title: (column.sort_key, column.is_descending) for column in C
 """The columns that the list can be sorted by; runs with equal values are listed newest first."""
 NEWEST_FIRST = "started"
 _WIDTHS: dict[str, dict[str, Any]] = {
-    "run": {"least": 8},
-    "status": {"least": STATUS_CELLS},
+    "run": {"min_width": 8},
+    "status": {"min_width": STATUS_CELLS},
     "started": {"width": 14},
-    "note": {"least": 8, "fills": True},
+    "note": {"min_width": 8, "fills": True},
 }
 """The layout of columns that are not as wide as their widest cell, by title."""
 _BASELINE = "baseline"
@@ -160,7 +160,7 @@ def _highest(run: RunSummary) -> float:
 def _columns(runs: Sequence[RunSummary], scale: float) -> tuple[Column, ...]:
     caps = {run.error_cap for run in runs if run.error_cap}
     # A run that works has a long status, which is more important than the parameters.
-    attack = {"least": 22 if all(run.status.is_over for run in runs) else 16}
+    attack = {"min_width": 22 if all(run.status.is_over for run in runs) else 16}
     columns = {
         shown.title: Column(
             shown.title,
@@ -171,7 +171,9 @@ def _columns(runs: Sequence[RunSummary], scale: float) -> tuple[Column, ...]:
         for shown in _SHOWN
     }
     columns["recall"] = columns["recall"]._replace(title=recall_label(caps.pop() if len(caps) == 1 else 0))
-    drawn = {"recall": (Column(scale_title(0.0, scale), width=24, least=10), Column("trend", width=16, least=8))}
+    drawn = {
+        "recall": (Column(scale_title(0.0, scale), width=24, min_width=10), Column("trend", width=16, min_width=8))
+    }
     return tuple(chain.from_iterable((column, *drawn.get(title, ())) for title, column in columns.items()))
 
 

@@ -38,10 +38,10 @@ from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
-_NAME = Column("attack", least=12)
+_NAME = Column("attack", min_width=12)
 _BEST = Column("best", is_right=True)
-_RUNS, _ORIGIN = Column("runs", is_right=True), Column("from", least=7)
-_SUMMARY = Column("summary", least=12, fills=True)
+_RUNS, _ORIGIN = Column("runs", is_right=True), Column("from", min_width=7)
+_SUMMARY = Column("summary", min_width=12, fills=True)
 _MAX_SOURCE = 200_000
 
 

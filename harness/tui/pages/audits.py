@@ -32,10 +32,10 @@ from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
 _COLUMNS = (
-    Column("audit", least=8),
-    Column("measures", least=14),
-    Column("of", least=12, fills=True),
-    Column("status", least=STATUS_CELLS),
+    Column("audit", min_width=8),
+    Column("measures", min_width=14),
+    Column("of", min_width=12, fills=True),
+    Column("status", min_width=STATUS_CELLS),
     Column("time", is_right=True),
     Column("started", width=14),
 )

@@ -20,16 +20,16 @@ from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
 _ROUND_COLUMNS = (
-    Column("round", least=10),
+    Column("round", min_width=10),
     Column("examples", is_right=True),
-    Column("files", least=10),
-    Column("answers", least=8, fills=True),
+    Column("files", min_width=10),
+    Column("answers", min_width=8, fills=True),
 )
 _FILE_COLUMNS = (
-    Column("file", least=12),
+    Column("file", min_width=12),
     Column("state"),
     Column("rows", is_right=True),
-    Column("use", least=12, fills=True),
+    Column("use", min_width=12, fills=True),
 )
 _MEANINGS = {"present": "good", "missing": "warning", "wrong": "bad"}
 _DATA_SET = "satml"

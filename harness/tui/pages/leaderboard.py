@@ -32,13 +32,13 @@ _LOOK_SECONDS = 1.0
 def _columns(scale: float) -> tuple[Column, ...]:
     return (
         Column("", width=3, is_right=True),
-        Column("team", least=10),
-        Column("attack", least=10),
+        Column("team", min_width=10),
+        Column("attack", min_width=10),
         Column("recall", is_right=True),
-        Column(scale_title(0.0, scale), width=24, least=10),
-        Column("− leader", least=8),
+        Column(scale_title(0.0, scale), width=24, min_width=10),
+        Column("− leader", min_width=8),
         Column("time", is_right=True),
-        Column("verified", least=8, fills=True),
+        Column("verified", min_width=8, fills=True),
     )
 
 

@@ -226,8 +226,8 @@ class RunsPage(RunListPage):
         plot = self.query_one("#preview-plot", PlotView)
         if len(preview.spent) > 1:
             title = "Guesses" if summary.is_blind else f"Recall@{summary.error_cap}"
-            least = 1.0 if summary.is_blind else 0.05
-            y = axis_up_to(title, [preview.values], least=least)
+            min_high = 1.0 if summary.is_blind else 0.05
+            y = axis_up_to(title, [preview.values], min_high=min_high)
             x = ClockAxis("time", 0.0, max(1.0, summary.elapsed_s, float(preview.spent[-1])))
             plot.show(Plot(x, y, [Line(preview.spent, preview.values)]))
         else:

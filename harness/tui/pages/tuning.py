@@ -37,9 +37,9 @@ from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
 
 _COLUMNS = (
-    Column("tuning", least=8),
-    Column("attack", least=10),
-    Column("round", least=8, fills=True),
+    Column("tuning", min_width=8),
+    Column("attack", min_width=10),
+    Column("round", min_width=8, fills=True),
     Column("runs", is_right=True),
     Column("best", is_right=True),
     Column("started", width=14),
@@ -164,7 +164,7 @@ class TuningPage(Page):
         columns = [
             Column("#", is_right=True),
             Column("recall", is_right=True),
-            *(Column(name, least=6) for name in view.parameters),
+            *(Column(name, min_width=6) for name in view.parameters),
             *(Column(fold, is_right=True) for fold in view.tuning.folds),
             Column(""),
         ]
@@ -199,5 +199,5 @@ class TuningPage(Page):
         # As in the table, a setting with more folds is better than one with fewer, so that the best recall can fall.
         numbers, recalls, bests = np.array(tried, np.float64).T
         lines = [Line(numbers, recalls, None, "each setting", is_step=False), Line(numbers, bests, 0, "best so far")]
-        x = Axis("setting", 1.0, max(2.0, float(numbers[-1])), least_step=1.0)
-        plot.show(Plot(x, axis_up_to("Recall", [recalls], least=0.05), lines))
+        x = Axis("setting", 1.0, max(2.0, float(numbers[-1])), min_step=1.0)
+        plot.show(Plot(x, axis_up_to("Recall", [recalls], min_high=0.05), lines))

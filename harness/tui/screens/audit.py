@@ -37,7 +37,7 @@ from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot_view import PlotView
 from harness.tui.widgets.run_figures import bars
 
-_NAME = Column("figure", least=8, fills=True, cuts_middle=True)
+_NAME = Column("figure", min_width=8, fills=True, cuts_middle=True)
 _COLUMNS = (
     Column("value", is_right=True),
     Column("95 % interval"),
@@ -185,6 +185,6 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         if not len(finite):
             view.show("No number yet.")
             return
-        y: Axis = axis_up_to("value", [finite], least=1e-9, low=min(0.0, float(finite.min())))
+        y: Axis = axis_up_to("value", [finite], min_high=1e-9, low=min(0.0, float(finite.min())))
         x = ClockAxis("time", 0.0, max(1.0, float(history.spent[-1])))
         view.show(Plot(x, y, [Line(history.spent, history.value, low=low, high=high)]))

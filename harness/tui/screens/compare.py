@@ -203,9 +203,9 @@ class CompareScreen(PanelScreen):
             # Leads are on all examples.
             lead = "" if compared.is_not_in_train else tables.last_lead(compared.comparison)
             over = ", ".join(filter(None, ("time", lead)))
-            most = max((float(line.x[-1]) for line in lines), default=1.0)
-            y_axis = axis_up_to("Recall", [line.y for line in lines], least=0.05)
-            plot = Plot(ClockAxis("time", 0.0, max(1.0, most)), y_axis, lines)
+            end = max((float(line.x[-1]) for line in lines), default=1.0)
+            y_axis = axis_up_to("Recall", [line.y for line in lines], min_high=0.05)
+            plot = Plot(ClockAxis("time", 0.0, max(1.0, end)), y_axis, lines)
         else:
             plot = plot_over_errors(lines, compared.part.cap)
         panel.set_title(f"Recall vs. {over} · [ ]")

@@ -117,7 +117,7 @@ class ChoiceDialog(Dialog[str | None]):
     def show(self, choices: Mapping[str, str]) -> None:
         """List these choices."""
         rows = [Row(key, [[(self.label(key), "bold")], [(words, "dim")]]) for key, words in choices.items()]
-        self.query_one(ListTable).show((Column("", least=12), Column("", fills=True, least=10)), rows)
+        self.query_one(ListTable).show((Column("", min_width=12), Column("", fills=True, min_width=10)), rows)
 
     @on(ListTable.Opened)
     def _choose_listed(self, event: ListTable.Opened) -> None:

@@ -32,7 +32,7 @@ _HEAT = (
     (0.01, "#e67e22", "≥ 0.01"),
     (0.0, "#e0475b", "< 0.01"),
 )
-"""Colours of tokens by their probability: the least probability, the colour and the words of the legend."""
+"""Colours of tokens by their probability: the minimum probability, the colour and the words of the legend."""
 _HEAT_LEGEND = [(f"{words}  ", colour) for _, colour, words in _HEAT]
 _COLUMNS = (
     Column("rank", is_right=True),
@@ -40,7 +40,7 @@ _COLUMNS = (
     Column("score", width=9, is_right=True),
     Column("count", is_right=True),
     Column("first ✗", is_right=True),
-    Column("suffix", fills=True, least=20),
+    Column("suffix", fills=True, min_width=20),
 )
 
 
@@ -253,7 +253,7 @@ def candidate_rows(run: ExampleInRun) -> list[Row]:
 
 def heat_colour(probability: float) -> str:
     """Return the colour of a token: from red for an impossible one over yellow to green for a certain one."""
-    return next(colour for least, colour, _ in _HEAT if probability >= least)
+    return next(colour for low, colour, _ in _HEAT if probability >= low)
 
 
 def _cells(run: ExampleInRun, rank: int, candidate: Candidate) -> list[Cell]:

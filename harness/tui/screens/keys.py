@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 from harness.tui.columns import Column, Row
 from harness.tui.widgets.list_table import ListTable
 
-_COLUMNS = (Column("action", least=10), Column("", least=10, fills=True), Column("key", is_right=True))
+_COLUMNS = (Column("action", min_width=10), Column("", min_width=10, fills=True), Column("key", is_right=True))
 _MOVEMENT = (
     ("Up, down", "k j ↑ ↓"),
     ("First, last row", "g G"),

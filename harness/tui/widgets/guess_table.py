@@ -168,8 +168,8 @@ class GuessTable(Panel):
         counts = [line.differing for line in results]
         selected = has_verdict(None if None in counts else np.array(counts), self._verdict)
         lines = [results[number] for number in np.arange(len(results))[selected]]
-        most = "the newest " if len(results) == MAX_RESULTS else ""
-        self._set_title(f"{most}{len(lines):,} found for {self._asked}, Escape shows all")
+        newest = "the newest " if len(results) == MAX_RESULTS else ""
+        self._set_title(f"{newest}{len(lines):,} found for {self._asked}, Escape shows all")
         self._fill(lines)
 
     # The rows.
@@ -221,8 +221,8 @@ def _columns(names: Sequence[str]) -> list[Column]:
         Column("time", width=8),
         *(Column(name, width=max(_NUMBERS[name], len(name)), is_right=True) for name in names),
         Column("diff", width=4),
-        Column("prefix", width=16, least=8, is_right=True),
-        Column("suffix", fills=True, least=10),
+        Column("prefix", width=16, min_width=8, is_right=True),
+        Column("suffix", fills=True, min_width=10),
     ]
 
 

@@ -2,7 +2,7 @@
 
 Only visible rows are drawn, so a list of a thousand runs costs as much as one of ten. Textual's DataTable takes 800 ms
 to replace 500 guesses, which happens twice a second, and this table 22 ms. DataTable also has no columns that shrink to
-a least width, no cells that are drawn for their width, and no rows that span all columns.
+a minimum width, no cells that are drawn for their width, and no rows that span all columns.
 """
 
 from collections.abc import Sequence

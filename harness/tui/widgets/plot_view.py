@@ -100,8 +100,8 @@ def plot_of(kind: RunPlot, snapshot: RunSnapshot, reference: ReferenceCurve | No
         return _score_plot(snapshot)
     load = snapshot.load
     if kind is RunPlot.PACE:
-        return _over_time("suffixes/s", load.work_at, load.suffixes_per_s, least=1.0)
-    return _over_time(f"{load.device} %", load.load_at, load.percent, least=100.0)
+        return _over_time("suffixes/s", load.work_at, load.suffixes_per_s, min_high=1.0)
+    return _over_time(f"{load.device} %", load.load_at, load.percent, min_high=100.0)
 
 
 def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plot | str:
@@ -120,10 +120,10 @@ def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plo
 
 def plot_over_errors(lines: Sequence[Line], cap: int, *, title: str = "Recall") -> Plot:
     """Return the plot of recall vs. errors with the error cap."""
-    most = max(cap * 1.1, *(float(line.x[-1]) for line in lines if len(line.x)))
+    end = max(cap * 1.1, *(float(line.x[-1]) for line in lines if len(line.x)))
     heights = [heights for line in lines for heights in (line.y, line.high) if heights is not None]
-    y = axis_up_to(title, heights, least=0.05)
-    return Plot(ErrorsAxis("errors", 0.0, most), y, lines, mark=(float(cap), f"cap {cap:,}"))
+    y = axis_up_to(title, heights, min_high=0.05)
+    return Plot(ErrorsAxis("errors", 0.0, end), y, lines, mark=(float(cap), f"cap {cap:,}"))
 
 
 def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
@@ -148,7 +148,7 @@ def _time_plot(snapshot: RunSnapshot) -> Plot | str:
     title, y = f"Recall@{summary.error_cap}", history.recall
     if y is None:
         title, y = "Guesses", history.guesses.astype(float)
-    return _over_time(title, history.spent, y, least=0.05, is_step=True)
+    return _over_time(title, history.spent, y, min_high=0.05, is_step=True)
 
 
 def _score_plot(snapshot: RunSnapshot) -> Plot | str:
@@ -156,15 +156,15 @@ def _score_plot(snapshot: RunSnapshot) -> Plot | str:
     if not counts.any():
         return _no_guesses(snapshot)
     x = EdgesAxis("best score", 0.0, 1.0, tuple(edges.tolist()))
-    return Plot(x, axis_up_to("Examples", [counts], least=1.0), bars=counts)
+    return Plot(x, axis_up_to("Examples", [counts], min_high=1.0), bars=counts)
 
 
 def _no_guesses(snapshot: RunSnapshot) -> str:
     return "No guesses." if snapshot.summary.status.is_over else "No guesses yet."
 
 
-def _over_time(title: str, seconds: Floats, values: Floats, *, least: float, is_step: bool = False) -> Plot | str:
+def _over_time(title: str, seconds: Floats, values: Floats, *, min_high: float, is_step: bool = False) -> Plot | str:
     if len(seconds) < 2:
         return "Not measured yet."
-    y: Axis = axis_up_to(title, [values], least=least)
+    y: Axis = axis_up_to(title, [values], min_high=min_high)
     return Plot(ClockAxis("time", 0.0, max(1.0, float(seconds[-1]))), y, [Line(seconds, values, is_step=is_step)])

@@ -47,7 +47,7 @@ def test_the_axis_of_bins_has_two_labelled_ticks(edges: list[float], most: int) 
 
 @given(highest=st.floats(0, 1e12), least=st.floats(1e-9, 1e6), low=st.floats(-1e6, 0))
 def test_an_axis_up_to_a_number_contains_it_and_labels_two_ticks(highest: float, least: float, low: float) -> None:
-    axis = axis_up_to("value", [np.array([highest, np.nan, np.inf])], least=least, low=low)
+    axis = axis_up_to("value", [np.array([highest, np.nan, np.inf])], min_high=least, low=low)
     assert axis.low == low and axis.high >= max(highest, least) * (1 - 1e-9)
     assert_readable(axis.ticks(6))
 

@@ -12,7 +12,7 @@ COLUMN = st.builds(
     Column,
     st.text("abcdefgh ", max_size=12),
     width=st.sampled_from([0, 0, 5, 14]),
-    least=st.sampled_from([0, 6, 10]),
+    min_width=st.sampled_from([0, 6, 10]),
     fills=st.booleans(),
     is_right=st.booleans(),
 )
@@ -87,7 +87,7 @@ def test_a_scrolled_table_keeps_the_first_column() -> None:
 
 
 def test_columns_shrink_before_any_is_hidden_and_one_takes_the_rest() -> None:
-    columns = [Column("name", least=8), Column("n", width=3), Column("note", fills=True, least=4)]
+    columns = [Column("name", min_width=8), Column("n", width=3), Column("note", fills=True, min_width=4)]
     rows = [Row("1", ["x" * 30, "1", ""])]
     assert lay_out(columns, rows, 80, first=1).widths == (30, 3, 43)
     narrow = lay_out(columns, rows, 24, first=1)

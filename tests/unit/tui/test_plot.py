@@ -19,7 +19,7 @@ FLAT = Line(ERRORS, np.full(200, 0.25), 1, "another run")
 
 
 def plot_of(*lines: Line, cap: float = 100.0) -> Plot:
-    y = axis_up_to("Recall", [line.y for line in lines], least=0.05)
+    y = axis_up_to("Recall", [line.y for line in lines], min_high=0.05)
     return Plot(ErrorsAxis("errors", 0.0, 220.0), y, lines, mark=(cap, f"cap {cap:,.0f}"))
 
 
@@ -44,7 +44,7 @@ def plots(draw: st.DrawFn) -> Plot:
     x_axis = draw(st.sampled_from([ErrorsAxis("errors", 0.0, 300.0), ClockAxis("time", 0.0, 300.0)]))
     title = draw(st.sampled_from(["Recall", "a title that no narrow plot has room for, however it is cut"]))
     mark = draw(st.none() | st.tuples(st.floats(0, 400), st.just("cap 100")))
-    return Plot(x_axis, axis_up_to(title, [line.y for line in lines], least=0.05), lines, mark=mark)
+    return Plot(x_axis, axis_up_to(title, [line.y for line in lines], min_high=0.05), lines, mark=mark)
 
 
 @given(plot=plots(), width=st.integers(12, 130), height=st.integers(3, 40))
@@ -63,7 +63,7 @@ def test_every_row_has_exactly_the_width(plot: Plot, width: int, height: int) ->
 )
 def test_the_y_axis_has_two_different_labels_at_any_size(highest: float, width: int, height: int, low: float) -> None:
     line = Line(ERRORS, ERRORS / 200 * highest)
-    plot = Plot(ErrorsAxis("errors", 0.0, 200.0), axis_up_to("value", [line.y], least=1e-9, low=low), [line])
+    plot = Plot(ErrorsAxis("errors", 0.0, 200.0), axis_up_to("value", [line.y], min_high=1e-9, low=low), [line])
     labels = y_labels(text_of(draw_plot(plot, width, height)))
     assert len(labels) >= 2 and len(set(labels)) == len(labels)
 
@@ -86,7 +86,7 @@ def test_the_cap_line_and_its_label_cover_no_curve() -> None:
 
 
 def test_a_later_curve_keeps_the_dots_of_an_earlier_one() -> None:
-    y = axis_up_to("Recall", [RISING.y], least=0.5)
+    y = axis_up_to("Recall", [RISING.y], min_high=0.5)
 
     def dots(*lines: Line) -> list[int]:
         plot = Plot(ErrorsAxis("errors", 0.0, 220.0), y, lines)
@@ -119,7 +119,7 @@ def test_markers_of_curves_are_apart_and_those_of_the_legend() -> None:
 def test_bars_are_over_their_bins() -> None:
     edges = tuple(np.linspace(-2.0, 2.0, 5).tolist())
     counts = np.array([0.0, 4.0, 2.0, 0.0])
-    plot = Plot(EdgesAxis("score", 0.0, 1.0, edges), axis_up_to("Examples", [counts], least=1.0), bars=counts)
+    plot = Plot(EdgesAxis("score", 0.0, 1.0, edges), axis_up_to("Examples", [counts], min_high=1.0), bars=counts)
     *area, _, labels = text_of(draw_plot(plot, 46, 12))
     heights = [sum(row[column] != " " for row in area[1:]) for column in (8, 18, 28, 38)]
     assert heights[0] == heights[3] == 0 and heights[1] > heights[2] > 0
