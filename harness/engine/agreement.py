@@ -26,8 +26,8 @@ def decoding_starts(config: Any, length: int, end: int, shift: int) -> list[int]
     return sorted({length, last, *(limit for limit in limits if length < limit < last)})
 
 
-def _limits(config: Any, most: int) -> Iterator[int]:
-    """Yield the numbers of positions up to `most` in a configuration, and multiples of its periods."""
+def _limits(config: Any, max_position: int) -> Iterator[int]:
+    """Yield the numbers of positions up to `max_position` in a configuration, and multiples of its periods."""
     values = [config.get_text_config(decoder=True).to_dict()]
     while values:
         value = values.pop()
@@ -35,9 +35,9 @@ def _limits(config: Any, most: int) -> Iterator[int]:
         for name, entry in items:
             if isinstance(entry, dict | list | tuple):
                 values.append(entry)
-            elif isinstance(entry, int) and 0 < entry <= most:
+            elif isinstance(entry, int) and 0 < entry <= max_position:
                 if any(word in str(name) for word in _PERIODS):
-                    yield from range(entry, most + 1, entry)
+                    yield from range(entry, max_position + 1, entry)
                 elif any(word in str(name) for word in _LIMITS):
                     yield entry
 

@@ -20,21 +20,21 @@ class Placement:
     parents: [rows], the row that each branch had at the step before.
     owner: [rows], the prefix of each.
     moved: [moves], the rows whose branch was in another row before.
-    most: the largest number of branches of one prefix.
+    max_branches: the largest number of branches of one prefix.
     """
 
     parents: Tensor
     owner: Tensor
     moved: Tensor
-    most: int
+    max_branches: int
 
     @classmethod
     def of(cls, parents: Ints, owner: Ints, device: torch.device) -> "Placement":
         """Return the placement of branches whose parents and prefixes [rows] are known on the host."""
         moved = np.flatnonzero(parents != np.arange(len(parents)))
-        most = int(np.bincount(owner).max()) if len(owner) else 0
+        max_branches = int(np.bincount(owner).max()) if len(owner) else 0
         on_device = [torch.as_tensor(part, device=device) for part in (parents, owner, moved)]
-        return cls(on_device[0], on_device[1], on_device[2], most)
+        return cls(on_device[0], on_device[1], on_device[2], max_branches)
 
     def __len__(self) -> int:
         return len(self.parents)

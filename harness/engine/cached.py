@@ -10,7 +10,7 @@ from transformers.cache_utils import DynamicLayer
 
 from harness.engine.branches import Placement
 from harness.engine.memory import stored_positions
-from harness.engine.tree import most_prefixes
+from harness.engine.tree import prefixes_at_once
 
 
 class CachedBranches:
@@ -49,7 +49,7 @@ class UncachedBranches:
         self.select(placement)
         self._tokens = torch.cat([self._tokens, tokens.unsqueeze(1)], dim=1)
         length = self._tokens.shape[1] + (0 if self._prompt is None else len(self._prompt))
-        parts = torch.split(self._tokens, most_prefixes(self._tokens.device, length))
+        parts = torch.split(self._tokens, prefixes_at_once(self._tokens.device, length))
         states = [self._states(part, keep=1, shift=self._shift, prompt=self._prompt)[:, 0] for part in parts]
         return torch.cat(states)
 

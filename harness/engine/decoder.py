@@ -139,7 +139,7 @@ class Parts:
 class Slots:
     """The rows of each prefix side by side, as attention over the keys of a prefix needs them.
 
-    rows: [prefixes, most], the row at each place; places without a row have any row.
+    rows: [prefixes, max_branches], the row at each place; places without a row have any row.
     place: [rows], where each row is among those of its prefix.
     owner: [rows], its prefix.
     """
@@ -151,13 +151,13 @@ class Slots:
     @classmethod
     def of(cls, placement: Placement, prefixes: int) -> "Slots":
         """Return the slots of the branches of `prefixes` prefixes."""
-        owner, most = placement.owner, placement.most
+        owner, max_branches = placement.owner, placement.max_branches
         order = owner.argsort(stable=True)
         sorted_owner = owner[order]
         numbers = torch.arange(len(owner), device=owner.device)
         sorted_place = numbers - torch.searchsorted(sorted_owner, sorted_owner)
-        rows = owner.new_zeros(prefixes * most).scatter_(0, sorted_owner * most + sorted_place, order)
-        return cls(rows.view(prefixes, most), torch.empty_like(owner).scatter_(0, order, sorted_place), owner)
+        rows = owner.new_zeros(prefixes * max_branches).scatter_(0, sorted_owner * max_branches + sorted_place, order)
+        return cls(rows.view(prefixes, max_branches), torch.empty_like(owner).scatter_(0, order, sorted_place), owner)
 
     def to(self, device: torch.device) -> "Slots":
         """Return the slots on `device`."""
@@ -353,6 +353,8 @@ def _attend_prefix(query: Tensor, prefix: Tensor, slots: Slots, scale: float) ->
     """
     keys, values = prefix
     queries = query.shape[2]
-    table = query[slots.rows].transpose(1, 2).flatten(2, 3)  # [prefixes, key/value heads, most * each, head width]
+    table = (
+        query[slots.rows].transpose(1, 2).flatten(2, 3)
+    )  # [prefixes, key/value heads, max_branches * each, head width]
     mixed, total = (torch.unflatten(part, 2, (-1, queries)) for part in attend(table, keys, values, scale))
     return mixed[slots.owner, :, slots.place], total[slots.owner, :, slots.place]

@@ -143,10 +143,10 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[T
         return result[0], result[1]
     # [batch, heads, queries, positions]
     scores = torch.matmul(query.float() if scale == 1 else query.float() * scale, keys.float().transpose(-1, -2))
-    most = scores.amax(dim=-1, keepdim=True)
-    weights = (scores - most).exp_()
+    highest = scores.amax(dim=-1, keepdim=True)
+    weights = (scores - highest).exp_()
     mass = weights.sum(dim=-1, keepdim=True)
-    return torch.matmul((weights / mass).to(values.dtype), values), (mass.log_() + most).squeeze(-1)
+    return torch.matmul((weights / mass).to(values.dtype), values), (mass.log_() + highest).squeeze(-1)
 
 
 def merge_parts(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> Tensor:

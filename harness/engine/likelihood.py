@@ -103,13 +103,13 @@ def _measure_part(
     at_once = runner.positions_at_once(rows) or fed
     if at_once < fed and not runner.can_cache(at_once, fed - at_once, view.shift):
         # Whole sequences go through the model, and as few of them that their logits fit.
-        most = max(1, (runner.positions_at_once(1) or fed) // fed)
-        if rows > most:
+        max_rows = max(1, (runner.positions_at_once(1) or fed) // fed)
+        if rows > max_rows:
             measured = [
                 _measure_part(
                     runner, prefixes[few], suffixes[few], replace(view, start=0), measure, figures, needs_more
                 )
-                for few in split_range(rows, most)
+                for few in split_range(rows, max_rows)
             ]
             return np.concatenate(measured, axis=1)
         at_once = fed

@@ -48,7 +48,7 @@ def announce_training(context: Context, train: Training, plan: PromptPlan) -> No
 def trained_prompt(
     context: Context, train: Training, plan: PromptPlan, loss: "SuffixLoss", held_out: Training | None = None
 ) -> PrefixView:
-    """Train a prompt on `train` and return it as a view: the last one, or that with the least mean loss on `held_out`.
+    """Train a prompt on `train` and return it as a view: the last one, or that with the lowest mean loss on `held_out`.
 
     The attack has announced the training with `announce_training`. A run that was killed continues at the step where it
     stopped. A run that is asked to finish ends its training and gets no further batches, so its guesses from before the

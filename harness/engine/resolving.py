@@ -86,11 +86,11 @@ def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
     if vocabulary is None or vocabulary == round_.vocabulary:
         return
     sizes = _tokenizer_sizes(target.path)
-    most = max(sizes, default=0)
+    largest = max(sizes, default=0)
     if round_.vocabulary in sizes:
         return
-    if round_.vocabulary < most:
-        has, fitting = f"has a tokenizer of {' or '.join(f'{size:,}' for size in sizes)} tokens", most
+    if round_.vocabulary < largest:
+        has, fitting = f"has a tokenizer of {' or '.join(f'{size:,}' for size in sizes)} tokens", largest
     elif vocabulary > (1 + _MAX_PADDING) * round_.vocabulary:
         has, fitting = f"predicts {vocabulary:,} tokens", vocabulary
     else:

@@ -26,8 +26,8 @@ from harness.engine.tree import (
     beginning_borders,
     concatenate_paths,
     ignore_step,
-    most_prefixes,
     prefix_keys,
+    prefixes_at_once,
     split_range,
     step_name,
     to_device,
@@ -66,14 +66,14 @@ def sample_paths(
     borders = [*beginning_borders(predictor, prefixes), len(prefixes)]
     first = 0
     while first < len(prefixes):
-        most = expected_prefixes(rows_at_once, draws=draws, prefix_rows=prefix_rows, expected=expected)
-        most = min(most, most_prefixes(predictor.device, prefixes.shape[1]))
+        size = expected_prefixes(rows_at_once, draws=draws, prefix_rows=prefix_rows, expected=expected)
+        size = min(size, prefixes_at_once(predictor.device, prefixes.shape[1]))
         border = next(border for border in borders if border > first)
-        group = slice(first, min(first + (most if len(turns) == 1 else 1), border))
+        group = slice(first, min(first + (size if len(turns) == 1 else 1), border))
         parts = [sampling.paths(prefixes[group], first, turn) for turn in turns]
         groups.append([paths for paths, _ in parts])
         done = len(parts[0][0].last_prefix_logprob)
-        expected = min(draws, max(1.0, max(most_rows for _, most_rows in parts) / done))
+        expected = min(draws, max(1.0, max(max_rows for _, max_rows in parts) / done))
         first += done
     return concatenate_paths(groups)
 
@@ -102,7 +102,7 @@ class _Sampling:
     on_step: OnStep
 
     def paths(self, prefixes: Tokens, first_prefix: int, turn: slice) -> tuple[Paths, int]:
-        """Return the suffixes of the draws `turn` for the first prefixes or all, and the most rows at a time.
+        """Return the suffixes of the draws `turn` for the first prefixes or all, and the maximum of rows at a time.
 
         The first prefix has the number `first_prefix`. As many are finished as have room together.
         """
@@ -117,9 +117,9 @@ class _Sampling:
             device=predictor.device,
         )
         branch_of = torch.arange(admitted * draws, device=predictor.device) // draws  # [prefixes * draws]
-        alone = Placement(branch_of, branch_of, branch_of[:0], most=1)
+        alone = Placement(branch_of, branch_of, branch_of[:0], max_branches=1)
         tree = Tree(admitted, length, predictor.device)
-        evaluations, most_rows = 0, admitted
+        evaluations, max_rows = 0, admitted
         for step in range(length):
             evaluations += len(states)
             token, token_logprob, policy_logprob = self._select_tokens(
@@ -138,7 +138,7 @@ class _Sampling:
                 branch_of, token = branch_of[: admitted * draws], token[: admitted * draws]
                 placement, draw, child = place_children(branch_of, token, tree.owner, admitted, predictor.vocabulary)
             branch_of = child
-            most_rows = max(most_rows, len(placement))
+            max_rows = max(max_rows, len(placement))
             whole = tree.policy_logprob[placement.parents] + policy_logprob[draw]
             tree.grow(placement, token[draw], token_logprob[draw], whole)
             begun = (turn.start + len(numbers) * (step + 1) / length) / self.draws
@@ -149,7 +149,7 @@ class _Sampling:
         count = torch.zeros_like(tree.owner).scatter_add_(0, branch_of, torch.ones_like(branch_of)).cpu().numpy()
         drawn = turn.start + torch.arange(len(branch_of), device=predictor.device) % draws
         first = torch.full_like(tree.owner, self.draws).scatter_reduce_(0, branch_of, drawn, "amin").cpu().numpy()
-        return tree.paths(first_prefix, count, last_prefix_logprob[:admitted], evaluations, first), most_rows
+        return tree.paths(first_prefix, count, last_prefix_logprob[:admitted], evaluations, first), max_rows
 
     def _admitted(self, placement: Placement, prefixes: int) -> int:
         """Return how many of the prefixes, at least one, have children that leave some room for the next steps."""
@@ -215,9 +215,9 @@ def place_children(
     row = torch.where(stays, parent, free[(move - 1).clamp(min=0)])
     branches = torch.zeros(prefixes + 1, dtype=torch.long, device=key.device)
     branches.scatter_add_(0, torch.where(is_child, owner[parent], prefixes), is_child.long())
-    rows, moved, most = torch.stack([count, move[-1], branches.max()]).tolist()
+    rows, moved, max_branches = torch.stack([count, move[-1], branches.max()]).tolist()
     by_child = torch.empty(rows, dtype=torch.long, device=key.device).scatter_(0, row[:rows], draws[:rows])
     parents = parent[by_child]
     moving = torch.searchsorted(move, torch.arange(1, moved + 1, device=key.device))
-    placement = Placement(parents, owner[parents], row[moving], most)
+    placement = Placement(parents, owner[parents], row[moving], max_branches)
     return placement, order[first[by_child]], torch.empty_like(order).scatter_(0, order, row[child])

@@ -1,7 +1,7 @@
 """Beam search for likely suffixes.
 
-The `width` likeliest partial suffixes of each prefix are extended at each step. With a least probability and no width,
-the result is every suffix of at least that probability; there are at most 1/least of them.
+The `width` likeliest partial suffixes of each prefix are extended at each step. With a minimum probability and no
+width, the result is every suffix of at least that probability; there are at most 1/least of them.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from harness.engine.tree import (
 )
 
 _FIRST_CHILDREN = 32
-"""Next tokens examined first, and partial suffixes expected per prefix, if only a least probability limits them."""
+"""Next tokens examined first, and partial suffixes expected per prefix, if only a minimum probability limits them."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Bounds:
     """Limits of the search.
 
     width: how many partial suffixes of each prefix are kept, None for no limit.
-    least: the log-probability below which none is kept, -inf for no limit.
+    min_logprob: the log-probability below which none is kept, -inf for no limit.
     """
 
     width: int | None
-    least: float
+    min_logprob: float
 
 
 def search_paths(
@@ -126,7 +126,7 @@ class _Search:
                 support = top_tokens(logits.scores, policy, count, seen_here, logits.total)
                 assert support.ids is not None
                 whole = so_far + support.logprobs  # [rows, count]
-                is_enough = self.bounds.width is not None or bool((whole[:, -1] < self.bounds.least).all())
+                is_enough = self.bounds.width is not None or bool((whole[:, -1] < self.bounds.min_logprob).all())
                 if is_enough or support.ids.shape[1] < count or count >= self.predictor.vocabulary:
                     break
                 count *= 4
@@ -150,7 +150,7 @@ class _Search:
         children = children.part(order)
         prefix_of_child = owner[children.parents]
         starts = np.searchsorted(prefix_of_child, np.arange(prefixes))
-        is_kept = children.policy_logprob >= self.bounds.least
+        is_kept = children.policy_logprob >= self.bounds.min_logprob
         if self.bounds.width is not None:
             is_kept &= np.arange(len(prefix_of_child)) - starts[prefix_of_child] < self.bounds.width
         return children.part(np.flatnonzero(is_kept))

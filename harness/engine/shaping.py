@@ -24,7 +24,7 @@ _FEW_COLUMNS = 64
 _BLOCK = 96
 """Columns of a block. A vocabulary of 50,257 tokens has 524 blocks."""
 _PART_PER_ID, _MIN_DISTANCE = 2.0**-48, 2.0**-150
-"""Ids below 2^20 lower a score by less than 2^-28 of it, and a zero by less than the least float32 number."""
+"""Ids below 2^20 lower a score by less than 2^-28 of it, and a zero by less than the smallest float32 number."""
 _SAFE_EXPONENT = 64
 """exp() of up to this, added over a vocabulary, is finite in float32, and exp() of minus this is not 0."""
 _ROWS = 16

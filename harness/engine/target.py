@@ -361,8 +361,8 @@ class Target:
 
     def _require_views(self, prefix_length: int, suffix_length: int) -> None:
         """Raise HarnessError if a view leaves too little of a prefix or its suffix does not fit into the context."""
-        if (most := max(view.start for view in self._views)) > max(0, prefix_length - 2):
-            raise HarnessError(f"a view drops {most} of {prefix_length} prefix tokens. At least two must remain.")
+        if (dropped := max(view.start for view in self._views)) > max(0, prefix_length - 2):
+            raise HarnessError(f"a view drops {dropped} of {prefix_length} prefix tokens. At least two must remain.")
         further = max(view.further for view in self._views)
         self.require(prefix_length=prefix_length, suffix_length=suffix_length, further=further)
 

@@ -155,7 +155,7 @@ def begin_branches(
     return states[:, -1], branches, last_prefix_logprob
 
 
-def most_prefixes(device: torch.device, prefix_length: int) -> int:
+def prefixes_at_once(device: torch.device, prefix_length: int) -> int:
     """Return how many prefixes go through the model at once."""
     return max(1, _PREFIX_POSITIONS.get(device.type, 1 << 13) // prefix_length)
 
@@ -169,13 +169,13 @@ def step_name(prefixes: int, step: int, length: int) -> str:
     return f"{prefixes:,} prefix{'es' if prefixes > 1 else ''}, token {step + 1:,} of {length:,}"
 
 
-def prefix_groups(predictor: Predictor, prefixes: Tokens, most: int, *, further: int = 0) -> list[slice]:
-    """Split prefixes [prefixes, length] into groups of at most `most` that go through the model at once.
+def prefix_groups(predictor: Predictor, prefixes: Tokens, max_prefixes: int, *, further: int = 0) -> list[slice]:
+    """Split prefixes [prefixes, length] into groups of at most `max_prefixes` that go through the model at once.
 
     All prefixes of a group begin with the bos token, or none does. further: positions after each prefix that go through
     the model with it.
     """
-    size = max(1, min(most, most_prefixes(predictor.device, prefixes.shape[1] + further)))
+    size = max(1, min(max_prefixes, prefixes_at_once(predictor.device, prefixes.shape[1] + further)))
     borders = [0, *beginning_borders(predictor, prefixes), len(prefixes)]
     return [
         slice(first + part.start, first + part.stop)
