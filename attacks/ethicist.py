@@ -120,8 +120,8 @@ def calibrated_confidence(row: Ints, count: Ints, logprob: Floats) -> Floats:
     row, count, logprob: [rows], the prefix, the draws and the log-probability of each distinct suffix.
     """
     weight = np.log(count) + logprob
-    most = np.full(int(row.max(initial=-1)) + 1, -np.inf)
-    np.maximum.at(most, row, weight)
-    share = np.exp(weight - most[row])
+    max_weight = np.full(int(row.max(initial=-1)) + 1, -np.inf)
+    np.maximum.at(max_weight, row, weight)
+    share = np.exp(weight - max_weight[row])
     confidence: Floats = np.maximum(share / np.bincount(row, share)[row], np.finfo(float).tiny)
     return confidence

@@ -50,9 +50,9 @@ class Lead(NamedTuple):
     """The number of the run, None while several have the highest recall or none is above zero."""
     second: int | None
     """The run with the next recall at the end of the span, None if there is no other."""
-    least: float
+    min_margin: float
     """The smallest distance of the leader to the next recall in the span."""
-    most: float
+    max_margin: float
     """The largest distance."""
 
 
@@ -78,7 +78,11 @@ def leads(histories: Sequence[History], counts: Sequence[float], *, until: float
             span = Lead(start, end, None, None, 0.0, 0.0)
         if spans and spans[-1].leader == span.leader:
             last = spans.pop()
-            span = span._replace(start=last.start, least=min(last.least, span.least), most=max(last.most, span.most))
+            span = span._replace(
+                start=last.start,
+                min_margin=min(last.min_margin, span.min_margin),
+                max_margin=max(last.max_margin, span.max_margin),
+            )
         spans.append(span)
     return spans
 
@@ -188,8 +192,8 @@ class Comparison:
 
     def _lead_as_json(self, lead: Lead) -> dict[str, Any]:
         leader, second = (None if number is None else self.runs[number].id for number in (lead.leader, lead.second))
-        start, end, *_, least, most = lead
-        return {"start_s": start, "end_s": end, "leader": leader, "second": second, "least": least, "most": most}
+        margins = {"least": lead.min_margin, "most": lead.max_margin}
+        return {"start_s": lead.start, "end_s": lead.end, "leader": leader, "second": second, **margins}
 
 
 def compare_runs(folders: Sequence[RunFolder]) -> Comparison:

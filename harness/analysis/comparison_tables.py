@@ -109,8 +109,8 @@ def who_leads(comparison: Comparison) -> Table:
     for lead in sorted(longest):
         leader = "no run alone" if lead.leader is None else comparison.runs[lead.leader].id
         second = "" if lead.second is None else comparison.runs[lead.second].id
-        least, most = (format_score(ahead, is_signed=True) for ahead in (lead.least, lead.most))
-        ahead = "" if lead.leader is None else least if least == most else f"{least} to {most}"
+        low, high = (format_score(ahead, is_signed=True) for ahead in (lead.min_margin, lead.max_margin))
+        ahead = "" if lead.leader is None else low if low == high else f"{low} to {high}"
         rows.append((format_seconds(lead.start), format_seconds(lead.end), leader, ahead, second))
     return [("from", "to", "leads", "ahead by", "second"), *rows]
 

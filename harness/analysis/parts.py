@@ -157,7 +157,7 @@ def curve_band(submission: JudgedRows, part: Part) -> CurveBand:
     """Return the pointwise 95 % intervals of recall at a few error caps from 1 to all wrong rows; the cap is one."""
     rows = part.rows_of(submission)
     wrong = int((~rows.is_correct).sum())
-    errors = np.union1d(log_spaced(wrong + 1, most=_CAPS), min(part.cap, wrong + 1))
+    errors = np.union1d(log_spaced(wrong + 1, max_points=_CAPS), min(part.cap, wrong + 1))
     bounds = [
         recall_interval(*rows, cap=int(cap), examples=len(part), clusters=part.clusters, replicates=_REPLICATES)[:2]
         for cap in errors

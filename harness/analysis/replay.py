@@ -41,9 +41,9 @@ class TimedRecall(NamedTuple):
     recall: float
 
 
-def evenly_spaced(points: Sequence[Point], most: int) -> list[Point]:
-    """Return at most `most` of the points, evenly spaced, with the first and the last among them."""
-    places = np.linspace(0, len(points) - 1, min(len(points), most)).round().astype(int)
+def evenly_spaced(points: Sequence[Point], max_points: int) -> list[Point]:
+    """Return at most `max_points` of the points, evenly spaced, with the first and the last among them."""
+    places = np.linspace(0, len(points) - 1, min(len(points), max_points)).round().astype(int)
     return [points[place] for place in places]
 
 
@@ -145,9 +145,9 @@ def _trials(trial: Ints, spec: AttackSpec, reader: GuessReader) -> tuple[tuple[i
     stages = [stage for stage in reader.stages() if stage.stage == GUESS_STAGE]
     # The last trials may have drawn no new suffix.
     complete = [round(stage.announced / spec.examples) for stage in stages if not stage.left]
-    most = max([int(trial.max()), *complete])
-    powers = (10**power for power in range(len(str(most))))
-    return (*(power for power in powers if power < most), most), "" if complete or not stages else _FEWER_TRIALS
+    last = max([int(trial.max()), *complete])
+    powers = (10**power for power in range(len(str(last))))
+    return (*(power for power in powers if power < last), last), "" if complete or not stages else _FEWER_TRIALS
 
 
 class Moment(NamedTuple):
@@ -230,7 +230,7 @@ def best_other_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
             submission = submission_of(folder.attack_spec(), reader)
         is_correct = correct_rows(submission.ids, submission.suffixes, answers)
         curve = solved_curve(is_correct, submission.ids) / spec.round_examples
-    errors = log_spaced(len(curve), most=DRAWN_POINTS)
+    errors = log_spaced(len(curve), max_points=DRAWN_POINTS)
     return ReferenceCurve(folder.id, errors, curve[errors - 1], summary.recall_at_cap or 0.0)
 
 

@@ -13,7 +13,7 @@ from harness.runs.folder import run_folder
 from harness.runs.specs import AttackSpec
 
 _MAX_IDS = 10
-_section = partial(table_section, most=44)
+_section = partial(table_section, max_width=44)
 
 
 def compare(

@@ -25,9 +25,9 @@ def print_json(value: Mapping[str, Any]) -> None:
     print(json.dumps(json_value({"schema_version": SCHEMA_VERSION, **value}), allow_nan=False, separators=(", ", ": ")))
 
 
-def table_section(title: str, table: Sequence[Sequence[str]], *, most: int = 60) -> str:
+def table_section(title: str, table: Sequence[Sequence[str]], *, max_width: int = 60) -> str:
     """Return a table below its title. most: characters of a cell."""
-    rows = [[shorten_middle(sanitize(cell), most) for cell in row] for row in table]
+    rows = [[shorten_middle(sanitize(cell), max_width) for cell in row] for row in table]
     return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))
 
 

@@ -234,8 +234,8 @@ def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, slots: int, js
     if known:
         parts.append(f"about {format_duration(sum(known) / at_once)} for {len(known):,}")
     if budgets:
-        most = format_duration(sum(budgets) / at_once)
-        parts.append(f"{'and ' if known else ''}at most {most} for {len(budgets):,} without an estimate")
+        longest = format_duration(sum(budgets) / at_once)
+        parts.append(f"{'and ' if known else ''}at most {longest} for {len(budgets):,} without an estimate")
     print(" ".join(parts))
 
 

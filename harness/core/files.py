@@ -139,12 +139,12 @@ def require_content(path: Path) -> None:
         open_regular(path).close()
 
 
-def read_start(path: Path, most: int = MAX_RECORD_BYTES) -> bytes:
-    """Return at most `most` bytes of the start of a regular file. Raises OSError as `open_regular` does."""
+def read_start(path: Path, max_bytes: int = MAX_RECORD_BYTES) -> bytes:
+    """Return at most `max_bytes` bytes of the start of a regular file. Raises OSError as `open_regular` does."""
     with open_regular(path) as file:
         # Python allocates as many bytes as it is asked for. Files such as those of /proc have no size.
         size = os.fstat(file.fileno()).st_size
-        return file.read(min(most, size + 1) if size else most)
+        return file.read(min(max_bytes, size + 1) if size else max_bytes)
 
 
 def file_sha256(path: Path) -> str:
@@ -220,8 +220,8 @@ class _LimitExceeded(Exception):
     """The files of a directory exceed a limit."""
 
 
-def is_larger_than(path: Path, most: int, *, most_files: int) -> bool:
-    """Return True if the files below `path` use more than `most` bytes, or there are more than `most_files`."""
+def is_larger_than(path: Path, max_bytes: int, *, max_files: int) -> bool:
+    """Return True if the files below `path` use more than `max_bytes` bytes, or there are more than `max_files`."""
     total, counted = 0, 0
 
     def count(folder: int) -> list[str]:
@@ -237,7 +237,7 @@ def is_larger_than(path: Path, most: int, *, most_files: int) -> bool:
                     with contextlib.suppress(OSError):
                         # st_blocks counts units of 512 bytes; a sparse file uses fewer than its length suggests.
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
-                if total > most or counted > most_files:
+                if total > max_bytes or counted > max_files:
                     raise _LimitExceeded
         return inside
 

@@ -61,9 +61,9 @@ def memory_limits(process: Path = _PROCESS) -> Iterator[MemoryLimit]:
         for group in groups.get(hierarchy, ()):
             # int() fails on "max", which stands for no limit. The root group has no such files.
             with contextlib.suppress(OSError, ValueError):
-                most, used = int((group / limit).read_text()), int((group / usage).read_text())
+                bound, used = int((group / limit).read_text()), int((group / usage).read_text())
                 statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-                yield MemoryLimit(most, max(0, used - int(statistics.get(cache, 0))))
+                yield MemoryLimit(bound, max(0, used - int(statistics.get(cache, 0))))
 
 
 def usable_cores(process: Path = _PROCESS) -> int:

@@ -148,7 +148,7 @@ class LiveScore:
         if self._answers is None:
             return Figures(None, None, None, None, None, len(guessed), len(rows), edges, counts)
         curve = solved_curve(*self.walk()) / self._examples  # [wrong rows + 1]
-        errors = log_spaced(len(curve), most=DRAWN_POINTS)
+        errors = log_spaced(len(curve), max_points=DRAWN_POINTS)
         return Figures(
             errors=errors,
             recall=curve[errors - 1],

@@ -81,11 +81,11 @@ class Score:
         They are evenly spread on a log scale, and the cap is among them.
         """
         longest = len(self.curve)
-        most = longest if points is None else points - 1
-        errors = np.union1d(log_spaced(longest, most=most), min(self.cap, longest))
+        max_points = longest if points is None else points - 1
+        errors = np.union1d(log_spaced(longest, max_points=max_points), min(self.cap, longest))
         solved = self.curve[errors - 1]
-        read = solved + np.minimum(errors, longest - 1)
-        return ScoreCurve(errors, solved / self.examples, solved / np.maximum(read, 1))
+        rows = solved + np.minimum(errors, longest - 1)
+        return ScoreCurve(errors, solved / self.examples, solved / np.maximum(rows, 1))
 
     def precision_recall_curve(self) -> tuple[Floats, Floats]:
         """Return recall and precision after each row of the whole submission, [rows] each.
@@ -163,11 +163,11 @@ def solved_at(curve: Ints, errors: int) -> int:
     return int(curve[min(errors, len(curve)) - 1])
 
 
-def log_spaced(longest: int, *, most: int) -> Ints:
-    """Return error counts from 1 to `longest`, ascending: all of them, or `most` evenly spread on a log scale."""
-    if longest <= most:
+def log_spaced(longest: int, *, max_points: int) -> Ints:
+    """Return error counts from 1 to `longest`, ascending: all of them, or `max_points` evenly spread on a log scale."""
+    if longest <= max_points:
         return np.arange(1, longest + 1)
-    return np.unique(np.geomspace(1, longest, most).round().astype(np.int64))
+    return np.unique(np.geomspace(1, longest, max_points).round().astype(np.int64))
 
 
 def score_rows(is_correct: Bools, example_ids: Ints, *, cap: int, examples: int, clusters: Ints | None = None) -> Score:

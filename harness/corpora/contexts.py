@@ -16,13 +16,13 @@ MAX_CONTEXT = 450
 _AT_ONCE = 512  # sequences
 
 
-def contexts_for(prefix_length: int, most: int | None) -> tuple[int, ...]:
+def contexts_for(prefix_length: int, max_tokens: int | None) -> tuple[int, ...]:
     """Return the contexts to try, ascending: 50, 100, 200 and 450 tokens for a prefix of 50.
 
     The last is 450 tokens or what the model can take.
-    most: the tokens that it can take in addition to the suffix, None if that is unknown.
+    max_tokens: the tokens that it can take in addition to the suffix, None if that is unknown.
     """
-    limit = MAX_CONTEXT if most is None else min(MAX_CONTEXT, most)
+    limit = MAX_CONTEXT if max_tokens is None else min(MAX_CONTEXT, max_tokens)
     lengths = {prefix_length, 2 * prefix_length, 4 * prefix_length, limit}
     return tuple(sorted(length for length in lengths if length == prefix_length or prefix_length < length <= limit))
 

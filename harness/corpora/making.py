@@ -121,7 +121,7 @@ def without_overlaps(positions: Ints, length: int) -> Ints:
 def stratum_of(copies: Ints, strata: Sequence[int]) -> Ints:
     """Return the stratum of each number of copies, [sequences]; -1 if it is below the first.
 
-    strata: the least number of copies of each stratum, ascending.
+    strata: the minimum number of copies of each stratum, ascending.
     """
     return np.searchsorted(np.array(strata), copies, side="right") - 1
 
@@ -216,8 +216,8 @@ def draw_examples(
     find_contexts: only sequences that a model completes are examples.
     """
     size = max(1, len(stream.tokens))
-    most = _MAX_TOKENS / rules.length / size
-    low, share, number = 0.0, min(most, _DRAWN_PER_EXAMPLE * sum(rules.sizes.values()) / size), 1
+    max_share = _MAX_TOKENS / rules.length / size
+    low, share, number = 0.0, min(max_share, _DRAWN_PER_EXAMPLE * sum(rules.sizes.values()) / size), 1
     counts: Counter[str] = Counter()
     drawn = _empty(stream, rules)
     lacking = frozenset(range(len(rules.strata)))
@@ -242,7 +242,7 @@ def draw_examples(
                 {name: assigned.clusters[rows] for name, rows in assigned.splits.items()},
                 dict(counts),
             )
-        low, share, number = high, min(most, _GROWTH * share), number + 1
+        low, share, number = high, min(max_share, _GROWTH * share), number + 1
 
 
 def _add(

@@ -97,7 +97,7 @@ def _draw_bars(chart: BarChart, styles: Mapping[str, int]) -> Drawing:
     is_wide = len(chart.labels) > 16 or values.size > 36
     width = WIDE if is_wide else NARROW
     inches, longest = width - _MARGIN, 30
-    names_below = label_depth(chart.labels, inches=inches, most=longest)
+    names_below = label_depth(chart.labels, inches=inches, max_length=longest)
     reserved = _legend_height(chart.groups, width)
     height = _HEIGHT - 0.4 + names_below + reserved
     with sheet(width, height, reserved=reserved) as (axes, svg):
@@ -110,7 +110,7 @@ def _draw_bars(chart: BarChart, styles: Mapping[str, int]) -> Drawing:
             if chart.reference is not None and math.isfinite(chart.reference):
                 axes.axhline(chart.reference, color=REFERENCE, linewidth=0.9, linestyle=_REFERENCES[0])
                 heights.append(np.array([chart.reference]))
-            label_axis(axes.xaxis, chart.labels, inches=inches, most=longest)
+            label_axis(axes.xaxis, chart.labels, inches=inches, max_length=longest)
             axes.set_xlim(-0.6, len(chart.labels) - 0.4)
             _fit_height(axes, heights, is_from_zero=True)
             axes.set_ylabel(drawable_text(chart.y_label, _AXIS_LABEL))

@@ -186,7 +186,7 @@ def draw_recall(axes: Axes, scores: Labelled, styles: Mapping[str, int] | None =
 def draw_precision(axes: Axes, score: Score) -> None:
     """Draw precision vs. recall along the whole submission, and the point at the cap."""
     recall, precision = score.precision_recall_curve()
-    drawn = log_spaced(len(recall), most=2 * _POINTS) - 1
+    drawn = log_spaced(len(recall), max_points=2 * _POINTS) - 1
     axes.plot(recall[drawn], precision[drawn], color=COLOURS[0], label=f"{score.rows:,} rows")
     at_cap = f"cap of {score.cap:,} errors: precision {format_score(score.precision_at_cap)}"
     axes.plot([score.recall_at_cap], [score.precision_at_cap], "o", color=COLOURS[0], markersize=4, label=at_cap)

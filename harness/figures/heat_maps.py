@@ -49,7 +49,7 @@ def draw_heat_map(chart: HeatMap) -> Drawing:
     # A map with few cells does not fill the page.
     inches = min(width - margin, max(preferred, 1.8)) if is_wide else width - margin
     is_strip = columns > _MAX_COLUMN_LABELS and bool(chart.bounds)
-    names_below = 0.2 if is_strip else label_depth(chart.column_labels, inches=inches, most=_COLUMN_LABEL)
+    names_below = 0.2 if is_strip else label_depth(chart.column_labels, inches=inches, max_length=_COLUMN_LABEL)
     cells_high = min(6.5, max(1.2, rows * (0.26 if rows <= 24 else 0.13)))
     height = cells_high + names_below + 0.15
     with sheet(width, height) as (axes, svg):
@@ -62,7 +62,7 @@ def draw_heat_map(chart: HeatMap) -> Drawing:
                 step = columns // _FEW_COLUMNS_NAMED
                 axes.xaxis.set_ticks(range(0, columns, step), list(chart.column_labels)[::step])
             else:
-                label_axis(axes.xaxis, chart.column_labels, inches=inches, most=_COLUMN_LABEL)
+                label_axis(axes.xaxis, chart.column_labels, inches=inches, max_length=_COLUMN_LABEL)
             _label_rows(axes, chart)
             if chart.words is not None:
                 _write_words(axes, chart, values, colours, norm, room=inches / columns)
@@ -84,8 +84,8 @@ def _colours(values: Floats, chart: HeatMap) -> tuple[Colormap, Normalize]:
     known = values[np.isfinite(values)]
     low, high = float(known.min()), float(known.max())
     if chart.is_diverging:
-        most = max(abs(low), abs(high)) or 1.0
-        return _DIVERGING, Normalize(-most, most)
+        bound = max(abs(low), abs(high)) or 1.0
+        return _DIVERGING, Normalize(-bound, bound)
     if low >= 0 and low < 0.5 * high:
         low = 0.0
     return _RISING, Normalize(low, high if high > low else low + 1.0)

@@ -85,11 +85,12 @@ def sheet(width: float, height: float, *, reserved: float = 0.0) -> Iterator[tup
         svg.write(_COMMENT.sub("", drawn.getvalue()))
 
 
-def drawable_text(text: str, most: int) -> str:
-    """Return `text` in at most `most` characters, all of which are visible and have a glyph."""
+def drawable_text(text: str, max_length: int) -> str:
+    """Return `text` in at most `max_length` characters, all of which are visible and have a glyph."""
     known = drawable_characters()
     return "".join(
-        character if ord(character) in known else "□" for character in shorten(sanitize(text[: most + 1]), most)
+        character if ord(character) in known else "□"
+        for character in shorten(sanitize(text[: max_length + 1]), max_length)
     )
 
 
@@ -108,23 +109,23 @@ class _Labels(NamedTuple):
     step: int
 
 
-def label_axis(axis: Axis, labels: Sequence[str], *, inches: float, most: int) -> None:
+def label_axis(axis: Axis, labels: Sequence[str], *, inches: float, max_length: int) -> None:
     """Label the positions 0, 1, … of a horizontal axis of `inches`: horizontally, slanted or vertically.
 
     If even vertical labels have no room, only every second, third, … position gets one.
     """
-    names = _place_labels(labels, inches, most)
+    names = _place_labels(labels, inches, max_length)
     axis.set_ticks(range(0, len(labels), names.step), names.words[:: names.step], **names.style)
     axis.set_tick_params(length=0)
 
 
-def label_depth(labels: Sequence[str], *, inches: float, most: int) -> float:
+def label_depth(labels: Sequence[str], *, inches: float, max_length: int) -> float:
     """Return how far the labels of `label_axis` reach below the axis, in inches."""
-    return _place_labels(labels, inches, most).depth
+    return _place_labels(labels, inches, max_length).depth
 
 
-def _place_labels(labels: Sequence[str], inches: float, most: int) -> _Labels:
-    words = [drawable_text(label, most) for label in labels]
+def _place_labels(labels: Sequence[str], inches: float, max_length: int) -> _Labels:
+    words = [drawable_text(label, max_length) for label in labels]
     room = inches / max(1, len(words))
     longest = max(map(len, words), default=0)
     fitting = int(room / CHARACTER) - 1

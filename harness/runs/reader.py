@@ -165,10 +165,10 @@ class RunReader:
         """Return the points of the running curve after sequence number `after`."""
         return self._typed(_POINTS, f"{_SELECT_POINTS} WHERE seq > ? ORDER BY seq", after)
 
-    def sampled_points(self, most: int) -> list[Point]:
-        """Return at most `most` points, equally spaced by number, the newest one included."""
+    def sampled_points(self, max_points: int) -> list[Point]:
+        """Return at most `max_points` points, equally spaced by number, the newest one included."""
         newest = self.row_count("point")
-        chosen = {newest - newest * index // most for index in range(most)} if newest else ()
+        chosen = {newest - newest * index // max_points for index in range(max_points)} if newest else ()
         places = ", ".join("?" * len(chosen))
         return self._typed(_POINTS, f"{_SELECT_POINTS} WHERE seq IN ({places}) ORDER BY seq", *chosen)
 

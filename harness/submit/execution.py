@@ -94,7 +94,7 @@ def _wait_for_end(popen: "subprocess.Popen[bytes]", scratch: Path, deadline: flo
             if began >= deadline:
                 return "its time was up", True
             named_bytes = MAX_SCRATCH_BYTES - deleted_bytes(descendants_of(popen.pid), scratch.stat().st_dev)
-            if is_larger_than(scratch, named_bytes, most_files=MAX_SCRATCH_FILES):
+            if is_larger_than(scratch, named_bytes, max_files=MAX_SCRATCH_FILES):
                 limits = f"{MAX_SCRATCH_BYTES >> 30} GiB or {MAX_SCRATCH_FILES:,} files"
                 return f"it wrote more than {limits} to its scratch folder", False
             # Counting the files of a large environment takes a good part of a second.

@@ -176,12 +176,12 @@ class ExampleSelection(NamedTuple):
     unknown: tuple[ShownExample, ...]
 
 
-def select_examples(facts: RunFacts, *, most: int, redact: bool) -> ExampleSelection:
-    """Return at most `most` examples of each kind, the first in submission order."""
+def select_examples(facts: RunFacts, *, max_examples: int, redact: bool) -> ExampleSelection:
+    """Return at most `max_examples` examples of each kind, the first in submission order."""
     ids, is_correct = facts.submission.ids, facts.is_correct
 
     def distinct(ids: Ints) -> list[int]:
-        return list(dict.fromkeys(ids.tolist()))[:most]
+        return list(dict.fromkeys(ids.tolist()))[:max_examples]
 
     if is_correct is None:
         return ExampleSelection((), (), _shown([facts], distinct(ids), redact))
@@ -190,14 +190,14 @@ def select_examples(facts: RunFacts, *, most: int, redact: bool) -> ExampleSelec
     return ExampleSelection(_shown([facts], distinct(solved), redact), _shown([facts], distinct(unsolved), redact), ())
 
 
-def differing_examples(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
-    """Return the first `most` examples, by id, that some runs solve within the error cap and others do not."""
+def differing_examples(runs: Sequence[RunFacts], *, max_examples: int, redact: bool) -> tuple[ShownExample, ...]:
+    """Return the first `max_examples` examples, by id, that some runs solve within the error cap and others do not."""
     judged_rows = [(run.parts.whole, run.judged) for run in runs]
     if any(judged is None for _, judged in judged_rows) or len({run.spec.examples for run in runs}) > 1:
         return ()
     solved = np.array([whole.solved(judged) for whole, judged in judged_rows if judged is not None])
     differing = np.flatnonzero(solved.any(axis=0) & ~solved.all(axis=0))
-    return _shown(runs, differing[:most].tolist(), redact)
+    return _shown(runs, differing[:max_examples].tolist(), redact)
 
 
 def _shown(runs: Sequence[RunFacts], ids: Sequence[int], redact: bool) -> tuple[ShownExample, ...]:

@@ -336,7 +336,7 @@ class Execution:
             self._store.add_telemetry(sample)
         scratch = self._folder.scratch
         named_bytes = MAX_SCRATCH_BYTES - deleted_bytes(processes, scratch.stat().st_dev)
-        if is_larger_than(scratch, named_bytes, most_files=_MAX_SCRATCH_FILES):
+        if is_larger_than(scratch, named_bytes, max_files=_MAX_SCRATCH_FILES):
             limit = f"{MAX_SCRATCH_BYTES >> 30} GiB or {_MAX_SCRATCH_FILES:,} files"
             return Ending(Status.CRASHED, f"the {self._job.noun} wrote more than {limit} into its scratch directory.")
         return None

@@ -154,9 +154,9 @@ def next_step(
 def best_of(past: Sequence[Setting]) -> Setting | None:
     """Return the setting with the highest mean recall among those with the most folds; None if there is no recall."""
     done = [setting for setting in past if setting.recall is not None]
-    most = max((len(setting.runs) for setting in done), default=0)
+    max_runs = max((len(setting.runs) for setting in done), default=0)
     return max(
-        (setting for setting in done if len(setting.runs) == most),
+        (setting for setting in done if len(setting.runs) == max_runs),
         key=lambda setting: setting.recall or 0.0,
         default=None,
     )

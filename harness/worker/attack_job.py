@@ -209,7 +209,7 @@ class AttackContext:
             # Several workers need equal batches from the start.
             target, is_alone = self._request.target, self._request.workers == 1
             is_measured = size is None and is_alone and target is not None and is_slow(target)
-            for part in self._log.parts(f"{stage}/{number}", len(prefixes), most=at_once, is_measured=is_measured):
+            for part in self._log.parts(f"{stage}/{number}", len(prefixes), max_size=at_once, is_measured=is_measured):
                 ids = np.arange(part.start, part.stop)
                 # With the size, because a batch of another size is another batch.
                 key = f"{stage}/{number}/{part.start}+{len(ids)}"
@@ -323,12 +323,12 @@ def first_and_rest(trials: int) -> list[int]:
 def batch_size(rows: int, trials: int, *, examples: int, is_gpu: bool) -> int:
     """Return how many examples a batch has if `rows` sequences have room on the device.
 
-    Half of the draws are expected to be alive at a time. The most is what a CPU does in some seconds, and on a GPU a
+    Half of the draws are expected to be alive at a time. The maximum is what a CPU does in some seconds, and on a GPU a
     part of the `examples`, so that several GPUs can share them and a kill loses little.
     """
-    least = 64
-    most = min(1024, -(-examples // _MIN_BATCHES_ON_GPU)) if is_gpu else 128
-    return max(least, min(most, 2 * rows // (trials + 1)))
+    min_size = 64
+    max_size = min(1024, -(-examples // _MIN_BATCHES_ON_GPU)) if is_gpu else 128
+    return max(min_size, min(max_size, 2 * rows // (trials + 1)))
 
 
 def run(folder: Path, channel: Channel) -> bool:

@@ -68,7 +68,7 @@ class WorkerAuditContext(AuditContext):
     ) -> Iterator[AuditBatch]:
         self._log.enter(stage, items * weight, noun="audit")
         is_measured = any(map(is_slow, self.models))
-        for part in self._log.parts(f"{stage}/0", items, most=size, ends=ends, is_measured=is_measured):
+        for part in self._log.parts(f"{stage}/0", items, max_size=size, ends=ends, is_measured=is_measured):
             key = f"{stage}/0/{part.start}"
             if self._log.is_done(key):
                 continue

@@ -20,13 +20,13 @@ from harness.worker.channel import Channel
 MAX_NAME_LENGTH = 100
 OUTSIDE_ANY_BATCH = ""
 _STEP_SECONDS = 1.0
-"""The least time between two reports of steps."""
+"""The minimum time between two reports of steps."""
 _BATCH_SECONDS = 30.0
 """The time that a batch should take, whose size is measured: a stopped job loses no more."""
 _MEASURED_ITEMS = 8
 """The items of the batch that is measured."""
 _SLOW_BYTES = 100_000_000
-"""The least weights of a model on a CPU whose batches are measured. Smaller ones take seconds for any batch."""
+"""The minimum weights of a model on a CPU whose batches are measured. Smaller ones take seconds for any batch."""
 
 
 class BatchLog:
@@ -74,18 +74,18 @@ class BatchLog:
         return key in self._done
 
     def parts(
-        self, loop: str, items: int, *, most: int, ends: Sequence[int] = (), is_measured: bool = False
+        self, loop: str, items: int, *, max_size: int, ends: Sequence[int] = (), is_measured: bool = False
     ) -> Iterator[slice]:
-        """Yield the items of each batch of a loop: at most `most`, and none of them on both sides of one of `ends`.
+        """Yield the items of each batch of a loop: at most `max_size`, and none of them on both sides of one of `ends`.
 
         With `is_measured`, the first batch is small, and the others have as many items as should take half a minute.
         The size is recorded, so that a resumed job has the same batches.
         """
         first = 0
         while first < items:
-            size = most
+            size = max_size
             if is_measured or loop in self._sizes:
-                size = min(most, self._sizes.get(loop, _MEASURED_ITEMS) if first else _MEASURED_ITEMS)
+                size = min(max_size, self._sizes.get(loop, _MEASURED_ITEMS) if first else _MEASURED_ITEMS)
             stop = min([items, first + size, *(end for end in ends if first < end)])
             if is_measured and loop not in self._sizes:
                 self._measured[loop] = stop - first

@@ -34,7 +34,7 @@ def test_the_leader_has_the_highest_recall_at_each_time(runs, counts, time):
         assert span.leader is None
     else:
         ahead = -counted[0][0] + (counted[1][0] if len(counted) > 1 else 0.0)
-        assert span.leader == counted[0][1] and span.least <= ahead <= span.most
+        assert span.leader == counted[0][1] and span.min_margin <= ahead <= span.max_margin
 
 
 def test_a_span_ends_when_another_run_overtakes():

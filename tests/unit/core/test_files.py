@@ -55,25 +55,25 @@ def test_sizes_are_summed_without_following_links(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_bytes(b"x" * 100_000)
     (tmp_path / "elsewhere").symlink_to("/usr")
-    assert is_larger_than(tmp_path, 50_000, most_files=100)
-    assert not is_larger_than(tmp_path, 1_000_000, most_files=100)
+    assert is_larger_than(tmp_path, 50_000, max_files=100)
+    assert not is_larger_than(tmp_path, 1_000_000, max_files=100)
 
 
 def test_too_many_entries_exceed_any_size(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / f"{number}").touch()
-    assert not is_larger_than(tmp_path, 1_000_000, most_files=100)
-    assert is_larger_than(tmp_path, 1_000_000, most_files=10)
+    assert not is_larger_than(tmp_path, 1_000_000, max_files=100)
+    assert is_larger_than(tmp_path, 1_000_000, max_files=10)
 
 
 def test_a_sparse_file_counts_its_blocks(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 30)
-    assert not is_larger_than(tmp_path, 1_000_000, most_files=100)
+    assert not is_larger_than(tmp_path, 1_000_000, max_files=100)
 
 
 def test_a_missing_directory_is_empty(tmp_path: Path) -> None:
-    assert not is_larger_than(tmp_path / "gone", 0, most_files=100)
+    assert not is_larger_than(tmp_path / "gone", 0, max_files=100)
 
 
 def _make_deep(folder: Path, levels: int) -> int:
@@ -96,9 +96,9 @@ def _make_deep(folder: Path, levels: int) -> int:
 @pytest.mark.parametrize("levels", [1, 63, 64, 65, 66, 2_000])
 def test_a_tree_of_any_depth_is_measured_and_deleted(levels: int, tmp_path: Path) -> None:
     total = _make_deep(tmp_path / "deep", levels)
-    assert is_larger_than(tmp_path / "deep", total - 1, most_files=10_000)
-    assert not is_larger_than(tmp_path / "deep", total, most_files=3 * levels)
-    assert is_larger_than(tmp_path / "deep", total, most_files=3 * levels - 1)
+    assert is_larger_than(tmp_path / "deep", total - 1, max_files=10_000)
+    assert not is_larger_than(tmp_path / "deep", total, max_files=3 * levels)
+    assert is_larger_than(tmp_path / "deep", total, max_files=3 * levels - 1)
     descriptors = os.listdir("/proc/self/fd")
     remove_tree(tmp_path / "deep")
     assert os.listdir(tmp_path) == [] and os.listdir("/proc/self/fd") == descriptors
@@ -144,7 +144,7 @@ def test_directories_without_permissions_are_measured_and_deleted(shared_folder:
         (inside / "file").write_bytes(b"x" * 10_000)
         for path in (inside, inside.parent, tree):
             path.chmod(0)
-        is_measured = is_larger_than(tree, 5_000, most_files=100)
+        is_measured = is_larger_than(tree, 5_000, max_files=100)
         inside.parent.chmod(0)
         remove_tree(tree)
         return is_measured

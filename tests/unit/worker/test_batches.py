@@ -48,7 +48,7 @@ def run_loop(sent: Sent, log: BatchLog, loop: str, items: int, *, seconds: float
 
 def test_slow_batches_take_half_a_minute_and_are_the_same_when_they_run_again(sent: Sent) -> None:
     log = sent.log()
-    sizes = run_loop(sent, log, "guess/0", 60, seconds=1.5, most=128, is_measured=True)
+    sizes = run_loop(sent, log, "guess/0", 60, seconds=1.5, max_size=128, is_measured=True)
     assert sizes == [8, 16, 16, 16, 4]
     # The size is stored before the batch is, so that no execution sees the one without the other.
     names = [table for table, _ in sent.frames]
@@ -56,15 +56,19 @@ def test_slow_batches_take_half_a_minute_and_are_the_same_when_they_run_again(se
     (event,) = sent.fields("event")
     assert event == {"name": "batch_size", "loop": "guess/0", "size": 16}
     # A slower or a faster machine repeats them.
-    again = run_loop(sent, sent.log(**{"guess/0": 16}), "guess/0", 60, seconds=9.0, most=128, is_measured=True)
+    again = run_loop(sent, sent.log(**{"guess/0": 16}), "guess/0", 60, seconds=9.0, max_size=128, is_measured=True)
     assert again == sizes
 
 
 def test_a_batch_has_at_most_the_usual_size_and_ends_where_it_must(sent: Sent) -> None:
-    assert run_loop(sent, sent.log(), "a/0", 300, seconds=0.001, most=128, is_measured=True) == [8, 128, 128, 36]
-    assert run_loop(sent, sent.log(), "a/0", 300, seconds=9.0, most=128) == [128, 128, 44]
-    assert run_loop(sent, sent.log(), "a/0", 10, seconds=9.0, most=4, ends=[3, 10]) == [3, 4, 3]
-    assert run_loop(sent, sent.log(), "a/0", 4, seconds=99.0, most=128, is_measured=True, ends=[2, 3, 4]) == [2, 1, 1]
+    assert run_loop(sent, sent.log(), "a/0", 300, seconds=0.001, max_size=128, is_measured=True) == [8, 128, 128, 36]
+    assert run_loop(sent, sent.log(), "a/0", 300, seconds=9.0, max_size=128) == [128, 128, 44]
+    assert run_loop(sent, sent.log(), "a/0", 10, seconds=9.0, max_size=4, ends=[3, 10]) == [3, 4, 3]
+    assert run_loop(sent, sent.log(), "a/0", 4, seconds=99.0, max_size=128, is_measured=True, ends=[2, 3, 4]) == [
+        2,
+        1,
+        1,
+    ]
 
 
 def test_a_batch_size_is_a_power_of_two() -> None:
@@ -92,8 +96,8 @@ def test_steps_are_reported_once_a_second_and_never_go_back(sent: Sent) -> None:
 
 def test_a_loop_whose_size_is_recorded_has_the_same_batches_however_it_is_asked_for(sent: Sent) -> None:
     """A resumed job that would measure nothing must not take the first, small batch for a large one."""
-    sizes = run_loop(sent, sent.log(), "again/0", 40, seconds=1.5, most=64, is_measured=True)
-    assert run_loop(sent, sent.log(**{"again/0": 16}), "again/0", 40, seconds=0.0, most=64) == sizes == [8, 16, 16]
+    sizes = run_loop(sent, sent.log(), "again/0", 40, seconds=1.5, max_size=64, is_measured=True)
+    assert run_loop(sent, sent.log(**{"again/0": 16}), "again/0", 40, seconds=0.0, max_size=64) == sizes == [8, 16, 16]
 
 
 def test_only_large_models_on_a_cpu_are_slow(tmp_path: Path) -> None:
