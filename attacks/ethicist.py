@@ -78,8 +78,8 @@ class Ethicist(Attack[EthicistParams]):
         prompted = trained_prompt(context, used, plan, self.smoothed_loss, held_out=held_out)
         policy = Policy(top_p=params.top_p, temperature=params.temperature)
         for batch in context.batches():
-            shown = context.target.viewed([prompted])
-            drawn = shown.sample(batch.prefixes, policy, trials=params.trials, seed=batch.seed)
+            prompted_target = context.target.viewed([prompted])
+            drawn = prompted_target.sample(batch.prefixes, policy, trials=params.trials, seed=batch.seed)
             logprob = drawn.token_logprobs.sum(axis=1)
             confidence = calibrated_confidence(drawn.row, drawn.count, logprob)
             # The confidence of a single suffix is 1. Among those the likelier is submitted first.

@@ -40,8 +40,8 @@ class MultiPrefix(Attack[MultiPrefixParams]):
 
 def views_of(lengths: str, prefix_length: int) -> list[PrefixView]:
     """Return a view for each distinct length, at least two tokens, the longest first."""
-    wanted = {max(2, min(int(length), prefix_length)) for length in lengths.replace(",", " ").split()}
-    return [PrefixView(start=prefix_length - length) for length in sorted(wanted, reverse=True)]
+    kept_lengths = {max(2, min(int(length), prefix_length)) for length in lengths.replace(",", " ").split()}
+    return [PrefixView(start=prefix_length - length) for length in sorted(kept_lengths, reverse=True)]
 
 
 def pool(parts: list[tuple[Tokens, Tokens]]) -> tuple[Tokens, Tokens]:

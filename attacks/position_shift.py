@@ -42,11 +42,11 @@ class PositionShift(Attack[PositionShiftParams]):
             if self.params.combine == "average":
                 suffixes = context.target.viewed(views).sample(batch.prefixes, Policy(top_k=1)).suffixes
             else:
-                suffixes = self._chosen(context, batch, views)
+                suffixes = self._choose(context, batch, views)
             score = context.rank(batch.prefixes, suffixes, self.params.ranker)
             yield Guesses(batch.ids, suffixes, score)
 
-    def _chosen(self, context: Context, batch: Batch, views: list[PrefixView]) -> Tokens:
+    def _choose(self, context: Context, batch: Batch, views: list[PrefixView]) -> Tokens:
         """Return greedy suffixes [n, length], each with the shift that gives its own prefix the highest likelihood."""
         best = likeliest_view(context, batch.prefixes, views)  # [n]
         suffixes = np.zeros((len(batch.ids), context.suffix_length), np.int64)

@@ -48,7 +48,7 @@ class Window(Attack[WindowParams]):
         decay = params.decay if params.combine == "logits" else 1.0
         views = [PrefixView(start=number * params.stride, weight=decay**number) for number in range(params.windows)]
         for batch in context.batches(size=128):
-            shown = context.target.viewed(views, Combination(params.combine))
-            drawn = shown.sample(batch.prefixes, Policy(top_k=1))
+            ensemble = context.target.viewed(views, Combination(params.combine))
+            drawn = ensemble.sample(batch.prefixes, Policy(top_k=1))
             score = context.rank(batch.prefixes[drawn.row], drawn.suffixes, params.ranker)
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, score)

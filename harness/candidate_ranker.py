@@ -100,26 +100,26 @@ def drawn_candidates(
     for start, end in _examples(row):
         rows = slice(start, end)
         draws, times, likely = suffixes[rows], count[rows], logprob[rows]
-        chosen = np.union1d(np.lexsort((-likely, -times))[:kept], np.lexsort((-times, -likely))[:kept])
-        same = draws[chosen][:, None, :] == draws[None, :, :]  # [chosen, draws, length]
+        places = np.union1d(np.lexsort((-likely, -times))[:kept], np.lexsort((-times, -likely))[:kept])
+        same = draws[places][:, None, :] == draws[None, :, :]  # [places, draws, length]
         trials = times.sum()
         # The number of trials that share the first tokens with a candidate, after 0, 1, … tokens.
         together = np.column_stack(
             [
-                np.full(len(chosen), trials),
+                np.full(len(places), trials),
                 np.einsum("cdl,d->cl", np.logical_and.accumulate(same, axis=2), times),
             ]
         )
         estimated = (together[:, 1:] - 1) / np.maximum(together[:, :-1] - 1, 1)
         shares = times / trials
-        ones = np.ones(len(chosen))
+        ones = np.ones(len(places))
         parts.append(
             Candidates(
-                row[rows][chosen],
-                draws[chosen],
-                likely[chosen],
-                estimated if conditionals is None else conditionals[rows][chosen],
-                shares[chosen],
+                row[rows][places],
+                draws[places],
+                likely[places],
+                estimated if conditionals is None else conditionals[rows][places],
+                shares[places],
                 ones * -(shares * np.log(shares)).sum(),
                 ones * shares[times == 1].sum(),
                 np.einsum("cdl,d->c", same, shares) / draws.shape[1],

@@ -68,20 +68,20 @@ def text_features(prefixes: Tokens, row: Ints, suffixes: Tokens, text_of: TextOf
 
 def _layout(prefix: str, suffix: str) -> Floats:
     """Return how the lines of a suffix depart from the lines of its prefix: the values of LAYOUT_FEATURES."""
-    *shown, last = prefix.split("\n")
+    *whole_lines, last = prefix.split("\n")
     lines = (last + suffix).split("\n")
-    width = max((len(line.rstrip()) for line in shown), default=0)
+    width = max((len(line.rstrip()) for line in whole_lines), default=0)
     longest = max(len(line.rstrip()) for line in lines)
-    broken = min(_broken_lengths([*shown, last]), default=0)
+    broken = min(_broken_lengths([*whole_lines, last]), default=0)
     newly_broken = min(_broken_lengths(lines), default=width + 1)
-    starts = {_line_start(line) for line in [*shown, last][1:]}
+    starts = {_line_start(line) for line in [*whole_lines, last][1:]}
     values = (
-        max(0, longest - width) if shown else 0,
+        max(0, longest - width) if whole_lines else 0,
         max(0, longest + 1 - broken) if broken else 0,
-        max(0, width + 1 - newly_broken) if shown else 0,
+        max(0, width + 1 - newly_broken) if whole_lines else 0,
         broken - 1 - width if broken else 0,
         sum(_line_start(line) not in starts for line in lines[1:]),
-        len(_line_ends(lines[:-1]) - _line_ends(shown)) if shown else 0,
+        len(_line_ends(lines[:-1]) - _line_ends(whole_lines)) if whole_lines else 0,
         len(set(re.findall(r"\s+", suffix)) - set(re.findall(r"\s+", prefix))),
     )
     return np.clip(np.array(values, np.float64), -MAX_CHARACTERS, MAX_CHARACTERS)

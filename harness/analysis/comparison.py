@@ -65,9 +65,9 @@ def leads(histories: Sequence[History], counts: Sequence[float], *, until: float
     times = sorted(moment for moment in moments if moment <= until)
     recalls = np.full((len(histories), len(times) - 1), -np.inf)  # of the runs that count
     for of_run, history, counts_until_then in zip(recalls, histories, counts, strict=True):
-        known, recall = np.array(history, np.float64).T
+        times_of_run, recall = np.array(history, np.float64).T
         starts = [time for time in times[:-1] if time < counts_until_then]
-        of_run[: len(starts)] = recall[np.searchsorted(known, starts, side="right") - 1]
+        of_run[: len(starts)] = recall[np.searchsorted(times_of_run, starts, side="right") - 1]
     spans: list[Lead] = []
     for (start, end), of_span in zip(pairwise(times), recalls.T.tolist(), strict=True):
         leader, *rest = sorted(range(len(of_span)), key=lambda run: -of_span[run])
@@ -327,8 +327,8 @@ def _settings(spec: AttackSpec, reported: Mapping[str, dict[str, Any] | None]) -
         "versions": spec.versions,
         "hardware": spec.hardware,
     }
-    named = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
-    return {"seed": spec.seed, "budget_s": spec.budget} | named
+    by_name = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+    return {"seed": spec.seed, "budget_s": spec.budget} | by_name
 
 
 def _model_settings(model: TargetRecord | None, reported: dict[str, Any] | None) -> dict[str, Any]:
@@ -337,6 +337,6 @@ def _model_settings(model: TargetRecord | None, reported: dict[str, Any] | None)
 
 
 def _differing(settings: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    names = dict.fromkeys(name for known in settings for name in known)
-    by_name = {name: tuple(known.get(name) for known in settings) for name in names}
+    names = dict.fromkeys(name for run_settings in settings for name in run_settings)
+    by_name = {name: tuple(run_settings.get(name) for run_settings in settings) for name in names}
     return {name: values for name, values in by_name.items() if any(value != values[0] for value in values)}

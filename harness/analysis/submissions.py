@@ -77,38 +77,38 @@ def submission_of_run(
 ) -> AnsweredSubmission:
     """Return a run's submission, made from its record. `answers` are for a round that was blind when it ran."""
     spec = folder.attack_spec()
-    known = load_answers(spec.round) if answers is None else _read_answers(answers, last)
-    if known is None:
+    truth = load_answers(spec.round) if answers is None else _read_answers(answers, last)
+    if truth is None:
         raise HarnessError(f"round {spec.round.name} is blind. Score {folder.id} with --answers NPY.")
-    if known.shape != (spec.round_examples, spec.round.suffix_length):
-        named = spec.round.file_with_answers if answers is None else answers
+    if truth.shape != (spec.round_examples, spec.round.suffix_length):
+        source = spec.round.file_with_answers if answers is None else answers
         remedy = "The file has changed since the run." if answers is None else "--last selects rows."
         raise HarnessError(
-            f"{named}: answers of shape {list(known.shape)}, but {folder.id} attacked {spec.round_examples} examples "
+            f"{source}: answers of shape {list(truth.shape)}, but {folder.id} attacked {spec.round_examples} examples "
             f"with suffixes of {spec.round.suffix_length} tokens. {remedy}"
         )
-    clusters = load_clusters(spec.round, known)
+    clusters = load_clusters(spec.round, truth)
     submission = submission_now(folder)
     attacked = slice(0, spec.examples)
     clusters = None if clusters is None else clusters[attacked]
     return AnsweredSubmission(
-        folder.id, submission.ids, submission.suffixes, known[attacked], clusters, cap or spec.error_cap
+        folder.id, submission.ids, submission.suffixes, truth[attacked], clusters, cap or spec.error_cap
     )
 
 
 def _from_answers(path: Path, answers: Path, last: int | None, cap: int | None) -> AnsweredSubmission:
-    known = _read_answers(answers, last)
-    rules = SubmissionRules(examples=len(known), suffix_length=known.shape[1], vocabulary=vocabulary_of(known))
+    truth = _read_answers(answers, last)
+    rules = SubmissionRules(examples=len(truth), suffix_length=truth.shape[1], vocabulary=vocabulary_of(truth))
     submission = read_submission(path, rules)
     note = ""
-    if last is None and len(known) > CHALLENGE_EXAMPLES > submission.ids.max(initial=0):
+    if last is None and len(truth) > CHALLENGE_EXAMPLES > submission.ids.max(initial=0):
         note = (
-            f"Scored against the last {CHALLENGE_EXAMPLES:,} of {len(known):,} answers, as the official scorer does: "
-            f"every example id is below {CHALLENGE_EXAMPLES:,}. Use --last {len(known)} to count ids from the "
+            f"Scored against the last {CHALLENGE_EXAMPLES:,} of {len(truth):,} answers, as the official scorer does: "
+            f"every example id is below {CHALLENGE_EXAMPLES:,}. Use --last {len(truth)} to count ids from the "
             "first answer."
         )
-        known = known[-CHALLENGE_EXAMPLES:]
-    return AnsweredSubmission(path.name, submission.ids, submission.suffixes, known, None, cap or DEFAULT_CAP, note)
+        truth = truth[-CHALLENGE_EXAMPLES:]
+    return AnsweredSubmission(path.name, submission.ids, submission.suffixes, truth, None, cap or DEFAULT_CAP, note)
 
 
 def _from_round(path: Path, name: str, cap: int | None) -> AnsweredSubmission:

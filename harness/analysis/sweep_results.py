@@ -144,8 +144,8 @@ def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
 
     Raises UsageError if the baseline is no setting of the sweep, or the beginning of several.
     """
-    named = sweep.baseline if baseline is None else baseline
-    setting = None if named is None else setting_named(named, sweep.runs)
+    name = sweep.baseline if baseline is None else baseline
+    setting = None if name is None else setting_named(name, sweep.runs)
     nodes = nodes_of_runs(sweep.journal)
     runs = [_read_run(run, is_on_node=run.run in nodes) for run in sweep.runs]
     rows = _rows(runs)
@@ -234,11 +234,11 @@ def _round_names(runs: Sequence[ReadRun]) -> dict[str, str]:
         if run.summary is not None:
             names[run.run.round] = run.summary.round
     shared = Counter(names.values())
-    return {named: name if shared[name] == 1 else named for named, name in names.items()}
+    return {full_name: name if shared[name] == 1 else full_name for full_name, name in names.items()}
 
 
 def _row(place: Place, round_name: str, setting: str, runs: Sequence[ReadRun]) -> SettingRow:
-    known = [run.summary for run in runs if run.summary is not None]
+    summaries = [run.summary for run in runs if run.summary is not None]
     counted = [run.summary for run in runs if run.is_counted and run.summary is not None]
     recalls = [summary.recall_at_cap for summary in counted if summary.recall_at_cap is not None]
     return SettingRow(
@@ -247,8 +247,8 @@ def _row(place: Place, round_name: str, setting: str, runs: Sequence[ReadRun]) -
         setting=setting,
         runs=tuple(runs),
         unfinished=dict(Counter(run.state for run in runs if not run.is_counted)),
-        is_blind=any(summary.is_blind for summary in known),
-        error_cap=known[0].error_cap if known else None,
+        is_blind=any(summary.is_blind for summary in summaries),
+        error_cap=summaries[0].error_cap if summaries else None,
         recall_at_cap=_mean(recalls),
         lowest_recall=min(recalls, default=None),
         highest_recall=max(recalls, default=None),
@@ -260,8 +260,8 @@ def _row(place: Place, round_name: str, setting: str, runs: Sequence[ReadRun]) -
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return statistics.fmean(numbers) if numbers else None
 
 
 def _missing(runs: Sequence[ReadRun]) -> list[str]:

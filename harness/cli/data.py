@@ -177,13 +177,13 @@ def show_overlap(round_: RoundArgument, json: Json = False) -> None:
         )
         return
     print(f"{sanitize(loaded.name)}: {examples:,} examples and {overlaps.training_rows:,} training rows")
-    known, walked = int(overlaps.has_known_prefix.sum()), int(overlaps.is_stitched.sum())
+    known_prefixes, walked = int(overlaps.has_known_prefix.sum()), int(overlaps.is_stitched.sum())
     if overlaps.is_in_train is None or overlaps.known_prefix_is_right is None:
-        print(f"  known prefix  {known:6,}  (blind round: unknown whether their suffixes are right)")
+        print(f"  known prefix  {known_prefixes:6,}  (blind round: unknown whether their suffixes are right)")
         print(f"  stitched      {walked:6,}")
     else:
         right, reached = int(overlaps.known_prefix_is_right.sum()), int(overlaps.is_in_train.sum())
-        print(f"  known prefix  {known:6,}  {right:,} with the right suffix")
+        print(f"  known prefix  {known_prefixes:6,}  {right:,} with the right suffix")
         print(f"  stitched      {walked:6,}  {walked - reached:,} of them wrong")
         print(f"  in train      {reached:6,}  {examples - reached:,} are not")
     if sizes is not None:

@@ -230,11 +230,11 @@ def measure_speed(
 
     length, threads = loaded.suffix_length, compute.threads or usable_cores()
     vocabulary = loaded.vocabulary
-    measured = load_target(
+    target_model = load_target(
         model.path, device=device, dtype=compute.dtype, threads=threads, suffix_length=length, vocabulary=vocabulary
     )
     spread = np.linspace(0, len(rows) - 1, prefixes * turns).round().astype(int)
-    speeds = measure({compute.dtype: measured}, rows[spread], length=length, turns=turns, on_progress=say)
+    speeds = measure({compute.dtype: target_model}, rows[spread], length=length, turns=turns, on_progress=say)
     columns = ("method", "suffixes_per_s", "lowest", "highest", "times_generate")
     table = [
         (speed.method, median(speed.rates), min(speed.rates), max(speed.rates), speed.relative_to(speeds[0]))

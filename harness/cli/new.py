@@ -118,15 +118,15 @@ def make_round(
         # A relative path would be relative to the round's file.
         target = str(expand_home(target).resolve())
     resolved = resolve_target(target) if extractable or tokenizer is None else None
-    read = Corpus(
+    source = Corpus(
         corpus, tokenizer or _tokenizer_of(resolved), reading.field, split, end_of_text, reading.keep_line_ends
     )
     make_directory(out)
     try:
         with locked(out):
-            named = {"name": name, "target": target, "budget": budget}
+            identity = {"name": name, "target": target, "budget": budget}
             contest = {name: text for name, text in (("title", title), ("closes", closes)) if text is not None}
-            card = _make(read, rules, out, answers, resolved if extractable else None, compute, named, contest)
+            card = _make(source, rules, out, answers, resolved if extractable else None, compute, identity, contest)
     except KeyboardInterrupt:
         say("interrupted. The tokens are kept, and the same command continues.")
         raise typer.Exit(130) from None
@@ -146,12 +146,12 @@ def _require_free(corpus: Path, out: Path, answers: Path | None, name: str, *, f
     for option, folder in (("--out", out), ("--answers-out", answers)):
         if folder is not None and corpus.is_dir() and folder.resolve().is_relative_to(corpus.resolve()):
             raise HarnessError(f"{option} {folder} is inside the corpus. Choose another directory.")
-    checked = existing_files(out, name, answers)
-    if is_interrupted(out) and out / CARD not in checked:
+    existing_paths = existing_files(out, name, answers)
+    if is_interrupted(out) and out / CARD not in existing_paths:
         # An earlier command wrote those in the directory, and did not end.
-        checked = [path for path in checked if path.parent != out]
-    if checked and not force:
-        raise HarnessError(f"{checked[0]} exists already. Use --force to replace it, or another directory.")
+        existing_paths = [path for path in existing_paths if path.parent != out]
+    if existing_paths and not force:
+        raise HarnessError(f"{existing_paths[0]} exists already. Use --force to replace it, or another directory.")
 
 
 def _make(
@@ -161,13 +161,13 @@ def _make(
     answers: Path | None,
     target: "ResolvedTarget | None",
     compute: DeviceOptions,
-    named: dict[str, str],
+    identity: dict[str, str],
     contest: dict[str, str],
 ) -> dict[str, Any]:
     """Make the round with a progress bar for each step, and return its data card.
 
     target: the model that completes every example, None if none has to.
-    named: name, target and budget of the round. contest: its title and deadline, if they were given.
+    identity: name, target and budget of the round. contest: its title and deadline, if they were given.
     """
     from harness.corpora.making import ATTACKED, draw_examples
     from harness.corpora.opening import open_corpus, remove_work
@@ -198,7 +198,7 @@ def _make(
         target_sha256="" if target is None else target.weights_sha256,
         notes=opened.notes,
         harness_version=__version__,
-        **named,
+        **identity,
     )
     card = write_round(out, answers, opened.stream, examples, rules, origin, contest)
     remove_work(out)
@@ -269,13 +269,13 @@ def _print_card(card: dict[str, Any], out: Path) -> None:
     print(f"{sanitize(card['name'])}: {card['corpus_documents']:,} documents, {card['corpus_tokens']:,} tokens")
     print(align_columns([(f"  {name}", f"{count:,}") for name, count in card["counts"].items()]))
     rows = []
-    for split, checked in card["splits"].items():
-        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in checked["copies"].items())
-        rows.append((f"  {split}", f"{checked['examples']:,} examples", f"{checked['clusters']:,} clusters", copies))
+    for split, facts in card["splits"].items():
+        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in facts["copies"].items())
+        rows.append((f"  {split}", f"{facts['examples']:,} examples", f"{facts['clusters']:,} clusters", copies))
     print(align_columns(rows))
-    for split, checked in card["splits"].items():
-        if checked["examples"] < checked["wanted"]:
-            say(f"{split}: found {checked['examples']:,} of {checked['wanted']:,} requested examples.")
+    for split, facts in card["splits"].items():
+        if facts["examples"] < facts["wanted"]:
+            say(f"{split}: found {facts['examples']:,} of {facts['wanted']:,} requested examples.")
     for note in card["notes"]:
         say(sanitize(note))
     attack = f"`harness run ATTACK --round {out / card['rounds'][0]}` attacks it."
@@ -295,13 +295,13 @@ def _strata(text: str) -> tuple[int, ...]:
 
 def _round_name(name: str | None, out: Path) -> str:
     """Return the name of the round. Raises UsageError if the rules of a round do not allow it."""
-    checked = out.resolve().name if name is None else name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", checked):
+    valid_name = out.resolve().name if name is None else name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", valid_name):
         raise UsageError(
-            f"--name {sanitize(checked)}: expected a letter or digit, then at most 49 letters, digits, dots, dashes or "
-            "underscores."
+            f"--name {sanitize(valid_name)}: expected a letter or digit, then at most 49 letters, digits, dots, dashes "
+            "or underscores."
         )
-    return checked
+    return valid_name
 
 
 def _tokenizer_of(target: "ResolvedTarget | None") -> Path:

@@ -131,31 +131,31 @@ def _batch_sizes(text: str) -> dict[str, int]:
 
 def _model_here(
     role: Literal["target", "reference"],
-    wanted: CodeTarget | None,
-    named: str | None,
+    code_target: CodeTarget | None,
+    model: str | None,
     round_: Round,
     device: str | None,
 ) -> TargetRecord | None:
-    """Return the bundle's model `wanted` on this machine: `named` if it is given, else the one that the bundle names.
+    """Return the bundle's model `code_target` on this machine: `model` if it is given, else the one in the bundle.
 
     Raises HarnessError if it cannot be found or has other weights.
     """
-    if wanted is None:
+    if code_target is None:
         return None
-    if wanted.is_folder and named is None:
+    if code_target.is_folder and model is None:
         raise HarnessError(
-            f"the bundle's {MODEL_NAMES[role]} is the directory {wanted.id}. Set HARNESS_{role.upper()} to where it is "
-            "on this machine."
+            f"the bundle's {MODEL_NAMES[role]} is the directory {code_target.id}. Set HARNESS_{role.upper()} to where "
+            "it is on this machine."
         )
-    compute = DeviceOptions(device=device or wanted.device, dtype=wanted.dtype, threads=wanted.threads)
-    revision = "main" if named else wanted.commit or wanted.revision
+    compute = DeviceOptions(device=device or code_target.device, dtype=code_target.dtype, threads=code_target.threads)
+    revision = "main" if model else code_target.commit or code_target.revision
     find = target_record if role == "target" else reference_record
-    record = find(round_, compute, named or wanted.id, revision)
-    if record.weights_sha256 != wanted.weights_sha256:
+    record = find(round_, compute, model or code_target.id, revision)
+    if record.weights_sha256 != code_target.weights_sha256:
         raise HarnessError(
             f"{record.path}: other weights ({record.weights_sha256[:12]}…) than those that the bundle ran on: "
-            f"{wanted.id} ({wanted.weights_sha256[:12]}…). Name the right {MODEL_NAMES[role]}."
+            f"{code_target.id} ({code_target.weights_sha256[:12]}…). Name the right {MODEL_NAMES[role]}."
         )
     # Another device may have room for the whole model.
-    shards = () if device else tuple(map(usable_device, wanted.shards))
+    shards = () if device else tuple(map(usable_device, code_target.shards))
     return record.model_copy(update={"shards": shards})

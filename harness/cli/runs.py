@@ -41,11 +41,11 @@ def note(
             write_atomically(folder.note, text)
     with as_harness_error(folder.note):
         folder.check_files()
-        shown = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
+        content = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
     if json:
-        print_json({"run": folder.id, "note": shown})
+        print_json({"run": folder.id, "note": content})
     elif text is None:
-        print(sanitize(shown))
+        print(sanitize(content))
 
 
 @app.command()
@@ -62,11 +62,11 @@ def tag(
     elif tags:
         add_tags(folder, tags)
     with as_harness_error(folder.tags):
-        shown = tags_of(folder)
+        tags_after = tags_of(folder)
     if json:
-        print_json({"run": folder.id, "tags": list(shown)})
+        print_json({"run": folder.id, "tags": list(tags_after)})
     elif not tags:
-        print(" ".join(shown))
+        print(" ".join(tags_after))
 
 
 @app.command()
@@ -138,9 +138,9 @@ def rm(
 
 
 def _question(ids: list[str], *, is_final: bool) -> str:
-    shown = ", ".join(map(sanitize, ids[:5])) + (", …" if len(ids) > 5 else "")
+    names = ", ".join(map(sanitize, ids[:5])) + (", …" if len(ids) > 5 else "")
     hint = "This cannot be undone." if is_final else "They can be restored for a day."
-    return f"Delete {pluralize(len(ids), 'record')} ({shown})? {hint}"
+    return f"Delete {pluralize(len(ids), 'record')} ({names})? {hint}"
 
 
 def _is_working(folder: RunFolder) -> bool:
@@ -176,10 +176,10 @@ def restore(
 
     `harness list deleted` lists them. A tuning or a sweep is restored with its runs.
     """
-    chosen = dict.fromkeys(deleted for name in runs for deleted in deletion_named(name))
-    for deleted in chosen:
+    deletions = dict.fromkeys(deleted for name in runs for deleted in deletion_named(name))
+    for deleted in deletions:
         trash.restore(deleted)
         if not json:
             print(sanitize(deleted.id), flush=True)
     if json:
-        print_json({"restored": list(dict.fromkeys(deleted.id for deleted in chosen))})
+        print_json({"restored": list(dict.fromkeys(deleted.id for deleted in deletions))})

@@ -46,19 +46,19 @@ def score(
 
         figure_format(plot)
     if round_ is not None and answers is None and last is None and is_file_name(submission, (".csv",)):
-        checked = load_round(round_)
-        faults = submission_faults(Path(submission), _rules(checked))
-        if faults or (not _has_answers(checked) and cap is None and plot is None):
-            _print_check(Path(submission), checked, faults, json=json)
+        scored_round = load_round(round_)
+        faults = submission_faults(Path(submission), _rules(scored_round))
+        if faults or (not _has_answers(scored_round) and cap is None and plot is None):
+            _print_check(Path(submission), scored_round, faults, json=json)
             return
-    read = find_submission(submission, answers=answers, last=last, cap=cap, round_name=round_)
-    scored = read.score()
-    if read.note:
-        say(read.note)
+    entry = find_submission(submission, answers=answers, last=last, cap=cap, round_name=round_)
+    scored = entry.score()
+    if entry.note:
+        say(entry.note)
     if plot is not None:
         from harness.figures.curves import write_score_figure
 
-        write_score_figure(scored, plot, title=sanitize(read.name))
+        write_score_figure(scored, plot, title=sanitize(entry.name))
     print_json(scored.as_json() | {"curve": scored.recall_curve().as_json()}) if json else _print_score(scored)
 
 

@@ -61,31 +61,31 @@ def show(
         ("--redact", redact, AuditSpec),
         ("--baseline", baseline is not None, SWEEPS),
     )
-    chosen = {option: kind for option, is_chosen, kind in options if is_chosen}
-    named = _named(name, attacks, next(iter(chosen.values()), None))
-    for option, kind in chosen.items():
-        if not is_of_kind(named, kind):
+    kinds = {option: kind for option, is_chosen, kind in options if is_chosen}
+    thing = _find(name, attacks, next(iter(kinds.values()), None))
+    for option, kind in kinds.items():
+        if not is_of_kind(thing, kind):
             raise typer.BadParameter(f"it does not apply to {sanitize(name)}.", param_hint=option)
-    if isinstance(named, Round):
-        print_round(named, json=json)
-    elif isinstance(named, AttackFile):
-        print_attack(named, json=json)
-    elif isinstance(named, Tuning):
-        print_tuning(named, json=json)
-    elif isinstance(named, Sweep):
-        print_sweep(named, baseline=baseline, json=json)
+    if isinstance(thing, Round):
+        print_round(thing, json=json)
+    elif isinstance(thing, AttackFile):
+        print_attack(thing, json=json)
+    elif isinstance(thing, Tuning):
+        print_tuning(thing, json=json)
+    elif isinstance(thing, Sweep):
+        print_sweep(thing, baseline=baseline, json=json)
     elif log:
-        lines = list(log_lines(named, follow=False))
-        print_json({"run": named.id, "lines": lines}) if json else print("\n".join(map(sanitize, lines)))
+        lines = list(log_lines(thing, follow=False))
+        print_json({"run": thing.id, "lines": lines}) if json else print("\n".join(map(sanitize, lines)))
     elif example is not None:
-        _print_example(named, example, probabilities, json=json)
-    elif is_of_kind(named, AuditSpec):
-        _print_audit(named, redact=redact, json=json)
+        _print_example(thing, example, probabilities, json=json)
+    elif is_of_kind(thing, AuditSpec):
+        _print_audit(thing, redact=redact, json=json)
     else:
-        print_json(run_as_json(named)) if json else print(describe(named))
+        print_json(run_as_json(thing)) if json else print(describe(thing))
 
 
-def _named(name: str, attacks: Path | None, kind: Kind | None) -> RunFolder | Tuning | Sweep | AttackFile | Round:
+def _find(name: str, attacks: Path | None, kind: Kind | None) -> RunFolder | Tuning | Sweep | AttackFile | Round:
     """Return what `name` stands for; with a directory of attacks, an attack. `latest` is the newest of its `kind`.
 
     Raises HarnessError if it stands for nothing, for a round and an attack, or for several records.
@@ -93,17 +93,19 @@ def _named(name: str, attacks: Path | None, kind: Kind | None) -> RunFolder | Tu
     if attacks is not None:
         return attack_named(name, attacks)
     is_round = name.endswith(".toml") or "/" in name or name.partition(":")[0] in built_in_rounds()
-    known = [attack.name for attack in find_attacks()]
-    if is_round and name in known:
+    attack_names = [attack.name for attack in find_attacks()]
+    if is_round and name in attack_names:
         raise HarnessError(f"{name} is a round and an attack. Name the round's TOML file, or --attacks DIR.")
     if is_round:
         return load_round(name)
-    if name in known:
+    if name in attack_names:
         return attack_named(name)
     try:
         return find_record(name, kind)
     except UsageError:
-        raise unknown_name("name", name, [*all_record_ids(), *known, *built_in_rounds()], see="harness list") from None
+        raise unknown_name(
+            "name", name, [*all_record_ids(), *attack_names, *built_in_rounds()], see="harness list"
+        ) from None
 
 
 def _print_example(folder: RunFolder, id_: int, probabilities: bool, *, json: bool) -> None:

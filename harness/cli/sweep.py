@@ -177,12 +177,12 @@ def _state_line(sweep: Sweep, state: SweepState) -> str:
         parts.append(f"{len(state.failed):,} failed")
     if state.eta_s is not None:
         parts.append(f"ETA {format_duration(state.eta_s)}")
-    shown = [
+    lines = [
         f"{swept.run} {swept.words}" + ("" if swept.share is None else f" {swept.share:.0%}")
         for swept in state.active[:_SHOWN_ACTIVE]
     ]
-    more = len(state.active) - len(shown)
-    return " · ".join([*parts, *map(sanitize, shown), *([f"{more} more in progress"] if more > 0 else [])])
+    more = len(state.active) - len(lines)
+    return " · ".join([*parts, *map(sanitize, lines), *([f"{more} more in progress"] if more > 0 else [])])
 
 
 def _ended_line(place: str, swept: SweptRun, ended: Ended) -> str:
@@ -203,7 +203,7 @@ def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, slots: int, js
     """
     past = finished_runs()
     estimates = [estimated_seconds(plan.spec, past) for plan in resolved]
-    known = [seconds for seconds in estimates if seconds is not None]
+    durations = [seconds for seconds in estimates if seconds is not None]
     budgets = [plan.spec.budget for plan, seconds in zip(resolved, estimates, strict=True) if seconds is None]
     if json:
         runs = [
@@ -215,7 +215,7 @@ def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, slots: int, js
             }
             for swept, plan, seconds in zip(sweep.runs, resolved, estimates, strict=True)
         ]
-        print_json({"runs": runs, "estimated_s": sum(known), "unestimated_budget_s": sum(budgets), "slots": slots})
+        print_json({"runs": runs, "estimated_s": sum(durations), "unestimated_budget_s": sum(budgets), "slots": slots})
         return
     rows = [("setting", "round", "target", "runs", "estimate of each", "budget of each")]
     groups: dict[tuple[str, str, str], list[int]] = {}
@@ -224,18 +224,18 @@ def _print_plan(sweep: Sweep, resolved: Sequence[ResolvedRun], *, slots: int, js
         groups.setdefault((swept.setting, resolved[place].spec.round.name, target), []).append(place)
     for (setting, round_, target), places in groups.items():
         seconds = estimates[places[0]]
-        shown = "unknown" if seconds is None else f"about {format_duration(seconds)}"
+        estimate = "unknown" if seconds is None else f"about {format_duration(seconds)}"
         budget = format_duration(resolved[places[0]].spec.budget)
-        rows.append((sanitize(setting), round_, sanitize(target), str(len(places)), shown, budget))
+        rows.append((sanitize(setting), round_, sanitize(target), str(len(places)), estimate, budget))
     print(align_columns(rows))
     at_once = max(1, min(slots, len(sweep.runs)))
     order = "one after the other" if at_once == 1 else f"{at_once} at a time"
     parts = [f"{pluralize(len(sweep.runs), 'run')}, {order}:"]
-    if known:
-        parts.append(f"about {format_duration(sum(known) / at_once)} for {len(known):,}")
+    if durations:
+        parts.append(f"about {format_duration(sum(durations) / at_once)} for {len(durations):,}")
     if budgets:
         longest = format_duration(sum(budgets) / at_once)
-        parts.append(f"{'and ' if known else ''}at most {longest} for {len(budgets):,} without an estimate")
+        parts.append(f"{'and ' if durations else ''}at most {longest} for {len(budgets):,} without an estimate")
     print(" ".join(parts))
 
 

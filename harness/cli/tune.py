@@ -139,8 +139,8 @@ def _run_until(
     with executor_at(address, request, journal_file=TUNINGS.file_of(tuning.id).with_suffix(".nodes")) as executor:
         while True:
             # A run in progress counts as tried, without a recall.
-            known = [run for run in runs_of(tuning.id) if run.folder.id not in pending]
-            tried = [*known, *failed, *pending.values()]
+            tuning_runs = [run for run in runs_of(tuning.id) if run.folder.id not in pending]
+            tried = [*tuning_runs, *failed, *pending.values()]
             while len(tried) < runs and executor.has_room and not is_exhausted:
                 step = next_step(space, defaults, tried, tuning.folds, seed=tuning.request.seed)
                 # With runs in progress, a setting may go on later.

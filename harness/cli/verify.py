@@ -151,7 +151,7 @@ def _work_folder(asked: Path | None) -> contextlib.AbstractContextManager[Path]:
     return contextlib.nullcontext(asked.resolve())
 
 
-def _found_target(named: CodeTarget, asked: str | None, round_: Round | None) -> LocalTarget:
+def _found_target(code_target: CodeTarget, asked: str | None, round_: Round | None) -> LocalTarget:
     """Return the verifier's copy of the target: that of --target, else the round's, else the one that the bundle names.
 
     A bundle cannot choose a path on this machine or make it download: its target is built-in or in the hub cache.
@@ -159,19 +159,19 @@ def _found_target(named: CodeTarget, asked: str | None, round_: Round | None) ->
     if asked is None and round_ is not None:
         model = resolve_target(round_.target, round_.revision)
         return LocalTarget(model.path, model.weights_sha256)
-    return _found_model("target", named, asked)
+    return _found_model("target", code_target, asked)
 
 
-def _found_model(role: str, named: CodeTarget, asked: str | None) -> LocalTarget:
+def _found_model(role: str, code_target: CodeTarget, asked: str | None) -> LocalTarget:
     """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
         name_hidden_directory(asked)
         model = resolve_target(asked)
-    elif named.is_folder or not (named.id in BUILT_IN_TARGETS or HUB_ID.fullmatch(named.id)):
+    elif code_target.is_folder or not (code_target.id in BUILT_IN_TARGETS or HUB_ID.fullmatch(code_target.id)):
         noun = MODEL_NAMES[role]
-        raise HarnessError(f"the bundle's {noun} is the directory {sanitize(named.id)}. Name it with --{role}.")
+        raise HarnessError(f"the bundle's {noun} is the directory {sanitize(code_target.id)}. Name it with --{role}.")
     else:
-        model = resolve_target(named.id, named.commit or named.revision, offline=True)
+        model = resolve_target(code_target.id, code_target.commit or code_target.revision, offline=True)
     return LocalTarget(model.path, model.weights_sha256)
 
 

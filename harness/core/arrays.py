@@ -73,8 +73,8 @@ def check_tokens(
 ) -> Tokens:
     """Return rows of an `array` that was read from `path`, under the conditions of `token_rows`."""
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
-        measured = shorten(f"{array.dtype} {list(array.shape)}")
-        raise HarnessError(f"{path}: expected integers of shape [rows, tokens], found {measured}.")
+        description = shorten(f"{array.dtype} {list(array.shape)}")
+        raise HarnessError(f"{path}: expected integers of shape [rows, tokens], found {description}.")
     if length is not None and array.shape[1] != length:
         raise HarnessError(f"{path}: rows of {array.shape[1]} tokens where the round has {length}.")
     first, last = rows if rows is not None else (0, len(array))

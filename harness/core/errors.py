@@ -17,12 +17,12 @@ class UsageError(HarnessError):
     """A value that the user gave and that is never valid, or a name that does not exist: exit code 2."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], *, see: str) -> UsageError:
-    """Return the error for a `name` that is not `known`. It suggests the nearest names, or else the command `see`."""
+def unknown_name(kind: str, name: str, names: Iterable[str], *, see: str) -> UsageError:
+    """Return the error for a `name` that is none of `names`. It suggests the nearest, or else the command `see`."""
     # Imported here because every module imports this one, and few need the nearest names.
     import difflib
 
-    known = sorted(known)
-    nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    names = sorted(names)
+    nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"{see} lists them."
     return UsageError(f"unknown {kind} {shorten(name)!r}: {hint}")

@@ -45,8 +45,8 @@ class Training:
 
     def drawn(self, count: int, seed: int) -> "Training":
         """Return `count` random training examples in their original order, or all if `count` is 0 or too large."""
-        chosen = np.random.default_rng(seed).permutation(len(self))[: count or None]
-        return self.part(np.sort(chosen))
+        order = np.random.default_rng(seed).permutation(len(self))[: count or None]
+        return self.part(np.sort(order))
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def overlap(round_: Round) -> Overlap:
     prefixes, answers = load_prefixes(round_), load_answers(round_)
     walk = stitched(prefixes, training.whole, round_.suffix_length)
     source = exact_rows(prefixes, training.prefixes)
-    known = source >= 0
+    has_source = source >= 0
     clusters = is_clustered = None
     if round_.clusters != "none" and round_.fold is not None:
         # Folds are cut by cluster, so attacked examples share no cluster with training rows.
@@ -264,8 +264,8 @@ def overlap(round_: Round) -> Overlap:
         clusters, trained = joint_clusters(round_)
         is_clustered = np.isin(clusters, trained)
     return Overlap(
-        has_known_prefix=known,
-        known_prefix_is_right=None if answers is None else known & _equal_rows(training.suffixes[source], answers),
+        has_known_prefix=has_source,
+        known_prefix_is_right=None if answers is None else has_source & _equal_rows(training.suffixes[source], answers),
         is_stitched=walk.is_complete,
         is_in_train=None if answers is None else walk.is_complete & _equal_rows(walk.suffixes, answers),
         clusters=clusters,

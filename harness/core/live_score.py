@@ -134,10 +134,10 @@ class LiveScore:
         rows = self._submission()
         if rows is None or not len(rows):
             nothing = np.empty(0, np.int64)
-            known = None if self._answers is None else 0.0
+            zero = None if self._answers is None else 0.0
             empty = None if self._answers is None else nothing
             recall = None if self._answers is None else np.empty(0)
-            return Figures(empty, recall, known, known, known, 0, 0, np.array([0.0, 1.0]), np.zeros(1, np.int64))
+            return Figures(empty, recall, zero, zero, zero, 0, 0, np.array([0.0, 1.0]), np.zeros(1, np.int64))
         guessed, first = np.unique(rows.ids, return_index=True)
         best = (
             rows.score[first]

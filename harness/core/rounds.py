@@ -181,8 +181,8 @@ class Round(BaseModel):
     @property
     def files(self) -> tuple[Path, ...]:
         """Every file that the round names, without repetition."""
-        named = (getattr(self, field) for field in FILE_FIELDS)
-        return tuple(dict.fromkeys(path for path in named if path is not None))
+        paths = (getattr(self, field) for field in FILE_FIELDS)
+        return tuple(dict.fromkeys(path for path in paths if path is not None))
 
     def forbidden_model(self, models: Iterable[str]) -> str | None:
         """Return the first of `models`, hub ids or paths, whose name the rules forbid, or None.

@@ -94,9 +94,9 @@ class Score:
         """
         is_wrong = np.zeros(int(self.curve[-1]) + len(self.curve) - 1, np.int64)
         is_wrong[self.curve[:-1] + np.arange(len(self.curve) - 1)] = 1
-        read = np.arange(1, len(is_wrong) + 1)
-        solved = read - is_wrong.cumsum()
-        return solved / self.examples, solved / read
+        rows = np.arange(1, len(is_wrong) + 1)
+        solved = rows - is_wrong.cumsum()
+        return solved / self.examples, solved / rows
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields except the curve as a JSON object."""
@@ -175,15 +175,15 @@ def score_rows(is_correct: Bools, example_ids: Ints, *, cap: int, examples: int,
 
     `example_ids` are in 0..examples-1. With `clusters`, [examples], the interval draws clusters instead of examples.
     """
-    read = rows_read(is_correct, cap)
+    rows = rows_read(is_correct, cap)
     curve = solved_curve(is_correct, example_ids)
     return Score(
         cap=cap,
         examples=examples,
         rows=len(is_correct),
-        rows_read=read,
+        rows_read=rows,
         solved=solved_at(curve, cap),
-        wrong_rows_read=int((~is_correct[:read]).sum()),
+        wrong_rows_read=int((~is_correct[:rows]).sum()),
         interval=recall_interval(is_correct, example_ids, cap=cap, examples=examples, clusters=clusters),
         curve=curve,
     )

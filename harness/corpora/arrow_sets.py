@@ -78,14 +78,14 @@ def _split_folder(folder: Path, split: str | None) -> Path:
             raise HarnessError(f"{folder} is a data set without splits. Remove --split {shorten(split)}.")
         return folder
     splits = _read_object(folder / _SPLITS).get("splits")
-    known: list[str] = [name for name in splits if _is_file_name(name)] if isinstance(splits, list) else []
-    if not known:
+    names: list[str] = [name for name in splits if _is_file_name(name)] if isinstance(splits, list) else []
+    if not names:
         raise HarnessError(f"{folder / _SPLITS} names no splits. Save the data set again with save_to_disk().")
-    if split is None and len(known) == 1:
-        return folder / known[0]
-    if split is None or split not in known:
+    if split is None and len(names) == 1:
+        return folder / names[0]
+    if split is None or split not in names:
         fault = "has several splits" if split is None else f"has no split {shorten(split)!r}"
-        raise HarnessError(f"{folder} {fault}. Choose one with --split: {_listed(known)}.")
+        raise HarnessError(f"{folder} {fault}. Choose one with --split: {_listed(names)}.")
     return folder / split
 
 

@@ -37,21 +37,21 @@ class ContextFinder:
         self.contexts = contexts
         self._stream, self._prefix_length, self._complete, self._file = stream, prefix_length, complete, file
         table = np.load(file, allow_pickle=False) if file.exists() else np.empty((0, 2), np.int64)
-        self._known: dict[int, int] = dict(table.tolist())
+        self._context_at: dict[int, int] = dict(table.tolist())
 
     def shortest(self, sequences: Sequences, on_progress: Callable[[int, int], None]) -> Ints:
         """Return the shortest context of each sequence, [sequences]; 0 if no context is enough.
 
         on_progress: called with the number of sequences that were tried, and that of all.
         """
-        unknown = np.flatnonzero([position not in self._known for position in sequences.positions.tolist()])
+        unknown = np.flatnonzero([position not in self._context_at for position in sequences.positions.tolist()])
         for first in range(0, len(unknown), _AT_ONCE):
             part = sequences.select(unknown[first : first + _AT_ONCE])
-            self._known |= dict(zip(part.positions.tolist(), self._find(part).tolist(), strict=True))
+            self._context_at |= dict(zip(part.positions.tolist(), self._find(part).tolist(), strict=True))
             with atomic_file(self._file) as file:
-                np.save(file, np.array(list(self._known.items()), np.int64), allow_pickle=False)
+                np.save(file, np.array(list(self._context_at.items()), np.int64), allow_pickle=False)
             on_progress(first + len(part.positions), len(unknown))
-        return np.array([self._known[position] for position in sequences.positions.tolist()], np.int64)
+        return np.array([self._context_at[position] for position in sequences.positions.tolist()], np.int64)
 
     def _find(self, sequences: Sequences) -> Ints:
         counts = np.zeros(len(sequences.positions), np.int64)

@@ -160,8 +160,8 @@ def records_in(
 ) -> Iterator[Record]:
     """Yield the records of a JSON, JSON Lines, CSV or TSV file that have text in all `fields`; note the others."""
     suffix = file.suffix.lower()
-    read = _table_records if suffix in _TABLES else _json_file_records if suffix == _JSON else _json_records
-    for record in read(file, name, fields, notes):
+    reader = _table_records if suffix in _TABLES else _json_file_records if suffix == _JSON else _json_records
+    for record in reader(file, name, fields, notes):
         texts = [with_line_feeds(text, name, notes, keeps_line_ends=keeps_line_ends) for text in record.texts]
         yield Record(record.line, texts)
 
@@ -175,13 +175,15 @@ def visible_files(folder: Path) -> Iterator[Path]:
     while pending:
         place = pending.pop()
         with file_errors(place, "listed"), os.scandir(place) as entries:
-            shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=attrgetter("name"))
-        for entry in shown:
+            visible_entries = sorted(
+                (entry for entry in entries if not entry.name.startswith(".")), key=attrgetter("name")
+            )
+        for entry in visible_entries:
             if entry.is_symlink():
                 require_inside(Path(entry.path), folder)
             if entry.is_file():
                 yield Path(entry.path)
-        pending += [Path(entry.path) for entry in reversed(shown) if entry.is_dir(follow_symlinks=False)]
+        pending += [Path(entry.path) for entry in reversed(visible_entries) if entry.is_dir(follow_symlinks=False)]
 
 
 def _text_pieces(file: Path, name: str, reading: _Reading) -> Iterator[str]:

@@ -87,13 +87,13 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
     def pieces(state: StreamState) -> Iterator[Piece]:
         notes = Notes()
         if token_files and end_of_text is not None:
-            named = [(_name(file, corpus.path), file) for file in token_files]
+            named_files = [(_name(file, corpus.path), file) for file in token_files]
             for file in files:
                 if file not in token_files:
                     notes.add(
                         "files that are not .npy or .bin", f"Skipped {_name(file, corpus.path)}: it has no tokens."
                     )
-            yield from pieces_of_tokens(named, vocabulary=vocabulary, end_of_text=end_of_text, state=state)
+            yield from pieces_of_tokens(named_files, vocabulary=vocabulary, end_of_text=end_of_text, state=state)
         else:
             documents = documents_in(
                 corpus.path,
@@ -113,7 +113,7 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
         vocabulary=vocabulary,
         end_of_text=end_of_text,
         # The text of records and compressed columns differs from the size of their files.
-        on_progress=lambda read: on_progress(min(read, total), total),
+        on_progress=lambda size: on_progress(min(size, total), total),
     )
     on_progress(total, total)
     if _key(corpus, _files(corpus.path), sha256) != key:

@@ -103,9 +103,9 @@ def _occurrences(
         if low:
             is_drawn &= keys > np.uint64(low)
         separators = np.concatenate([[0], np.cumsum(part == stream.separator)])
-        chosen = np.flatnonzero(is_drawn & (separators[length:] == separators[:-length]))
-        places.append(begin + chosen)
-        found_keys.append(keys[chosen])
+        begins = np.flatnonzero(is_drawn & (separators[length:] == separators[:-length]))
+        places.append(begin + begins)
+        found_keys.append(keys[begins])
         on_progress(min(begin + _HASHED_AT_ONCE, len(stream.tokens)))
     return np.concatenate(places), np.concatenate(found_keys)
 

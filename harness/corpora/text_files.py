@@ -75,8 +75,8 @@ class Notes:
         names = list(self._other_line_ends)
         if not names:
             return []
-        shown = ", ".join(names[:_NOTES_IN_FULL]) + (", …" if len(names) > _NOTES_IN_FULL else "")
+        examples = ", ".join(names[:_NOTES_IN_FULL]) + (", …" if len(names) > _NOTES_IN_FULL else "")
         files = pluralize(len(names), "file")
         if all(self._other_line_ends.values()):
-            return [f"Line ends CR LF or CR were kept in {files}: {shown}."]
-        return [f"Line ends CR LF or CR became LF in {files}: {shown}. --keep-line-ends keeps them."]
+            return [f"Line ends CR LF or CR were kept in {files}: {examples}."]
+        return [f"Line ends CR LF or CR became LF in {files}: {examples}. --keep-line-ends keeps them."]

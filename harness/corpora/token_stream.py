@@ -97,10 +97,10 @@ class TokenStream:
         """Return the name of the document at each position, and the place of that token in the document."""
         piece = np.searchsorted(self.starts, positions, side="right") - 1
         places = positions - self.starts[piece] + self.offsets[piece]
-        wanted, names = set(piece.tolist()), {}
+        numbers, names = set(piece.tolist()), {}
         with (self.folder / _NAMES).open(encoding="utf-8", newline="\n") as file:
             for number, line in enumerate(file):
-                if number in wanted:
+                if number in numbers:
                     names[number] = line.removesuffix("\n")
         return [(names[number], place) for number, place in zip(piece.tolist(), places.tolist(), strict=True)]
 

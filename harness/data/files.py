@@ -203,9 +203,9 @@ def _examples(round_: Round, files: tuple[FileStatus, ...]) -> int | None:
 
 def _joined_rows(round_: Round) -> Iterator[JoinedRows]:
     """Yield a comparison for each public split whose three files the round names, in the directory of the data set."""
-    named = {path.name: path for path in round_.files if path.parent.name == FOLDER}
+    paths_by_name = {path.name: path for path in round_.files if path.parent.name == FOLDER}
     for split in SPLITS.values():
-        paths = [named[name] for name in split.file_names if name in named]
+        paths = [paths_by_name[name] for name in split.file_names if name in paths_by_name]
         if len(paths) == len(split.file_names):
             yield _compare_with_official(split, paths)
 

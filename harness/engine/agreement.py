@@ -42,16 +42,16 @@ def _limits(config: Any, max_position: int) -> Iterator[int]:
                     yield entry
 
 
-def agree(actual: Tensor, wanted: Tensor, dtype: torch.dtype) -> bool:
+def agree(actual: Tensor, expected: Tensor, dtype: torch.dtype) -> bool:
     """Return True if two tensors of states or logits, computed in `dtype`, differ by rounding only.
 
-    The difference is relative to the range of `wanted`. The largest one counts in float32. In 16 bits it can be 2 % of
-    the range by rounding alone, so the root mean square counts, which rounding leaves below 1 %.
+    The difference is relative to the range of `expected`. The largest one counts in float32. In 16 bits it can be 2 %
+    of the range by rounding alone, so the root mean square counts, which rounding leaves below 1 %.
     """
-    if actual.shape != wanted.shape:
+    if actual.shape != expected.shape:
         return False
-    difference = (actual - wanted).float()
-    bound = max(1e-3, float(wanted.max() - wanted.min()))
+    difference = (actual - expected).float()
+    bound = max(1e-3, float(expected.max() - expected.min()))
     if dtype is torch.float32:
         return bool(difference.abs().max() <= 1e-3 * bound)
     return bool(difference.square().mean().sqrt() <= 1e-2 * bound)

@@ -29,10 +29,10 @@ def own_decoder(model: PreTrainedModel, pieces: Sequence[Piece] = (), *, is_pack
     is_packed: as in `Product`.
     Raises ValueError for a variant of a known architecture that is not supported.
     """
-    read = _READERS.get(model.config.model_type)
-    if read is None:
+    reader = _READERS.get(model.config.model_type)
+    if reader is None:
         return None
-    parts = read(model.base_model, partial(Product, is_packed=is_packed))
+    parts = reader(model.base_model, partial(Product, is_packed=is_packed))
     return Decoder(parts, pieces or [Piece(model.device, 0, len(parts.blocks))], model.dtype)
 
 

@@ -120,23 +120,21 @@ def _measure_part(
     for start in range(0, fed, at_once):
         stop = min(start + at_once, fed)
         # Position i predicts token i + 1. The first prediction wanted is that of the last prefix token.
-        wanted = min(stop - start, max(0, stop - max(0, prefix_length - 2)))
+        kept = min(stop - start, max(0, stop - max(0, prefix_length - 2)))
         part, prompt = tokens[:, start:stop], None
         if start == 0:
-            part, prompt = runner.shown(part, view)
-        states = runner.states(
-            part, cache, keep=max(1, wanted), shift=view.shift, prompt=prompt
-        )  # [rows, wanted, width]
-        if not wanted:
+            part, prompt = runner.view_tokens(part, view)
+        states = runner.states(part, cache, keep=max(1, kept), shift=view.shift, prompt=prompt)  # [rows, kept, width]
+        if not kept:
             continue
-        column = stop - wanted - (prefix_length - 2)
-        for part_of_columns in _steps(column, column + wanted, needs_more):
+        column = stop - kept - (prefix_length - 2)
+        for part_of_columns in _steps(column, column + kept, needs_more):
             alive = np.flatnonzero(is_needed)
             needed = states if len(alive) == rows else states[torch.as_tensor(alive, device=states.device)]
             needed = needed[:, part_of_columns.start - column : part_of_columns.stop - column]
-            last = stop + 1 - (column + wanted - part_of_columns.stop)
-            known = tokens[torch.as_tensor(alive, device=tokens.device), :last]
-            result[:, alive, part_of_columns] = _apply_measure(runner, needed, known, measure).cpu().numpy()
+            last = stop + 1 - (column + kept - part_of_columns.stop)
+            targets = tokens[torch.as_tensor(alive, device=tokens.device), :last]
+            result[:, alive, part_of_columns] = _apply_measure(runner, needed, targets, measure).cpu().numpy()
             if needs_more is not None:
                 is_needed[alive] = needs_more(result[:, alive, 1 : part_of_columns.stop])
                 if not is_needed.any():
@@ -189,7 +187,7 @@ def _count(compare: Callable[..., Tensor], scores: Tensor, of_target: Tensor) ->
     # A table of numbers is summed several times faster than one of truth values.
     return torch.cat(
         [
-            compare(part, wanted, out=torch.empty_like(part)).sum(1)
-            for part, wanted in zip(row_blocks(scores), row_blocks(of_target), strict=True)
+            compare(part, target, out=torch.empty_like(part)).sum(1)
+            for part, target in zip(row_blocks(scores), row_blocks(of_target), strict=True)
         ]
     )

@@ -108,10 +108,10 @@ class ModelRunner:
         """Return the states of the last `keep` of tokens [prefixes, length] int64, and branches.
 
         States are [prefixes, keep, width]. The branches have room for `room` more tokens.
-        view: how the tokens are shown.
+        view: how the tokens are view_tokens.
         is_shared: a prefix will have several branches.
         """
-        tokens, prompt = self.shown(tokens[:, view.start :], view)
+        tokens, prompt = self.view_tokens(tokens[:, view.start :], view)
         length = tokens.shape[1] + (0 if prompt is None else len(prompt))
         if not self.can_cache(length, room, view.shift):
             self._warn_of_slow_decoding(length, room)
@@ -175,9 +175,9 @@ class ModelRunner:
             if is_out_of_memory(error):
                 raise
             return False
-        wanted = self.logits(self.states(tokens, keep=1, shift=shift, uses_decoder=False)[:, 0])
+        expected = self.logits(self.states(tokens, keep=1, shift=shift, uses_decoder=False)[:, 0])
         # Numbers that are not finite are an error of the call that gets them.
-        return not bool(torch.isfinite(wanted).all()) or agree(self.logits(states), wanted, self.dtype)
+        return not bool(torch.isfinite(expected).all()) or agree(self.logits(states), expected, self.dtype)
 
     def _warn_of_slow_decoding(self, length: int, room: int) -> None:
         reason = self._cache_fault or f"between {length} and {length + room} tokens its logits with a cache differ"
@@ -188,7 +188,7 @@ class ModelRunner:
                 "search are correct and many times slower."
             )
 
-    def shown(self, tokens: Tensor, view: PrefixView) -> tuple[Tensor, Tensor | None]:
+    def view_tokens(self, tokens: Tensor, view: PrefixView) -> tuple[Tensor, Tensor | None]:
         """Return tokens [rows, length] of prefixes as the model sees them in a view, and embeddings before them.
 
         The bos token comes before all others, also before a soft prompt. Rows that all begin with it have it once.
@@ -279,15 +279,15 @@ class ModelRunner:
     def _probe(self, vocabulary: int | None) -> None:
         """Find head and vocabulary, and check that cached, branched decoding gives the model's own logits."""
         tokens = torch.tensor([[0, 1, 2, 1, 0, 1], [1, 1, 0, 2, 2, 0]], device=self.device)  # [2, 6]
-        whole, _ = self.shown(tokens, _WHOLE_PREFIX)
+        whole, _ = self.view_tokens(tokens, _WHOLE_PREFIX)
         try:
-            wanted = forward_pass(self.model, whole, use_cache=False).logits[:, -6:].float()  # [2, 6, vocabulary]
-            wanted = wanted[..., :vocabulary]
-            self.vocabulary = int(wanted.shape[-1])
-            if not bool(torch.isfinite(wanted).all()):
-                problem = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
+            expected = forward_pass(self.model, whole, use_cache=False).logits[:, -6:].float()  # [2, 6, vocabulary]
+            expected = expected[..., :vocabulary]
+            self.vocabulary = int(expected.shape[-1])
+            if not bool(torch.isfinite(expected).all()):
+                problem = "NaN" if bool(torch.isnan(expected).any()) else "infinity"
                 raise non_finite_error(f"this {_kind(self.model)} model returns {problem}", self.dtype)
-            self._require_causal(whole, wanted)
+            self._require_causal(whole, expected)
             self.backbone, self.head = _split(self.model)
             if self.head is not None and not self._is_head_last(tokens):
                 self.backbone = self.head = None
@@ -298,9 +298,9 @@ class ModelRunner:
                     f"{_kind(self.model)} models cannot be run: attacks need the logits of selected positions, and "
                     "forward() has no logits_to_keep. Choose another model."
                 )
-            wanted = wanted[[1, 0, 1], 3:]
-            if not self._try_decoder(tokens, wanted):
-                self._cache_fault = self._fault_of_cache(tokens, wanted)
+            expected = expected[[1, 0, 1], 3:]
+            if not self._try_decoder(tokens, expected):
+                self._cache_fault = self._fault_of_cache(tokens, expected)
         except _FAULTS as error:
             if is_out_of_memory(error) or isinstance(error, RuntimeError):
                 raise
@@ -308,22 +308,24 @@ class ModelRunner:
                 f"{_kind(self.model)} models cannot be run by the engine ({error}). Choose another model."
             ) from error
 
-    def _require_causal(self, tokens: Tensor, wanted: Tensor) -> None:
+    def _require_causal(self, tokens: Tensor, expected: Tensor) -> None:
         """Raise HarnessError if the logits [rows, length, vocabulary] of a token depend on later tokens."""
-        half = wanted.shape[1] // 2
+        half = expected.shape[1] // 2
         changed = tokens.clone()
-        changed[:, half - wanted.shape[1] :] = 3 - changed[:, half - wanted.shape[1] :]
-        logits = forward_pass(self.model, changed, use_cache=False).logits[:, -wanted.shape[1] :].float()
-        if not agree(logits[:, :half, : wanted.shape[-1]], wanted[:, :half], self.dtype):
+        changed[:, half - expected.shape[1] :] = 3 - changed[:, half - expected.shape[1] :]
+        logits = forward_pass(self.model, changed, use_cache=False).logits[:, -expected.shape[1] :].float()
+        if not agree(logits[:, :half, : expected.shape[-1]], expected[:, :half], self.dtype):
             raise HarnessError(
                 f"{_kind(self.model)} models cannot be run: the prediction of a token depends on later tokens, as in "
                 "an encoder. Choose a causal language model."
             )
 
-    def _fault_of_cache(self, tokens: Tensor, wanted: Tensor) -> str:
+    def _fault_of_cache(self, tokens: Tensor, expected: Tensor) -> str:
         """Return why the model cannot be decoded with its own cache, "" if it can."""
         try:
-            return "" if agree(self._branched_logits(tokens), wanted, self.dtype) else "its logits with a cache differ"
+            return (
+                "" if agree(self._branched_logits(tokens), expected, self.dtype) else "its logits with a cache differ"
+            )
         except _FAULTS as error:
             if is_out_of_memory(error):
                 raise
@@ -344,7 +346,7 @@ class ModelRunner:
             hook.remove()
         return len(seen) == 1 and torch.equal(seen[0][1], logits) and agree(states, seen[0][0], self.dtype)
 
-    def _try_decoder(self, tokens: Tensor, wanted: Tensor) -> bool:
+    def _try_decoder(self, tokens: Tensor, expected: Tensor) -> bool:
         """Use the engine's own decoder if there is one and it gives the model's logits [3, 3, vocabulary].
 
         Returns True if it is used. Otherwise the user is warned.
@@ -354,7 +356,7 @@ class ModelRunner:
             if self.head is not None:
                 self.decoder = own_decoder(self.model, self._pieces, is_packed=self._is_packed)
             if self.decoder is not None:
-                if agree(self._branched_logits(tokens), wanted, self.dtype):
+                if agree(self._branched_logits(tokens), expected, self.dtype):
                     return True
                 reason = "its logits differ"
         except _FAULTS as error:

@@ -100,8 +100,8 @@ def moved(value: Any, device: torch.device) -> Any:
 
 
 def _move_inputs_to(device: torch.device) -> Any:
-    def move(block: nn.Module, inputs: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return moved(inputs, device), {name: moved(value, device) for name, value in named.items()}
+    def move(block: nn.Module, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return moved(inputs, device), {name: moved(value, device) for name, value in keywords.items()}
 
     return move
 

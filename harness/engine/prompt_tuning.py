@@ -176,11 +176,11 @@ def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: To
         embedded = target.model.get_input_embeddings()(tokens[:, :-1])
     before = target.runner.after_bos(prompt)
     inputs = torch.cat([before.expand(len(tokens), -1, -1), embedded], dim=1)
-    wanted = tokens[:, -length:].flatten()
+    targets = tokens[:, -length:].flatten()
     backbone, head = target.runner.backbone, target.runner.head
     if backbone is None or head is None:
         logits = target.model(inputs_embeds=inputs, use_cache=False, logits_to_keep=length).logits
-        losses = _cross_entropy(nn.Identity(), logits.flatten(0, 1), wanted, target.vocabulary)
+        losses = _cross_entropy(nn.Identity(), logits.flatten(0, 1), targets, target.vocabulary)
     else:
         states = backbone(inputs_embeds=inputs, use_cache=False).last_hidden_state[:, -length:].flatten(0, 1)
         # Logits exist for one part at a time and are recomputed for the gradient (Chen et al. 2016).
@@ -188,13 +188,13 @@ def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: To
             [
                 checkpoint(_cross_entropy, head, part, wanted_part, target.vocabulary, use_reentrant=False)
                 for part, wanted_part in zip(
-                    torch.split(states, _HEAD_ROWS), torch.split(wanted, _HEAD_ROWS), strict=True
+                    torch.split(states, _HEAD_ROWS), torch.split(targets, _HEAD_ROWS), strict=True
                 )
             ]
         )
     return losses.view(len(tokens), length)
 
 
-def _cross_entropy(head: nn.Module, states: Tensor, wanted: Tensor, vocabulary: int) -> Tensor:
+def _cross_entropy(head: nn.Module, states: Tensor, targets: Tensor, vocabulary: int) -> Tensor:
     """Return the losses of the tokens wanted [n] after states [n, width], float32 [n]."""
-    return F.cross_entropy(head(states)[:, :vocabulary].float(), wanted, reduction="none")
+    return F.cross_entropy(head(states)[:, :vocabulary].float(), targets, reduction="none")

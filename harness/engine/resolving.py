@@ -68,10 +68,10 @@ def require_capacity(target: ResolvedTarget, round_: Round) -> None:
         raise HarnessError(
             f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}. Choose another model."
         )
-    wanted = round_.prefix_length + round_.suffix_length
-    if context is not None and context < wanted:
+    length = round_.prefix_length + round_.suffix_length
+    if context is not None and context < length:
         raise HarnessError(
-            f"{target.id} has a context of {context:,} tokens and the round's prefix and suffix need {wanted:,}. "
+            f"{target.id} has a context of {context:,} tokens and the round's prefix and suffix need {length:,}. "
             "Choose another model."
         )
 
@@ -233,18 +233,18 @@ def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
     The hash of a file is cached until its path or its `file_version` changes.
     """
     cache = cache_home() / "hashes.json"
-    known = _cached_hashes(cache)
+    hashes = _cached_hashes(cache)
     total, done = sum(file.stat().st_size for file in files), 0
     lines, is_changed = [], False
     for file in files:
         real = file.resolve()
         version = list(file_version(real))
-        entry = known.get(str(real))
+        entry = hashes.get(str(real))
         if isinstance(entry, list) and entry[:-1] == version:
             sha256 = str(entry[-1])
         else:
             sha256 = _sha256(real, lambda bytes_, done=done: on_progress(done + bytes_, total))  # type: ignore[misc]
-            known[str(real)] = [*version, sha256]
+            hashes[str(real)] = [*version, sha256]
             is_changed = True
         done += real.stat().st_size
         on_progress(done, total)
@@ -253,16 +253,16 @@ def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
         # A cache that cannot be written costs time, but must not end the run.
         with contextlib.suppress(OSError):
             cache.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(cache, json.dumps(known))
+            write_atomically(cache, json.dumps(hashes))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _cached_hashes(cache: Path) -> dict[str, Any]:
     try:
-        known = json.loads(cache.read_text(encoding="utf-8"))
+        hashes = json.loads(cache.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return hashes if isinstance(hashes, dict) else {}
 
 
 def _sha256(path: Path, on_bytes: Callable[[int], None]) -> str:
@@ -330,7 +330,7 @@ def _named_shards(path: Path) -> list[str]:
         return []
     text = read_bounded_text(path / _INDEX, limit=_MAX_JSON_BYTES)
     try:
-        named = json.loads(text)["weight_map"].values()
-        return sorted({os.fspath(shard) for shard in named})
+        shards = json.loads(text)["weight_map"].values()
+        return sorted({os.fspath(shard) for shard in shards})
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []

@@ -241,9 +241,9 @@ def _inside_best_blocks(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     whole = torch.unflatten(scores[:, : blocks * _BLOCK], 1, (blocks, _BLOCK))  # [rows, blocks, block]
     best = whole.amax(2)
     order = _ordered(best, torch.arange(blocks, device=scores.device))
-    chosen = order.topk(count, dim=1).indices.unsqueeze(2)  # [rows, count, 1]
-    inside = whole.gather(1, chosen.expand(rows, count, _BLOCK)).flatten(1)  # [rows, count * block]
-    ids = (chosen * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
+    best_blocks = order.topk(count, dim=1).indices.unsqueeze(2)  # [rows, count, 1]
+    inside = whole.gather(1, best_blocks.expand(rows, count, _BLOCK)).flatten(1)  # [rows, count * block]
+    ids = (best_blocks * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
     rest = torch.arange(blocks * _BLOCK, vocabulary, device=scores.device).expand(rows, -1)
     return torch.cat([inside, scores[:, blocks * _BLOCK :]], 1), torch.cat([ids, rest], 1)
 

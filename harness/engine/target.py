@@ -152,10 +152,10 @@ class Target:
     @property
     def end_tokens(self) -> frozenset[int]:
         """The ids of the end-of-text tokens in the model's configuration, empty if it names none."""
-        named = getattr(self.model.generation_config, "eos_token_id", None)
-        if named is None:
-            named = getattr(self.model.config, "eos_token_id", None)
-        return frozenset([named] if isinstance(named, int) else named or [])
+        ids = getattr(self.model.generation_config, "eos_token_id", None)
+        if ids is None:
+            ids = getattr(self.model.config, "eos_token_id", None)
+        return frozenset([ids] if isinstance(ids, int) else ids or [])
 
     def require(
         self, *, prefix_length: int, suffix_length: int, vocabulary: int | None = None, further: int = 0
@@ -195,10 +195,10 @@ class Target:
                 )
         if not views or any(view.start < 0 or view.shift < 0 or not view.weight > 0 for view in views):
             raise HarnessError("viewed() needs one view or more, each with start >= 0, shift >= 0 and weight > 0.")
-        shown = copy.copy(self)
-        shown._views = tuple(views)
-        shown.predictor = Ensemble(self.runner, views, combination)
-        return shown
+        target = copy.copy(self)
+        target._views = tuple(views)
+        target.predictor = Ensemble(self.runner, views, combination)
+        return target
 
     def sample(
         self,

@@ -136,11 +136,11 @@ def _draw_groups(axes: Axes, chart: BarChart, values: Floats, styles: Mapping[st
         if chart.low is None or chart.high is None:
             continue
         bounds = np.stack([heights - np.asarray(chart.low)[number], np.asarray(chart.high)[number] - heights])
-        known = np.isfinite(bounds).all(axis=0) & np.isfinite(heights)
+        is_finite = np.isfinite(bounds).all(axis=0) & np.isfinite(heights)
         axes.errorbar(
-            places[known],
-            heights[known],
-            yerr=np.maximum(bounds[:, known], 0.0),
+            places[is_finite],
+            heights[is_finite],
+            yerr=np.maximum(bounds[:, is_finite], 0.0),
             fmt="none",
             ecolor=INK,
             elinewidth=0.8,
@@ -195,16 +195,16 @@ def _styles_of_series(chart: LineChart, styles: Mapping[str, int]) -> list[dict[
 
 def _scale(axis: Axis, values: Sequence[Floats], *, is_logarithmic: bool, may_be_positions: bool = False) -> None:
     """Set the scale and the ticks. An axis of whole numbers from 1 on, if it may show positions, starts at 1."""
-    known = np.concatenate([numbers[np.isfinite(numbers)] for numbers in values])
+    finite = np.concatenate([numbers[np.isfinite(numbers)] for numbers in values])
     if is_logarithmic:
-        known = known[known > 0]
-        if len(known):
+        finite = finite[finite > 0]
+        if len(finite):
             axis._set_axes_scale("log")  # type: ignore[attr-defined]
-            format_log_ticks(axis, float(known.min()), float(known.max()))
+            format_log_ticks(axis, float(finite.min()), float(finite.max()))
         return
-    largest = float(np.abs(known).max(initial=0.0))
-    if len(known) and (known == np.round(known)).all():
-        if may_be_positions and known.min() == 1 < largest:
+    largest = float(np.abs(finite).max(initial=0.0))
+    if len(finite) and (finite == np.round(finite)).all():
+        if may_be_positions and finite.min() == 1 < largest:
             axis.set_major_locator(PositionLocator())
             axis.set_view_interval(1 - 0.02 * (largest - 1), 1 + 1.02 * (largest - 1), ignore=True)
         else:
@@ -215,8 +215,8 @@ def _scale(axis: Axis, values: Sequence[Floats], *, is_logarithmic: bool, may_be
 
 def _fit_height(axes: Axes, values: Sequence[Floats], *, is_from_zero: bool) -> None:
     """Set the limits of the y axis: from zero if that is near or required, and at most 1 for shares."""
-    known = np.concatenate([np.ravel(numbers)[np.isfinite(np.ravel(numbers))] for numbers in values])
-    low, high = float(known.min()), float(known.max())
+    finite = np.concatenate([np.ravel(numbers)[np.isfinite(np.ravel(numbers))] for numbers in values])
+    low, high = float(finite.min()), float(finite.max())
     if low < 0:
         return
     room = 0.06 * (high if is_from_zero or low < 0.5 * high else high - low)
@@ -253,5 +253,5 @@ def _columns(names: Sequence[str], width: float) -> int:
 def _legend_height(names: Sequence[str], width: float) -> float:
     if len(names) < 2:
         return 0.0
-    shown = min(len(names), _MAX_LABELS)
-    return 0.04 + _LEGEND_LINE * (math.ceil(shown / _columns(names, width)) + (len(names) > _MAX_LABELS))
+    count = min(len(names), _MAX_LABELS)
+    return 0.04 + _LEGEND_LINE * (math.ceil(count / _columns(names, width)) + (len(names) > _MAX_LABELS))

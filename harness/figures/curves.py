@@ -118,10 +118,10 @@ def comparison_figure(runs: Sequence[PlottedRun], not_in_train: Sequence[Plotted
     is_shared = len(runs) > _MAX_IN_PANEL
     lines = -(-len(runs) // _LEGEND_COLUMNS) if is_shared else 0
     with_moments = [run for run in runs if run.in_time]
-    shown = with_moments[:_MAX_IN_PANEL]
-    if len(shown) < len(with_moments):
-        title = f"{title}; at several times: the first {len(shown)} runs"
-    count = len(rows) + len(shown)
+    panel_moments = with_moments[:_MAX_IN_PANEL]
+    if len(panel_moments) < len(with_moments):
+        title = f"{title}; at several times: the first {len(panel_moments)} runs"
+    count = len(rows) + len(panel_moments)
     figure = Figure(figsize=(12.8, 4.4 * count + 0.22 * lines), layout="constrained")
     panels = figure.subplots(count, 2, squeeze=False)
     for (by_errors, in_time), (where, drawn) in zip(panels, rows, strict=False):
@@ -132,7 +132,7 @@ def comparison_figure(runs: Sequence[PlottedRun], not_in_train: Sequence[Plotted
         in_time.set_title(f"{where}, over time", fontsize=10)
         for axes in (by_errors, in_time) if is_shared else ():
             axes.legend_.remove()
-    for (in_time, by_trials), run in zip(panels[len(rows) :], shown, strict=True):
+    for (in_time, by_trials), run in zip(panels[len(rows) :], panel_moments, strict=True):
         in_time.set_title(f"{run.name}, at several times", fontsize=10)
         draw_recall(in_time, run.in_time)
         if not run.by_trials:

@@ -81,8 +81,8 @@ def _colours(values: Floats, chart: HeatMap) -> tuple[Colormap, Normalize]:
     if chart.bounds:
         ends = [min(0.0, chart.bounds[0]), *chart.bounds, max(1.0, chart.bounds[-1])]
         return _RISING, BoundaryNorm(ends, _RISING.N)
-    known = values[np.isfinite(values)]
-    low, high = float(known.min()), float(known.max())
+    finite = values[np.isfinite(values)]
+    low, high = float(finite.min()), float(finite.max())
     if chart.is_diverging:
         bound = max(abs(low), abs(high)) or 1.0
         return _DIVERGING, Normalize(-bound, bound)
@@ -95,14 +95,16 @@ def _draw_cells(
     axes: Axes, values: Floats, colours: Colormap, norm: Normalize, bounds: Sequence[float], *, is_image: bool
 ) -> None:
     rows, columns = values.shape
-    known = np.ma.masked_invalid(values)
+    masked_values = np.ma.masked_invalid(values)
     if is_image:
-        cells: ScalarMappable = axes.imshow(known, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
+        cells: ScalarMappable = axes.imshow(
+            masked_values, cmap=colours, norm=norm, aspect="auto", interpolation="nearest"
+        )
     else:
         cells = axes.pcolormesh(
             np.arange(columns + 1) - 0.5,
             np.arange(rows + 1) - 0.5,
-            known,
+            masked_values,
             cmap=colours,
             norm=norm,
             edgecolors="white",

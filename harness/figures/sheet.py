@@ -87,9 +87,9 @@ def sheet(width: float, height: float, *, reserved: float = 0.0) -> Iterator[tup
 
 def drawable_text(text: str, max_length: int) -> str:
     """Return `text` in at most `max_length` characters, all of which are visible and have a glyph."""
-    known = drawable_characters()
+    drawable = drawable_characters()
     return "".join(
-        character if ord(character) in known else "□"
+        character if ord(character) in drawable else "□"
         for character in shorten(sanitize(text[: max_length + 1]), max_length)
     )
 
@@ -159,9 +159,9 @@ class PositionLocator(MaxNLocator):
 
 def format_log_ticks(axis: Axis, low: float, high: float) -> None:
     """Format the ticks of a logarithmic axis from `low` to `high` (> 0); a short axis also gets minor tick labels."""
-    shown = FuncFormatter(lambda value, _: format_power(value))
-    axis.set_major_formatter(shown)
-    axis.set_minor_formatter(shown if high / low < 12 else NullFormatter())
+    formatter = FuncFormatter(lambda value, _: format_power(value))
+    axis.set_major_formatter(formatter)
+    axis.set_minor_formatter(formatter if high / low < 12 else NullFormatter())
 
 
 def format_power(value: float) -> str:

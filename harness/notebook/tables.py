@@ -116,9 +116,9 @@ def _texts(folder: RunFolder, spec: AttackSpec, tokens: Tokens) -> list[str] | N
 
 def _spent_at(reader: GuessReader, at: Floats) -> Floats:
     """Return the seconds of the budget that were spent at these times, interpolated between entries of the ledger."""
-    known = sorted([(entry.at, entry.spent) for entry in reader.ledger()])
-    if not known:
+    entries = sorted([(entry.at, entry.spent) for entry in reader.ledger()])
+    if not entries:
         return np.zeros(len(at))
-    times, spent = np.array(known, np.float64).T
+    times, spent = np.array(entries, np.float64).T
     # The clock can be set back, but spent time never becomes less.
     return np.asarray(np.interp(at, times, np.maximum.accumulate(spent)), np.float64)

@@ -83,16 +83,16 @@ def declaration_in(source: bytes) -> Declaration:
     tree = _parse(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     origins = _imported_names(tree)
-    named = [node for node in classes.values() if _is_attack(node, classes, origins) and "name" in _assigned(node)]
-    if len(named) != 1:
-        if named:
+    attacks = [node for node in classes.values() if _is_attack(node, classes, origins) and "name" in _assigned(node)]
+    if len(attacks) != 1:
+        if attacks:
             raise HarnessError("several attacks found. Move each into a file of its own.")
         raise HarnessError("no attack found. Expected a class that derives from Attack and sets `name`.")
     assigned: dict[str, ast.expr] = {}
-    for node in reversed(_lineage(named[0], classes)):
+    for node in reversed(_lineage(attacks[0], classes)):
         assigned |= _assigned(node)
     values = {name: _literal(name, value) for name, value in assigned.items()}
-    docstring = ast.get_docstring(tree) or ast.get_docstring(named[0]) or ""
+    docstring = ast.get_docstring(tree) or ast.get_docstring(attacks[0]) or ""
     return _declaration(values, summary=docstring.strip().partition("\n")[0].strip())
 
 

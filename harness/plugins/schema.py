@@ -100,8 +100,8 @@ def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -
     """
     answer = _answer(file, {"set": dict(set_), "validate": True})
     if answer.unknown:
-        known = answer.schema.get("properties", {})
-        raise unknown_name("parameter", answer.unknown[0], known, see=f"harness show {file.stem}")
+        properties = answer.schema.get("properties", {})
+        raise unknown_name("parameter", answer.unknown[0], properties, see=f"harness show {file.stem}")
     if answer.faults or answer.params is None:
         faults = [": ".join(filter(None, (fault.field, fault.message))) for fault in answer.faults]
         raise UsageError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")

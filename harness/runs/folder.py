@@ -234,19 +234,19 @@ def run_folder(name: str, spec_type: type[JobSpec] = JobSpec) -> RunFolder:
     raise HarnessError(f"there is no {spec_type.noun} yet. Start one with {spec_type.command}.")
 
 
-def matching_id(kind: str, name: str, known: Iterable[str], *, see: str) -> str:
-    """Return the one of the `known` ids of a `kind` that is `name`, or else begins with it.
+def matching_id(kind: str, name: str, ids: Iterable[str], *, see: str) -> str:
+    """Return the one of the `ids` of a `kind` that is `name`, or else begins with it.
 
     Raises HarnessError, which names the command `see`, if there is none, or more than one.
     """
-    known = list(known)
-    matches = [name] if name in known else [id_ for id_ in known if name and id_.startswith(name)]
+    ids = list(ids)
+    matches = [name] if name in ids else [id_ for id_ in ids if name and id_.startswith(name)]
     if len(matches) > 1:
         raise HarnessError(
             f"{shorten(name)!r} matches several {kind}s: {', '.join(matches[:5])}. Give more letters of the id."
         )
     if not matches:
-        raise unknown_name(kind, name, known, see=see)
+        raise unknown_name(kind, name, ids, see=see)
     return matches[0]
 
 

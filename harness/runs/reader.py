@@ -168,9 +168,9 @@ class RunReader:
     def sampled_points(self, max_points: int) -> list[Point]:
         """Return at most `max_points` points, equally spaced by number, the newest one included."""
         newest = self.row_count("point")
-        chosen = {newest - newest * index // max_points for index in range(max_points)} if newest else ()
-        places = ", ".join("?" * len(chosen))
-        return self._typed(_POINTS, f"{_SELECT_POINTS} WHERE seq IN ({places}) ORDER BY seq", *chosen)
+        numbers = {newest - newest * index // max_points for index in range(max_points)} if newest else ()
+        places = ", ".join("?" * len(numbers))
+        return self._typed(_POINTS, f"{_SELECT_POINTS} WHERE seq IN ({places}) ORDER BY seq", *numbers)
 
     def row_count(self, name: str) -> int:
         """Return how many rows were ever committed to the table with this stored name, void ones included."""
@@ -333,7 +333,7 @@ def eta_of(stages: Sequence[StageWork]) -> Eta | None:
 
 def _estimated_pace(stage: StageWork, stages: Sequence[StageWork]) -> float | None:
     """Return the seconds per draw of a stage without a finished batch; None if no stage has one."""
-    measured = [stage_done for stage_done in stages if stage_done.done > 0]
-    alike = [stage_done for stage_done in measured if stage_done.draw_weight == stage.draw_weight] or measured
+    with_work = [stage_done for stage_done in stages if stage_done.done > 0]
+    alike = [stage_done for stage_done in with_work if stage_done.draw_weight == stage.draw_weight] or with_work
     work = sum(stage_done.done * stage_done.draw_weight for stage_done in alike)
     return stage.draw_weight * sum(stage_done.seconds for stage_done in alike) / work if work > 0 else None

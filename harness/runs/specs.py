@@ -102,10 +102,7 @@ class AttackSpec(JobSpec):
         return [
             (f"the attack's source {source}", source, self.attack.sha256),
             *((f"the round's file {name}", Path(name), sha256) for name, sha256 in self.data_sha256.items()),
-            *(
-                (f"{named.path} of the parameter {name}", named.path, named.sha256)
-                for name, named in self.paths.items()
-            ),
+            *((f"{path.path} of the parameter {name}", path.path, path.sha256) for name, path in self.paths.items()),
         ]
 
     @property

@@ -275,13 +275,13 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     status = _status(folder, phase, is_alive=is_alive)
     eta = None if status.is_over else eta_of(stored.stages)
     wait = wait_of(folder.id) if status is Status.QUEUED else None
-    known: dict[str, Any] = {} if wait is None else wait.summary
+    facts: dict[str, Any] = {} if wait is None else wait.summary
     if eta is not None:
-        known |= {"eta_s": eta.seconds, "eta_basis": eta.basis}
+        facts |= {"eta_s": eta.seconds, "eta_basis": eta.basis}
     if stored.points:
-        known |= {"recall_at_cap": stored.points[-1].recall, "rows": stored.points[-1].rows}
+        facts |= {"recall_at_cap": stored.points[-1].recall, "rows": stored.points[-1].rows}
     if status.is_over and status is not Status.LOST:
-        known |= _scorecard(folder)
+        facts |= _scorecard(folder)
     return RunSummary(
         id=folder.id,
         kind=spec.kind,
@@ -289,7 +289,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         reason=_reason(folder, status, phase or {}) if wait is None else wait.sentence,
         **vars(spec.labels),
         target=spec.target_name,
-        **known,
+        **facts,
         figures=stored.figures,
         guesses=stored.guesses,
         elapsed_s=round(stored.spent, 3),

@@ -35,10 +35,10 @@ def tags_of(folder: RunFolder) -> tuple[str, ...]:
 
 def add_tags(folder: RunFolder, tags: Iterable[str]) -> None:
     """Add tags to a run. Raises UsageError if one is invalid (then none is added), else HarnessError if that fails."""
-    checked = [check_tag(tag) for tag in tags]
+    valid_tags = [check_tag(tag) for tag in tags]
     with file_errors(folder.tags, "written"):
         folder.tags.mkdir(mode=0o700, exist_ok=True)
-        for tag in checked:
+        for tag in valid_tags:
             (folder.tags / tag).touch(mode=0o600)
         sync_folder(folder.tags)
         sync_folder(folder.path)
@@ -46,9 +46,9 @@ def add_tags(folder: RunFolder, tags: Iterable[str]) -> None:
 
 def remove_tags(folder: RunFolder, tags: Iterable[str]) -> None:
     """Remove tags from a run; those that it does not have are ignored. Raises as `add_tags` does."""
-    checked = [check_tag(tag) for tag in tags]
+    valid_tags = [check_tag(tag) for tag in tags]
     with file_errors(folder.tags, "written"):
-        for tag in checked:
+        for tag in valid_tags:
             (folder.tags / tag).unlink(missing_ok=True)
         if folder.tags.is_dir():
             sync_folder(folder.tags)

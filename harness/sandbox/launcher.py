@@ -107,9 +107,9 @@ def _restrict(config: "dict[str, Any]") -> list[str]:
 
 
 def _set_limits(limits: list[tuple[int, int]]) -> None:
-    for kind, wanted in limits:
+    for kind, limit in limits:
         hard = resource.getrlimit(kind)[1]
-        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (value, value))
 
 

@@ -112,7 +112,7 @@ def file_view(policy: SandboxPolicy) -> FileView:
 def shown_files(policy: SandboxPolicy) -> list[Path]:
     """Return the readable paths of the policy, and the files that links inside them lead to."""
     return [
-        shown for path in policy.readable for shown in (path, *(cached_files(path.resolve()) if path.is_dir() else ()))
+        file for path in policy.readable for file in (path, *(cached_files(path.resolve()) if path.is_dir() else ()))
     ]
 
 

@@ -218,13 +218,13 @@ def check_models(spec: CodeSpec, find: Mapping[str, FindModel], log: FindingLog)
     if spec.target is None:
         log.note("target", "the attack does not use a target")
     folders = {}
-    for role, wanted in (("target", spec.target), ("reference", spec.reference)):
-        if wanted is not None:
-            local_model = find[role](wanted)
-            expected = f"{shorten(wanted.id)}, weights {wanted.weights_sha256[:12]}…"
+    for role, model in (("target", spec.target), ("reference", spec.reference)):
+        if model is not None:
+            local_model = find[role](model)
+            expected = f"{shorten(model.id)}, weights {model.weights_sha256[:12]}…"
             log.check(
                 role,
-                local_model.weights_sha256 == wanted.weights_sha256,
+                local_model.weights_sha256 == model.weights_sha256,
                 f"the {MODEL_NAMES[role]} is {expected}",
                 f"the bundle names {expected}, but the weights here hash to {local_model.weights_sha256[:12]}…",
             )
@@ -253,10 +253,10 @@ def _note_other_files(code: Path, manifest: Manifest, spec: CodeSpec, rules: Rou
     script = code / RUN_SH
     if not _has_content(script, run_script(spec, rules)):
         log.note("code", f"{RUN_SH} is not the one that harness bundle writes")
-    known = (*FIXED_FILES, f"attack/{spec.attack.file}", *([TRAIN] if spec.trains else []))
+    expected = (*FIXED_FILES, f"attack/{spec.attack.file}", *([TRAIN] if spec.trains else []))
     folders = tuple(f"paths/{name}/{kind}/" for name in spec.paths for kind in ("file", "folder"))
     names = [name.removeprefix("code/") for name in sorted(manifest.files) if name.startswith("code/")]
-    extra = [n for n in names if n not in known and not n.startswith(folders) and not WHEEL.fullmatch(n)]
+    extra = [n for n in names if n not in expected and not n.startswith(folders) and not WHEEL.fullmatch(n)]
     if extra:
         more = f" and {len(extra) - 3:,} more" if len(extra) > 3 else ""
         listed = ", ".join(map(shorten, extra[:3]))

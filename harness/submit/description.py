@@ -22,7 +22,7 @@ _EXAMPLES = 3
 """Examples of each kind that are shown."""
 
 
-def _shown(text: str) -> Markup:
+def _as_markup(text: str) -> Markup:
     return Markup(markup(text))  # noqa: S704 (Typst, not HTML)
 
 
@@ -40,7 +40,7 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
         write_atomically(folder / "recall.svg", recall_panel([("", facts.score)], size=_PANEL))
     write_atomically(folder / "method.md", markdown)
     write_atomically(folder / "method.typ", '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
-    environment = template_environment(_shown)
+    environment = template_environment(_as_markup)
     environment.filters["literal"] = lambda text: Markup(string(text))  # noqa: S704
     document = environment.get_template(f"{MAIN}.j2").render(
         run=facts,

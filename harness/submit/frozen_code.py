@@ -101,7 +101,7 @@ def compare_code(bundle: Path, frozen: Path, *, names_frozen: bool, patch: Path 
     if patch is None or not changes:
         return CodeDifference(names_frozen, changes)
     content = read_bounded(patch, limit=_MAX_TEXT_BYTES)
-    patched, signs = _apply(content, old, known=new.keys() | old.keys(), path=patch)
+    patched, signs = _apply(content, old, code_files=new.keys() | old.keys(), path=patch)
     patched.pop(README, None)
     # A file that the patch does not name differs even where both sides are empty, such as an added empty file.
     unexplained = [
@@ -160,13 +160,13 @@ class _PatchedFile:
 
 
 def _apply(
-    patch: bytes, old: Mapping[str, Path], *, known: Collection[str], path: Path
+    patch: bytes, old: Mapping[str, Path], *, code_files: Collection[str], path: Path
 ) -> tuple[dict[str, bytes | None], Counter[bytes]]:
     """Apply a unified diff. Return the new content of each file, None if it does not fit, and the lines of each sign.
 
-    A file is the longest end of its path in the diff that is a `known` file; one that is not `old` is empty before.
-    Lines outside hunks, such as those of git, are ignored. Raises HarnessError, with the line of `path`, if a file is
-    not known, if one occurs twice, or if a hunk is not as long as it says.
+    A file is the longest end of its path in the diff that is one of `code_files`; one that is not `old` is empty
+    before. Lines outside hunks, such as those of git, are ignored. Raises HarnessError, with the line of `path`, if a
+    file is not known, if one occurs twice, or if a hunk is not as long as it says.
     """
     files: dict[str, _PatchedFile] = {}
     signs: Counter[bytes] = Counter()
@@ -176,7 +176,7 @@ def _apply(
     for number, line in numbered:
         where = f"{path}, line {number}"
         if before.startswith(b"--- ") and line.startswith(b"+++ "):
-            name = _file_name(before, line, known, where)
+            name = _file_name(before, line, code_files, where)
             if name in files:
                 raise HarnessError(f"{where}: a second change of {shorten(name)}. Write one section for each file.")
             file = files[name] = _PatchedFile(io.BytesIO(_content(old, name)).readlines())
@@ -207,7 +207,7 @@ def _apply(
     return {name: b"".join(f.new + f.old[f.done :]) if f.fits else None for name, f in files.items()}, signs
 
 
-def _file_name(old_line: bytes, new_line: bytes, known: Collection[str], where: str) -> str:
+def _file_name(old_line: bytes, new_line: bytes, code_files: Collection[str], where: str) -> str:
     names = set()
     for line in (old_line, new_line):
         # diff writes a time after a tab.
@@ -215,7 +215,7 @@ def _file_name(old_line: bytes, new_line: bytes, known: Collection[str], where: 
         parts = written[-_MAX_PATH:].split("/")
         ends = ("/".join(parts[first:]) for first in range(len(parts)))
         if written != _NO_FILE:
-            names.add(next((end for end in ends if end in known), ""))
+            names.add(next((end for end in ends if end in code_files), ""))
     if len(names) != 1 or names == {""}:
         raise HarnessError(f"{where}: not a change of one file in code/. Use diff -ruN FROZEN/code BUNDLE/code.")
     return names.pop()

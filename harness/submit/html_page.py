@@ -27,22 +27,22 @@ def page(template: str, **context: Any) -> str:
 
     Every value except Markup is escaped, and its control and bidi characters are made visible.
     """
-    environment = template_environment(_shown)
+    environment = template_environment(_as_text)
     environment.filters |= {"number": format_number, "score": format_score, "interval": format_interval}
     return _with_contents(environment.get_template(template).render(context | {"version": __version__}))
 
 
 @functools.cache
-def template_environment(shown: Callable[[str], str]) -> Environment:
+def template_environment(render: Callable[[str], str]) -> Environment:
     """Return the templates of this package, in which each value that is a text and not Markup becomes `shown(value)`.
 
-    The result of `shown` is escaped as HTML unless it is Markup.
+    The result of `render` is escaped as HTML unless it is Markup.
     """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        finalize=lambda value: render(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -50,14 +50,14 @@ def template_environment(shown: Callable[[str], str]) -> Environment:
     return environment
 
 
-def _shown(text: str) -> str:
+def _as_text(text: str) -> str:
     """Return `text` with visible control characters, and no line break inside a percentage or a p-value."""
     return _NO_BREAK.sub("\u00a0", sanitize(text))
 
 
 def explained(text: str, definitions: Mapping[str, str]) -> Markup:
     """Return `text` as Markup in which every defined term shows its meaning under the pointer."""
-    text = _shown(text)
+    text = _as_text(text)
     meanings = {term.casefold(): meaning for term, meaning in definitions.items()}
     marked, last = Markup(), 0
     for term in _terms_in(text, definitions):

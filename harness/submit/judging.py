@@ -50,8 +50,8 @@ def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
     return prefixes
 
 
-def read_archive(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of a .npz that are `wanted`, by name, or all if it contains none of these.
+def read_archive(path: Path, preferred_names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a .npz called `preferred_names`, by name, or all if it contains none of these.
 
     Raises HarnessError if the file is not a .npz, or a returned entry is not a plain array: the file may be hostile.
     """
@@ -59,7 +59,7 @@ def read_archive(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.gene
         with open_regular(path) as file:
             archive = np.load(file, allow_pickle=False)
             names = archive.files if isinstance(archive, NpzFile) else []
-            arrays = {name: archive[name] for name in [name for name in wanted if name in names] or names}
+            arrays = {name: archive[name] for name in [name for name in preferred_names if name in names] or names}
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such file.") from None
     except MemoryError:
@@ -108,14 +108,14 @@ def load_judging_data(round_: Round, *, prefixes: Path | None = None, answers: P
         if prefixes is None
         else read_prefixes(prefixes, length=round_.prefix_length, vocabulary=round_.vocabulary)
     )
-    known = load_answers(round_) if prefixes is None else None
+    truth = load_answers(round_) if prefixes is None else None
     if answers is not None:
-        known = token_rows(answers, length=round_.suffix_length, vocabulary=round_.vocabulary)
-        if len(known) != len(attacked):
-            raise HarnessError(f"{answers}: {len(known):,} answers for {len(attacked):,} prefixes.")
+        truth = token_rows(answers, length=round_.suffix_length, vocabulary=round_.vocabulary)
+        if len(truth) != len(attacked):
+            raise HarnessError(f"{answers}: {len(truth):,} answers for {len(attacked):,} prefixes.")
     clusters = None
-    if known is not None and prefixes is None:
-        clusters = load_clusters(round_, known)
-    elif known is not None and round_.clusters == "computed":
-        clusters = cluster_ids([np.concatenate([attacked, known], axis=1)])
-    return JudgingData(round_, attacked, known, clusters)
+    if truth is not None and prefixes is None:
+        clusters = load_clusters(round_, truth)
+    elif truth is not None and round_.clusters == "computed":
+        clusters = cluster_ids([np.concatenate([attacked, truth], axis=1)])
+    return JudgingData(round_, attacked, truth, clusters)

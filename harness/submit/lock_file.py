@@ -186,11 +186,11 @@ def _pins_from_index(versions: Mapping[str, str]) -> dict[str, str]:
     """Return `name==version` with the hash of the wheel that pip would install here, for each of `versions`."""
     if not versions:
         return {}
-    wanted = [f"{name}=={version}" for name, version in sorted(versions.items())]
+    pins = [f"{name}=={version}" for name, version in sorted(versions.items())]
     command = [sys.executable, "-P", "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-deps", "--quiet"]
     try:
         pip = subprocess.run(
-            [*command, "--only-binary", ":all:", "--report", "-", *wanted],
+            [*command, "--only-binary", ":all:", "--report", "-", *pins],
             capture_output=True,
             timeout=_INDEX_SECONDS,
             check=True,
@@ -203,7 +203,7 @@ def _pins_from_index(versions: Mapping[str, str]) -> dict[str, str]:
             for item in json.loads(pip.stdout)["install"]
         }
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
-        names = shorten(", ".join(wanted), 200)
+        names = shorten(", ".join(pins), 200)
         raise HarnessError(
             f"no hash is known for {names}: requirements.lock has other versions, and the package index did not "
             "answer. Install requirements.lock, or package with access to the index."

@@ -180,14 +180,13 @@ def select_examples(facts: RunFacts, *, max_examples: int, redact: bool) -> Exam
     """Return at most `max_examples` examples of each kind, the first in submission order."""
     ids, is_correct = facts.submission.ids, facts.is_correct
 
-    def distinct(ids: Ints) -> list[int]:
-        return list(dict.fromkeys(ids.tolist()))[:max_examples]
+    def distinct(ids: Ints) -> tuple[ShownExample, ...]:
+        return _examples([facts], list(dict.fromkeys(ids.tolist()))[:max_examples], redact)
 
     if is_correct is None:
-        return ExampleSelection((), (), _shown([facts], distinct(ids), redact))
+        return ExampleSelection((), (), distinct(ids))
     solved = ids[is_correct]
-    unsolved = ids[~np.isin(ids, solved)]
-    return ExampleSelection(_shown([facts], distinct(solved), redact), _shown([facts], distinct(unsolved), redact), ())
+    return ExampleSelection(distinct(solved), distinct(ids[~np.isin(ids, solved)]), ())
 
 
 def differing_examples(runs: Sequence[RunFacts], *, max_examples: int, redact: bool) -> tuple[ShownExample, ...]:
@@ -197,10 +196,10 @@ def differing_examples(runs: Sequence[RunFacts], *, max_examples: int, redact: b
         return ()
     solved = np.array([whole.solved(judged) for whole, judged in judged_rows if judged is not None])
     differing = np.flatnonzero(solved.any(axis=0) & ~solved.all(axis=0))
-    return _shown(runs, differing[:max_examples].tolist(), redact)
+    return _examples(runs, differing[:max_examples].tolist(), redact)
 
 
-def _shown(runs: Sequence[RunFacts], ids: Sequence[int], redact: bool) -> tuple[ShownExample, ...]:
+def _examples(runs: Sequence[RunFacts], ids: Sequence[int], redact: bool) -> tuple[ShownExample, ...]:
     if not ids:
         return ()
     prefixes, answers = load_prefixes(runs[0].spec.round), runs[0].answers

@@ -36,11 +36,11 @@ def string(text: str) -> str:
     return _literal("\n".join(_safe(line) for line in text.split("\n")))
 
 
-def link(address: str, shown: str) -> str:
-    """Return a link around the markup `shown`, or only `shown` if this is not a web or mail address."""
+def link(address: str, text: str) -> str:
+    """Return a link around the markup `text`, or only `text` if this is not a web or mail address."""
     if not address.startswith(("https://", "http://", "mailto:")):
-        return shown
-    return f"#link({_literal(sanitize(address))})[{shown}];"
+        return text
+    return f"#link({_literal(sanitize(address))})[{text}];"
 
 
 def _literal(text: str) -> str:
@@ -170,8 +170,8 @@ def _part(node: SyntaxTreeNode) -> str:
         case "link":
             return link(str(node.attrs.get("href", "")), _inline(node))
         case "image":
-            shown = "".join(part.content for part in node.walk() if part.type in ("text", "code_inline"))
-            return markup(f"[image omitted: {shown or 'no description'}]")
+            description = "".join(part.content for part in node.walk() if part.type in ("text", "code_inline"))
+            return markup(f"[image omitted: {description or 'no description'}]")
         case "softbreak":
             return "\n"
         case "hardbreak":

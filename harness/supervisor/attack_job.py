@@ -162,7 +162,7 @@ class GuessIntake(Intake):
         self.has_changed = True
 
     def _guess(self, frame: Frame) -> None:
-        guesses = self._checked(Guesses.from_columns(columns_from_frame(GUESSES, frame.columns, frame.rows)))
+        guesses = self._check(Guesses.from_columns(columns_from_frame(GUESSES, frame.columns, frame.rows)))
         batch, attempt = self.attempt_of(frame)
         self.rows += len(guesses)
         limit = _ROWS_STORED_PER_SUBMITTED * self._spec.round.row_cap
@@ -186,12 +186,12 @@ class GuessIntake(Intake):
         self._store.add_kept(name_in(frame, "name"), np.frombuffer(content.tobytes(), dtype).reshape(shape))
 
     def _final(self, frame: Frame) -> None:
-        order = self._checked(Guesses(frame.columns["example"], frame.columns["suffix"], np.zeros(frame.rows)))
+        order = self._check(Guesses(frame.columns["example"], frame.columns["suffix"], np.zeros(frame.rows)))
         self._store.add_final(order.ids, order.suffixes)
         self._live.set_final(order)
         self.has_changed = True
 
-    def _checked(self, guesses: Guesses) -> Guesses:
+    def _check(self, guesses: Guesses) -> Guesses:
         """Return the guesses in the round's token dtype. Raises IntakeError if one does not fit the round."""
         rules = self._spec.round
         fault = find_fault(

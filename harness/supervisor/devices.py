@@ -55,8 +55,8 @@ def matching_devices(requested: str) -> list[Device]:
 def visible_gpus() -> list[Device]:
     """Return the visible GPUs in CUDA's order; none if there is no NVIDIA driver."""
     gpus = query_gpus(lambda nvml, gpu: (str(nvml.nvmlDeviceGetUUID(gpu)), str(nvml.nvmlDeviceGetName(gpu))))
-    chosen = visible_indices(os.environ.get("CUDA_VISIBLE_DEVICES"), [uuid for uuid, _ in gpus])
-    return [Device(f"cuda:{number}", *gpus[index]) for number, index in enumerate(chosen)]
+    indices = visible_indices(os.environ.get("CUDA_VISIBLE_DEVICES"), [uuid for uuid, _ in gpus])
+    return [Device(f"cuda:{number}", *gpus[index]) for number, index in enumerate(indices)]
 
 
 def visible_indices(variable: str | None, uuids: list[str]) -> list[int]:
@@ -67,16 +67,16 @@ def visible_indices(variable: str | None, uuids: list[str]) -> list[int]:
     """
     if variable is None:
         return list(range(len(uuids)))
-    chosen: list[int] = []
+    indices: list[int] = []
     for entry in filter(None, (part.strip() for part in variable.split(","))):
         if entry.lstrip("-").isdigit():
             matches = [int(entry)] if 0 <= int(entry) < len(uuids) else []
         else:
             matches = [index for index, uuid in enumerate(uuids) if uuid.startswith(entry)]
-        if len(matches) != 1 or matches[0] in chosen:
+        if len(matches) != 1 or matches[0] in indices:
             break
-        chosen += matches
-    return chosen
+        indices += matches
+    return indices
 
 
 class DeviceLock:

@@ -149,8 +149,8 @@ class Supervisor:
 
     def _share_devices(self, choices: Sequence[Sequence[Device]], lock: DeviceLock) -> list[Device]:
         """Return the devices to share. They are locked if they are free and no run waits for them."""
-        wanted = {name for queued in queued_runs() for name in queued.devices.values()}
-        return lock.try_acquire_all(_without(choices, wanted)) or [devices[0] for devices in choices]
+        queued_names = {name for queued in queued_runs() for name in queued.devices.values()}
+        return lock.try_acquire_all(_without(choices, queued_names)) or [devices[0] for devices in choices]
 
     def _kill_survivors(self) -> None:
         """Kill the workers of an earlier supervisor that have outlived it."""

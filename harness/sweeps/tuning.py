@@ -137,16 +137,16 @@ def next_step(
             return Step(settings_of(space, setting.params), folds[len(setting.runs)])
     if not past and defaults is not None and all(name in defaults for name in space):
         return Step(settings_of(space, defaults), folds[0])
-    known = {tuple(settings_of(space, setting.params)) for setting in past}
+    past_settings = {tuple(settings_of(space, setting.params)) for setting in past}
     for attempt in range(_ASKED):
         # The seed follows from the number of runs, so that an interrupted tuning continues as it would have.
         study = _study(space, past, folds, seed=seed + len(tried) + attempt * 1_000_003)
         settings = settings_of(space, study.ask(_distributions(space)).params)
-        if tuple(settings) not in known:
+        if tuple(settings) not in past_settings:
             return Step(settings, folds[0])
     # Optuna repeats known settings, so the first unknown one is taken.
     for settings in every_setting(space):
-        if tuple(settings) not in known:
+        if tuple(settings) not in past_settings:
             return Step(settings, folds[0])
     return None
 

@@ -197,7 +197,7 @@ class HarnessApp(OrderedKeysApp):
         # These imports are inside functions to keep the first paint fast.
         from harness.tui.screens.dialogs import RoundDialog
 
-        def chosen(choice: str | None) -> None:
+        def choose(choice: str | None) -> None:
             if choice is not None:
                 self.round_choice = choice or None
                 save_round_choice(self.round_choice)
@@ -205,7 +205,7 @@ class HarnessApp(OrderedKeysApp):
                 self._show_bars()
                 self._show_page()
 
-        self.push_screen(RoundDialog(self.round_choice), chosen)
+        self.push_screen(RoundDialog(self.round_choice), choose)
 
     def _use_round(self, choice: str | None) -> None:
         self._round_name = choice
@@ -220,9 +220,9 @@ class HarnessApp(OrderedKeysApp):
 
         self.push_screen(KeysScreen(self.screen, is_palette=is_palette), self._run_chosen)
 
-    async def _run_chosen(self, chosen: tuple[str, DOMNode] | None) -> None:
-        if chosen is not None:
-            action, node = chosen
+    async def _run_chosen(self, choice: tuple[str, DOMNode] | None) -> None:
+        if choice is not None:
+            action, node = choice
             await self.run_action(action, node)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

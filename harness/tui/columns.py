@@ -141,39 +141,39 @@ def lay_out(
         column.width or cell_len(title_of(column, 0)) + 2 * (number == sorted_by)
         for number, column in enumerate(columns)
     ]
-    measured = [number for number, column in enumerate(columns) if not column.width and not column.fills]
+    content_columns = [number for number, column in enumerate(columns) if not column.width and not column.fills]
     for row in rows:
         if not row.is_lazy and not row.spans:
-            for number in measured:
+            for number in content_columns:
                 if not callable(cell := row.cells[number]):
                     widths[number] = max(widths[number], _width(cell))
     # The title of a column of drawn cells is drawn too, so that its minimum width is known only from the column.
     min_widths = [column.min_width if callable(column.title) else 0 for column in columns]
     widths = [max(min_width, min(width, _MAX_WIDTH)) for min_width, width in zip(min_widths, widths, strict=True)]
-    shown = [min(width, column.min_width or width) for column, width in zip(columns, widths, strict=True)]
-    shown[0] = min(shown[0], available)
-    fits = sum(shown) + GAP * (len(shown) - 1) <= available
+    final_widths = [min(width, column.min_width or width) for column, width in zip(columns, widths, strict=True)]
+    final_widths[0] = min(final_widths[0], available)
+    fits = sum(final_widths) + GAP * (len(final_widths) - 1) <= available
     start = 1 if fits else max(1, min(first, len(columns) - 1))
     # An arrow in the last character says that more columns are hidden.
-    numbers, room = [0], available - shown[0] - (not fits)
+    numbers, room = [0], available - final_widths[0] - (not fits)
     for number in range(start, len(columns)):
-        room -= GAP + shown[number]
+        room -= GAP + final_widths[number]
         if room < 0 and len(numbers) > 1:
-            room += GAP + shown[number]
+            room += GAP + final_widths[number]
             break
         # The second column is cut rather than hidden.
-        shown[number] += min(0, room)
+        final_widths[number] += min(0, room)
         numbers.append(number)
-    for number in sorted(numbers, key=lambda number: widths[number] - shown[number]):
-        added = max(0, min(room, widths[number] - shown[number]))
-        shown[number] += added
+    for number in sorted(numbers, key=lambda number: widths[number] - final_widths[number]):
+        added = max(0, min(room, widths[number] - final_widths[number]))
+        final_widths[number] += added
         room -= added
     for number in numbers:
         if columns[number].fills and room > 0:
-            shown[number] += room
+            final_widths[number] += room
             break
     hides_right = numbers[-1] < len(columns) - 1
-    return Layout(tuple(numbers), tuple(shown[number] for number in numbers), start > 1, hides_right)
+    return Layout(tuple(numbers), tuple(final_widths[number] for number in numbers), start > 1, hides_right)
 
 
 def title_of(column: Column, width: int) -> str:

@@ -95,8 +95,12 @@ def forest_table(compared: Compared, *, is_dark: bool) -> Table:
     for number, (run, score) in enumerate(zip(compared.comparison.runs, scores, strict=True)):
         recall, colour = score.recall_at_cap, curve_colour(number, is_dark=is_dark)
         bar = interval_bar(recall, score.interval.low, score.interval.high, scale=(low, high), colour=colour)
-        measured: tuple[Cell, Cell, str] = ([(format_score(recall), "bold")], bar, format_score(score.precision_at_cap))
-        recall_cell, bar_cell, precision = measured if run.guesses else ([(NO_VALUE, "dim")], "", NO_VALUE)
+        scored_cells: tuple[Cell, Cell, str] = (
+            [(format_score(recall), "bold")],
+            bar,
+            format_score(score.precision_at_cap),
+        )
+        recall_cell, bar_cell, precision = scored_cells if run.guesses else ([(NO_VALUE, "dim")], "", NO_VALUE)
         name = _name(number, run, is_dark=is_dark)
         cells = [name, run.shown_attack, recall_cell, bar_cell, format_duration(run.elapsed_s), precision]
         rows.append(Row(run.id, cells))

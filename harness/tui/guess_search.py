@@ -34,14 +34,14 @@ def suffix_spans(text: TokenText, suffix: Tokens, answer: Tokens | None, *, quer
 
 def highlighted(spans: Sequence[Span], query: str) -> list[Span]:
     """Return the spans with every occurrence of `query`, in either case, in reverse; without a query as they are."""
-    whole, wanted, marked = "".join(part for part, _ in spans), query.casefold(), set[int]()
+    whole, folded_query, marked = "".join(part for part, _ in spans), query.casefold(), set[int]()
     # A character may fold to several ones, such as ß to ss, so each folded one has the position of its origin.
     origins = [position for position, character in enumerate(whole) for _ in character.casefold()]
     folded = whole.casefold()
-    start = folded.find(wanted) if wanted else -1
+    start = folded.find(folded_query) if folded_query else -1
     while start >= 0:
-        marked |= {*origins[start : start + len(wanted)]}
-        start = folded.find(wanted, start + len(wanted))
+        marked |= {*origins[start : start + len(folded_query)]}
+        start = folded.find(folded_query, start + len(folded_query))
     if not marked:
         return list(spans)
     result, position = list[Span](), 0

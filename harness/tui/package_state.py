@@ -69,7 +69,7 @@ class PackageState:
     fault: str | None = None
     accepted: frozenset[str] = frozenset()
 
-    def checked(self) -> "PackageState":
+    def check(self) -> "PackageState":
         """Return this state with a new checklist. This hashes the run's inputs, so it may take a while."""
         state = replace(self, checked_values=self.values, fault=None)
         try:
@@ -81,11 +81,11 @@ class PackageState:
         except HarnessError as error:
             return replace(state, fault=str(error))
 
-    def updated(self, checked: "PackageState") -> "PackageState":
-        """Return this state with the checklist of `checked`. A check stays accepted while its sentence is the same."""
+    def with_checks_of(self, state: "PackageState") -> "PackageState":
+        """Return this state with the checklist of `state`. A check stays accepted while its sentence is the same."""
         before = {check.name: check.sentence for check in self.checks}
-        same = {check.name for check in checked.checks if not check.is_met and before.get(check.name) == check.sentence}
-        return replace(checked, values=self.values, accepted=self.accepted & same)
+        same = {check.name for check in state.checks if not check.is_met and before.get(check.name) == check.sentence}
+        return replace(state, values=self.values, accepted=self.accepted & same)
 
     def with_accepted_toggled(self, name: str) -> "PackageState":
         """Return this state with the check `name` accepted, or no longer. Raises HarnessError if it cannot be."""

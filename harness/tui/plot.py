@@ -145,10 +145,10 @@ def _end_labels(grid: BrailleGrid, lines: Sequence[Line]) -> dict[int, list[Cell
     """Return the label of each curve in the row where it ends, or in the nearest free one."""
     labels: dict[int, list[Cell]] = {}
     for line in lines:
-        wanted = grid.row_of(float(line.y[-1]))
+        end = grid.row_of(float(line.y[-1]))
         free = [row for row in range(grid.rows) if row not in labels]
         if free:
-            row = min(free, key=lambda row: (abs(row - wanted), row))
+            row = min(free, key=lambda row: (abs(row - end), row))
             labels[row] = _text(f" {line.label}", line.number or 0)
     return labels
 

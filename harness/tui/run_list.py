@@ -162,13 +162,13 @@ def _columns(runs: Sequence[RunSummary], scale: float) -> tuple[Column, ...]:
     # A run that works has a long status, which is more important than the parameters.
     attack = {"min_width": 22 if all(run.status.is_over for run in runs) else 16}
     columns = {
-        shown.title: Column(
-            shown.title,
-            is_right=shown.is_right,
-            sort_key=shown.title if shown.title in _SORTED else "",
-            **(attack if shown.title == "attack" else _WIDTHS.get(shown.title, {})),
+        fact.title: Column(
+            fact.title,
+            is_right=fact.is_right,
+            sort_key=fact.title if fact.title in _SORTED else "",
+            **(attack if fact.title == "attack" else _WIDTHS.get(fact.title, {})),
         )
-        for shown in _SHOWN
+        for fact in _SHOWN
     }
     columns["recall"] = columns["recall"]._replace(title=recall_label(caps.pop() if len(caps) == 1 else 0))
     drawn = {
@@ -243,7 +243,7 @@ def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
         "started": ([(day_and_time(run.created_at), "dim")],),
         "note": ([(run.note, "dim")],),
     }
-    return Row(run.id, [cell for shown in _SHOWN for cell in cells.get(shown.title, (shown.text(run),))])
+    return Row(run.id, [cell for fact in _SHOWN for cell in cells.get(fact.title, (fact.text(run),))])
 
 
 def _bar_of(run: RunSummary, scale: float) -> Cell:

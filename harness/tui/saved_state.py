@@ -30,8 +30,8 @@ def load_values(form: str, fields: "Iterable[Field]") -> dict[str, str]:
     """Return the values last saved for a form, by field key; unknown fields and invalid values are left out."""
     values = _load_forms().get(form, {})
     # The round is chosen before the form opens.
-    known = [field for field in fields if field.key in values and field.kind != "round"]
-    return {field.key: values[field.key] for field in known if field.error(values[field.key]) is None}
+    saved = [field for field in fields if field.key in values and field.kind != "round"]
+    return {field.key: values[field.key] for field in saved if field.error(values[field.key]) is None}
 
 
 def recent_rounds() -> list[str]:

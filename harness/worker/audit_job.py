@@ -94,10 +94,10 @@ class WorkerAuditContext(AuditContext):
         self._send(FIGURES, name=[name], value=[value], low=[low], high=[high], of=[of])
 
     def _send(self, table: Table, **columns: ArrayLike | list[str]) -> dict[str, Any]:
-        checked = validate_columns(table, columns)
-        for arrays in split_into_frames(table, checked):
+        valid_columns = validate_columns(table, columns)
+        for arrays in split_into_frames(table, valid_columns):
             self._channel.send("rows", arrays, table=table.name, key=self._log.key)
-        return checked
+        return valid_columns
 
     def warn(self, sentence: str) -> None:
         self._channel.send("event", name="warning", sentence=sanitize(sentence))

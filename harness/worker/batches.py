@@ -35,7 +35,7 @@ class BatchLog:
     def __init__(self, channel: Channel, request: JobRequest) -> None:
         self._channel = channel
         self._sizes = dict(request.batch_sizes)
-        self._measured: dict[str, int] = {}
+        self._measured_sizes: dict[str, int] = {}
         self._done = frozenset(request.done)
         self._stages: set[str] = set()
         self._announced: dict[str, float] = {}
@@ -88,7 +88,7 @@ class BatchLog:
                 size = min(max_size, self._sizes.get(loop, _MEASURED_ITEMS) if first else _MEASURED_ITEMS)
             stop = min([items, first + size, *(end for end in ends if first < end)])
             if is_measured and loop not in self._sizes:
-                self._measured[loop] = stop - first
+                self._measured_sizes[loop] = stop - first
             yield slice(first, stop)
             first = stop
 
@@ -110,7 +110,7 @@ class BatchLog:
         self._open.remove(key)
         self._usual_calls = max(1, self._calls.get(key, 0))
         loop = key.rpartition("/")[0]
-        if items := self._measured.pop(loop, 0):
+        if items := self._measured_sizes.pop(loop, 0):
             size = self._sizes[loop] = batch_size_for((time.monotonic() - began_at) / items)
             self._channel.send("event", name="batch_size", loop=loop, size=size)
         self._channel.send("done", key=key)

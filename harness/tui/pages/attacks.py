@@ -127,7 +127,7 @@ class AttacksPage(Page):
         super().__init__(id="attacks-page")
         self._overview: Overview | None = None
         self._described: tuple[object, ...] = ()
-        self._wanted: str | None = None
+        self._next_key: str | None = None
         """The attack that the cursor goes to once it is listed."""
 
     def compose_panels(self) -> ComposeResult:
@@ -146,9 +146,9 @@ class AttacksPage(Page):
         rows = [_row(attack, overview, round_name, has_origins=has_origins) for attack in overview.attacks]
         columns = (_NAME, *((_BEST,) if round_name else ()), _RUNS, *((_ORIGIN,) if has_origins else ()), _SUMMARY)
         self.table.show(columns, rows)
-        if self._wanted in self.table.keys:
-            self.table.move_to(str(self._wanted))
-            self._wanted = None
+        if self._next_key in self.table.keys:
+            self.table.move_to(str(self._next_key))
+            self._next_key = None
         panel = self.query_one("#attack-list", Panel)
         panel.show_empty(overview.fault or "")
         on_round = "" if round_name is None else f" · best on {round_name}"
@@ -223,12 +223,12 @@ class AttacksPage(Page):
         folder = self._own_folder
 
         def create(name: str) -> None:
-            self._wanted = str(new_attack(name, folder).resolve())
+            self._next_key = str(new_attack(name, folder).resolve())
 
         def created(name: str | None) -> None:
-            if name is not None and self._wanted is not None:
+            if name is not None and self._next_key is not None:
                 # After the dialog has closed, because the editor gets the whole terminal.
-                self.call_after_refresh(self._edit, Path(self._wanted))
+                self.call_after_refresh(self._edit, Path(self._next_key))
 
         existing = {path.stem for path in folder.glob("*.py")}
         number = next(number for number in count(1) if f"my_attack_{number}" not in existing)
@@ -265,7 +265,7 @@ class AttacksPage(Page):
         except (HarnessError, OSError) as error:
             self.notify(str(error), severity="error")
             return
-        self._wanted = str(copy.resolve())
+        self._next_key = str(copy.resolve())
         self._edit(copy)
 
     def _edit(self, path: Path) -> None:

@@ -97,12 +97,12 @@ class AuditsPage(RunListPage):
         if worker.cancelled_event.wait(_ANSWER_SECONDS):
             return
         try:
-            shown = run_command(["show", run.id], on_progress=lambda line: None)
+            answer = run_command(["show", run.id], on_progress=lambda line: None)
         except HarnessError as error:
             self._failures[run.id] = (sanitize(str(error)), time.monotonic() + _RETRY_SECONDS)
             self.call_later(self.set_timer, 1.1 * _RETRY_SECONDS, self._show_figures)
         else:
-            self._answers[run.id, run.status, run.guesses] = verdict((shown or {}).get("findings") or {})
+            self._answers[run.id, run.status, run.guesses] = verdict((answer or {}).get("findings") or {})
         if not worker.is_cancelled:
             self.call_later(self._show_figures)
 
@@ -115,12 +115,12 @@ class AuditsPage(RunListPage):
             if id_:
                 self.open_run(id_)
 
-        def chosen(audit: str | None) -> None:
+        def open_form(audit: str | None) -> None:
             if audit is not None:
                 self.app.push_screen(NewAuditScreen(audit, round_name=self._round or default_round()), opened)
 
         self.app.push_screen(
-            ChoiceDialog("New audit", {name: entry.question for name, entry in AUDITS.items()}), chosen
+            ChoiceDialog("New audit", {name: entry.question for name, entry in AUDITS.items()}), open_form
         )
 
 

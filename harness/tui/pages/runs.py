@@ -116,7 +116,7 @@ class RunsPage(RunListPage):
         self._overview: Overview | None = None
         self._state = ListState()
         self._previewed: RunSummary | None = None
-        self._wanted: str | None = None
+        self._next_key: str | None = None
         """The run that the cursor goes to once it is listed."""
 
     def compose_panels(self) -> ComposeResult:
@@ -140,7 +140,7 @@ class RunsPage(RunListPage):
 
     def select(self, id_: str) -> None:
         """Move the cursor to a run or to the heading of a group, and open the group, as soon as it is in the list."""
-        self._wanted = id_
+        self._next_key = id_
         if id_.startswith(HEADING):
             self._state = replace(self._state, toggled=self._state.toggled | {id_})
 
@@ -175,14 +175,14 @@ class RunsPage(RunListPage):
         self._preview()
 
     def _go_to_wanted(self) -> None:
-        wanted = self._wanted
-        if wanted is not None and wanted.startswith(HEADING) and wanted not in self.table.keys:
+        target = self._next_key
+        if target is not None and target.startswith(HEADING) and target not in self.table.keys:
             # A single group has no heading. Its newest run comes first.
-            name = wanted.removeprefix(HEADING)
-            wanted = next((run.id for run in self._runs.values() if run.parent == name), wanted)
-        if wanted in self.table.keys:
-            self.table.move_to(str(wanted))
-            self._wanted = None
+            name = target.removeprefix(HEADING)
+            target = next((run.id for run in self._runs.values() if run.parent == name), target)
+        if target in self.table.keys:
+            self.table.move_to(str(target))
+            self._next_key = None
 
     # The preview.
 
@@ -322,9 +322,9 @@ class RunsPage(RunListPage):
     def action_compare(self) -> None:
         """Compare the marked runs; a single run is compared with the best run of the baseline, or of any attack."""
         marked = self._state.marked & self._runs.keys()
-        chosen = marked if len(marked) > 1 else marked | {self.table.key_under_cursor or ""}
+        marks = marked if len(marked) > 1 else marked | {self.table.key_under_cursor or ""}
         # Newest first, so that a positive difference is an improvement.
-        ids = [id_ for id_ in self._runs if id_ in chosen]
+        ids = [id_ for id_ in self._runs if id_ in marks]
         if len(ids) == 1 and (best := best_other(self._runs[ids[0]], self._runs.values())) is not None:
             ids.append(best.id)
         if not ids:

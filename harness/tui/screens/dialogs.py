@@ -146,8 +146,8 @@ class RoundDialog(ChoiceDialog):
 
     def __init__(self, current: str | None) -> None:
         self._current = current or ""
-        known = ["", *built_in_rounds(), *recent_rounds(), self._current]
-        super().__init__("Round", {name: _round_facts(name) for name in dict.fromkeys(known)})
+        names = ["", *built_in_rounds(), *recent_rounds(), self._current]
+        super().__init__("Round", {name: _round_facts(name) for name in dict.fromkeys(names)})
 
     def compose(self) -> ComposeResult:
         with Vertical():

@@ -101,7 +101,7 @@ class ExampleScreen(Screen[None]):
         self._folders = tuple(folders)
         self._ids = ids
         self._example_id = first
-        self._shown: tuple[ExampleInRun, ...] = ()
+        self._runs_shown: tuple[ExampleInRun, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield TopBar()
@@ -125,15 +125,15 @@ class ExampleScreen(Screen[None]):
 
     def action_jump(self) -> None:
         def check(text: str) -> None:
-            examples = self._shown[0].examples if self._shown else 0
+            examples = self._runs_shown[0].examples if self._runs_shown else 0
             if not (text.isascii() and text.isdigit() and int(text) < examples):
                 raise HarnessError(f"expected an id from 0 to {examples - 1:,}")
 
-        def named(text: str | None) -> None:
+        def go_to(text: str | None) -> None:
             if text is not None:
                 self._go_to(int(text))
 
-        self.app.push_screen(NameDialog("Go to the example with the id:", "", check=check), named)
+        self.app.push_screen(NameDialog("Go to the example with the id:", "", check=check), go_to)
 
     def _go_to(self, id_: int) -> None:
         self._example_id = id_
@@ -148,28 +148,28 @@ class ExampleScreen(Screen[None]):
         except HarnessError as error:
             self.call_later(self._show, id_, (), str(error))
 
-    def _show(self, id_: int, shown: tuple[ExampleInRun, ...], fault: str = "") -> None:
+    def _show(self, id_: int, runs: tuple[ExampleInRun, ...], fault: str = "") -> None:
         if id_ != self._example_id:
             return
-        self._shown = shown
+        self._runs_shown = runs
         with self.app.batch_update():
-            self.query_one("#example-text", Static).update(Content(sanitize(fault)) if fault else texts_of(shown[0]))
+            self.query_one("#example-text", Static).update(Content(sanitize(fault)) if fault else texts_of(runs[0]))
             words = [
                 Content.styled(
                     sanitize(f"{run.run_id}: {run.right_guess.words}"),
                     "$text-success" if run.right_guess.counts else "$text-warning",
                 )
-                for run in shown
+                for run in runs
                 if run.right_guess.words
             ]
             place = self.query_one("#right-guess", Static)
             place.update(Content("\n").join(words))
             place.display = bool(words)
-            rows = [row for run in shown for row in candidate_rows(run)]
+            rows = [row for run in runs for row in candidate_rows(run)]
             table = self.query_one(ListTable)
             is_new = table.key_under_cursor is None
             # The line above names a single run.
-            table.show(_COLUMNS, rows if len(shown) > 1 else rows[1:])
+            table.show(_COLUMNS, rows if len(runs) > 1 else rows[1:])
             if is_new and len(rows) > 1:
                 table.move_to(rows[1].key)
             self._show_chosen()
@@ -179,25 +179,25 @@ class ExampleScreen(Screen[None]):
         """Show the candidate under the cursor in full, below the list."""
         key = self.query_one(ListTable).key_under_cursor or ""
         run_id, _, rank = key.rpartition(" ")
-        chosen = Text()
-        for run in self._shown:
+        line = Text()
+        for run in self._runs_shown:
             if run.run_id == run_id:
                 spans = [(sanitize(text), style_of(self.app, meaning)) for text, meaning in run.spans_of(int(rank))]
-                chosen = Text.assemble(("guess   ", "bold"), *spans)
-        self.query_one("#chosen", Static).update(Content.from_rich_text(chosen))
+                line = Text.assemble(("guess   ", "bold"), *spans)
+        self.query_one("#chosen", Static).update(Content.from_rich_text(line))
 
     def action_heat(self) -> None:
         """Colour the tokens by their probability, or by whether they are right again."""
-        if any(run.probabilities is not None for run in self._shown):
-            self._show_probabilities(self._shown, [None] * len(self._shown))
-        elif self._shown:
+        if any(run.probabilities is not None for run in self._runs_shown):
+            self._show_probabilities(self._runs_shown, [None] * len(self._runs_shown))
+        elif self._runs_shown:
             self.notify("Scoring the tokens with the target …")
-            self._score(self._example_id, self._shown)
+            self._score(self._example_id, self._runs_shown)
 
     @work(thread=True, exclusive=True, group="heat")
-    def _score(self, id_: int, shown: tuple[ExampleInRun, ...]) -> None:
+    def _score(self, id_: int, runs: tuple[ExampleInRun, ...]) -> None:
         scored = []
-        for run in shown:
+        for run in runs:
             command = ["show", run.run_id, "--example", str(id_), "--probabilities"]
             try:
                 printed = run_command(command, on_progress=lambda line: None)
@@ -207,17 +207,17 @@ class ExampleScreen(Screen[None]):
             if printed is None:
                 return
             scored.append(printed["probabilities"])
-        self.call_later(self._show_probabilities, shown, scored)
+        self.call_later(self._show_probabilities, runs, scored)
 
-    def _show_probabilities(self, shown: tuple[ExampleInRun, ...], scored: list[dict[str, Any] | None]) -> None:
-        for run, probabilities in zip(shown, scored, strict=True):
+    def _show_probabilities(self, runs: tuple[ExampleInRun, ...], scored: list[dict[str, Any] | None]) -> None:
+        for run, probabilities in zip(runs, scored, strict=True):
             run.probabilities = probabilities
-        if shown is self._shown:
-            self._show(self._example_id, shown)
+        if runs is self._runs_shown:
+            self._show(self._example_id, runs)
 
     def action_copy_answer(self) -> None:
-        if self._shown:
-            run = self._shown[0]
+        if self._runs_shown:
+            run = self._runs_shown[0]
             answer = "" if run.answer is None else run.text.text(run.answer)
             self.app.copy_to_clipboard(run.text.text(run.example.prefix.tolist()) + answer)
             self.notify("Copied prefix and answer.")

@@ -50,7 +50,7 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
         self._is_palette = is_palette
         self._help = " ".join(_help_of(screen).split())
         self._entries = entries_of(screen)
-        self._shown: list[KeyEntry] = []
+        self._matches: list[KeyEntry] = []
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -76,15 +76,15 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
             table.action_open()
 
     def _show(self, words: str) -> None:
-        wanted = words.casefold().split()
-        self._shown = [
+        parts = words.casefold().split()
+        self._matches = [
             entry
             for entry in self._entries
-            if all(word in f"{entry.name} {entry.explanation}".casefold() for word in wanted)
+            if all(word in f"{entry.name} {entry.explanation}".casefold() for word in parts)
         ]
         rows: list[Row] = []
         group = ""
-        for number, entry in enumerate(self._shown):
+        for number, entry in enumerate(self._matches):
             if entry.group != group:
                 group = entry.group
                 rows.append(Row(f"group {group}", [[(group, "bold active")]], spans=True))
@@ -101,7 +101,7 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
     @on(ListTable.Opened)
     def _choose(self, event: ListTable.Opened) -> None:
         if event.key.isdigit():
-            entry = self._shown[int(event.key)]
+            entry = self._matches[int(event.key)]
             self.dismiss((entry.action, entry.node))
 
 

@@ -33,14 +33,14 @@ MAX_PARAMETERS = 100
 def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path | None) -> Form:
     """Return the form of a run of `attack`: the round, the attack's parameters, then the options of the run."""
     parameters = tuple(parameter_fields(schema))
-    shown = parameters[:MAX_PARAMETERS]
+    visible_parameters = parameters[:MAX_PARAMETERS]
     options = option_fields(RunRequest, uses_target=attack.uses_target)
     round_ = Field("round", FieldKind.ROUND, None, "name or TOML file", description="Round to attack.", is_option=True)
     # What the attack declares is known here.
     declared = {"reference": attack.reference_model or "none", "guesses-per-example": str(attack.guesses_per_example)}
     options = (replace(field, empty_means=declared.get(field.name, field.empty_means)) for field in options)
-    fields = (round_, *shown, *sorted(options, key=lambda field: field.name in DeviceOptions.model_fields))
-    return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(shown))
+    fields = (round_, *visible_parameters, *sorted(options, key=lambda field: field.name in DeviceOptions.model_fields))
+    return Form(("run", attack.name), attack.name, fields, attacks_folder, len(parameters) - len(visible_parameters))
 
 
 def audit_form(audit: str) -> Form:

@@ -159,12 +159,12 @@ class PackageScreen(FormScreen):
     @work(thread=True, exclusive=True, group="check")
     def _check(self, state: PackageState) -> None:
         started = time.monotonic()
-        checked = state.checked()
-        self.call_later(self._apply_check, checked, time.monotonic() - started)
+        result = state.check()
+        self.call_later(self._apply_check, result, time.monotonic() - started)
 
-    def _apply_check(self, checked: PackageState, seconds: float) -> None:
+    def _apply_check(self, result: PackageState, seconds: float) -> None:
         before = self._state
-        self._state = before.updated(checked)
+        self._state = before.with_checks_of(result)
         delay = max(_MIN_POLL_SECONDS, seconds / _POLL_TIME_SHARE) if self._state.is_current else 0.0
         self._timer = self.set_timer(delay, self._check_again)
         if self._state.status != before.status:

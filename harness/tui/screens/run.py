@@ -107,7 +107,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         self.query_one(RunFigures).show(snapshot, baseline)
         facts = [*metric_facts(snapshot), *resource_facts(snapshot, self._feed.spec.round.suffix_length)]
         if facts != self._facts:
-            lengths, before = ([len(value) for _, value in shown] for shown in (facts, self._facts))
+            lengths, before = ([len(value) for _, value in pairs] for pairs in (facts, self._facts))
             self.query_one("#details-text", Static).update(labelled(facts), layout=lengths != before)
             self._facts = facts
         self.query_one(GuessTable).show(snapshot.lines)

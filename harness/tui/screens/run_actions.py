@@ -220,11 +220,11 @@ class RunActions(Widget):
         """Ask for a text, which may be empty, and use it in a thread."""
         from harness.tui.screens.dialogs import NameDialog
 
-        def named(answer: str | None) -> None:
+        def use_answer(answer: str | None) -> None:
             if answer is not None:
                 self._do(lambda: use(answer))
 
-        self.app.push_screen(NameDialog(sanitize(label), text, check=check, may_be_empty=True), named)
+        self.app.push_screen(NameDialog(sanitize(label), text, check=check, may_be_empty=True), use_answer)
 
     @work(thread=True, group="verbs")
     def _do(self, work: Callable[[], str | None]) -> None:

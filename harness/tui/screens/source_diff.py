@@ -48,8 +48,8 @@ class SourceDiffScreen(Screen[None]):
         first, *folders = self._folders
         lines = [line for folder in folders for line in source_diff(first, folder)]
         more = len(lines) - _MAX_LINES
-        shown = lines[:_MAX_LINES] + ([f"… and {more:,} more lines"] if more > 0 else [])
-        return Content("\n").join(Content.styled(sanitize(line), _STYLES.get(line[:1], "")) for line in shown)
+        visible_lines = lines[:_MAX_LINES] + ([f"… and {more:,} more lines"] if more > 0 else [])
+        return Content("\n").join(Content.styled(sanitize(line), _STYLES.get(line[:1], "")) for line in visible_lines)
 
 
 def source_diff(first: RunFolder, second: RunFolder) -> list[str]:

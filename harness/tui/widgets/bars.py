@@ -103,10 +103,10 @@ class TopBar(Static):
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show the state of the machine; the bar is drawn again only if its text changes."""
-        shown = "all rounds" if round_name is None else f"round {shorten(sanitize(round_name), _MAX_ROUND)}"
+        label = "all rounds" if round_name is None else f"round {shorten(sanitize(round_name), _MAX_ROUND)}"
         parts = [
             Content.styled("harness", "bold $text-primary"),
-            Content.from_markup("  [@click=app.choose_round()]$shown ▾[/]", shown=shown),
+            Content.from_markup("  [@click=app.choose_round()]$shown ▾[/]", shown=label),
         ]
         loads = [f"{device} {spark(load)} {load[-1]:3.0f} %" for device, load in overview.load.items() if load]
         right = "  ".join([*loads, work_in_words(overview)])

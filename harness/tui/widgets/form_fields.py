@@ -126,7 +126,7 @@ class FieldRow(Vertical):
             )
         suggesters = {FieldKind.ROUND: SuggestFromList(built_in_rounds()), FieldKind.PATH: PathSuggester()}
         return Input(
-            _shown(self.text),
+            _display_text(self.text),
             placeholder=sanitize(shorten(self.field.placeholder)),
             restrict=_NO_CONTROLS,
             suggester=suggesters.get(self.field.kind),
@@ -142,7 +142,7 @@ class FieldRow(Vertical):
         text = event.value
         if isinstance(text, bool):
             text = str(text).lower()
-        elif not isinstance(text, str) or (isinstance(event, Input.Changed) and text == _shown(self._initial)):
+        elif not isinstance(text, str) or (isinstance(event, Input.Changed) and text == _display_text(self._initial)):
             # No choice; or a value with control characters, which the input cannot show, before the user edits it.
             text = self._initial
         if text != self.text:
@@ -150,7 +150,7 @@ class FieldRow(Vertical):
             self.post_message(self.Edited(self))
 
 
-def _shown(text: str) -> str:
+def _display_text(text: str) -> str:
     return shorten(sanitize(text), _MAX_TEXT)
 
 
@@ -205,11 +205,11 @@ class FormFields(VerticalScroll):
                 round_ = load_round(text)
         self.call_later(self._show_check, row, text, error, round_)
 
-    def _show_check(self, checked: FieldRow, text: str, error: str | None, round_: Round | None) -> None:
-        if checked.text != text:
+    def _show_check(self, field_row: FieldRow, text: str, error: str | None, round_: Round | None) -> None:
+        if field_row.text != text:
             return
-        checked.show_error(error, note="" if round_ is None else round_description(round_))
-        if checked.field.key == "--round":
+        field_row.show_error(error, note="" if round_ is None else round_description(round_))
+        if field_row.field.key == "--round":
             values = {} if round_ is None else {"--budget": format_duration(round_.budget), "--target": round_.target}
             for row in self.query(FieldRow):
                 if row.field.empty_means == FROM_ROUND:

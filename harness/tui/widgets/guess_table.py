@@ -187,12 +187,12 @@ class GuessTable(Panel):
         # An attack without trials reports 0 for each guess.
         reported = {name for line in lines for name, number in line.numbers.items() if number}
         names = tuple(name for name, width in _NUMBERS.items() if name in reported or width == _WIDTHS[Kind.REAL])
-        known, self._rows = self._rows, {}
+        cache, self._rows = self._rows, {}
         for line in lines:
             time = time_of_day(line.at)
-            shown = "" if time == before else time
-            key = f"{line.seq} {shown} {len(names)}"
-            self._rows[key] = known.get(key) or Row(str(line.seq), partial(self._cells, line, shown, names))
+            time_cell = "" if time == before else time
+            key = f"{line.seq} {time_cell} {len(names)}"
+            self._rows[key] = cache.get(key) or Row(str(line.seq), partial(self._cells, line, time_cell, names))
             rows.append(self._rows[key])
             before = time
         self._lines = {str(line.seq): line for line in lines}

@@ -53,19 +53,19 @@ class HeatMapView(Widget, can_focus=True):
         width, height = self.content_size
         if not self._labels or width < 12 or height < 2:
             return Content("")
-        shown = min(self.rows, max(1, height - 1))
+        row_count = min(self.rows, max(1, height - 1))
         room = min(_MAX_LABEL, width // _LABEL_SHARE, max(map(len, self._labels)))
-        lines_of_row = max(1, min(_MAX_LINES, (height - 1) // shown))
+        lines_of_row = max(1, min(_MAX_LINES, (height - 1) // row_count))
         cells = max(1, width - room - 1)
         lines: list[Content] = []
-        for label, bands in zip(self._labels[:shown], self._bands[:shown], strict=True):
+        for label, bands in zip(self._labels[:row_count], self._bands[:row_count], strict=True):
             drawn = resample(bands, cells * lines_of_row)
             for line in range(lines_of_row):
                 name = shorten_middle(label, room) if line == 0 else ""
                 lines.append(
                     Content.assemble((name.ljust(room + 1), ""), *shaded(drawn[line * cells : (line + 1) * cells]))
                 )
-        further = f"  … {pluralize(self.rows - shown, 'more row')}" if shown < self.rows else ""
+        further = f"  … {pluralize(self.rows - row_count, 'more row')}" if row_count < self.rows else ""
         lines.append(Content.styled(f"{' ' * (room + 1)}{legend(self._bounds)}{further}"[:width], "$foreground 55%"))
         return Content("\n").join(lines)
 

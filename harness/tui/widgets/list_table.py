@@ -51,14 +51,14 @@ def style_of(app: App[object], meaning: str) -> Style:
 
 @cache
 def _style(meaning: str, colours: tuple[str, ...]) -> Style:
-    known = dict(zip(_VARIABLES, colours, strict=True))
+    colour_of = dict(zip(_VARIABLES, colours, strict=True))
     style = Style()
     for word in meaning.split():
         if word in _ATTRIBUTES:
             style += _ATTRIBUTES[word]
             continue
         try:
-            style += Style(color=Color.parse(known.get(word, word)).rich_color)
+            style += Style(color=Color.parse(colour_of.get(word, word)).rich_color)
         except ColorParseError:
             # A theme may use a colour of the terminal, which has no value here.
             style += Style(bold=True)

@@ -98,7 +98,7 @@ class PanelGroup(Container):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._chosen = ""
+        self._current_id = ""
         self._is_roomy = False
         self._is_zoomed = False
 
@@ -116,7 +116,7 @@ class PanelGroup(Container):
         return list(self.query(Panel))
 
     def on_mount(self) -> None:
-        self._chosen = self._chosen or self.panels[0].id or ""
+        self._current_id = self._current_id or self.panels[0].id or ""
         self._arrange()
 
     def watch_virtual_size(self) -> None:
@@ -125,7 +125,7 @@ class PanelGroup(Container):
 
     def go_to(self, id: str) -> None:
         """Show the panel and focus its first focusable widget."""
-        self._chosen = id
+        self._current_id = id
         self._arrange()
         panel = self.query_one(f"#{id}", Panel)
         target = next((part for part in panel.query("*") if part.focusable and _is_displayed(part, panel)), None)
@@ -133,9 +133,9 @@ class PanelGroup(Container):
             self.screen.set_focus(target)
 
     def action_next_panel(self, step: int) -> None:
-        ids = [panel.id or "" for panel in self.panels if panel.id == self._chosen or self._can_go_to(panel)]
-        if self._chosen in ids:
-            self.go_to(ids[(ids.index(self._chosen) + step) % len(ids)])
+        ids = [panel.id or "" for panel in self.panels if panel.id == self._current_id or self._can_go_to(panel)]
+        if self._current_id in ids:
+            self.go_to(ids[(ids.index(self._current_id) + step) % len(ids)])
 
     def _can_go_to(self, panel: Panel) -> bool:
         return not self._shows_all or (panel.display and not panel.has_class("-empty"))
@@ -151,8 +151,8 @@ class PanelGroup(Container):
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """Remember the panel that has the focus."""
         panel = panel_of(event.widget)
-        if panel is not None and panel.id != self._chosen:
-            self._chosen = panel.id or ""
+        if panel is not None and panel.id != self._current_id:
+            self._current_id = panel.id or ""
             self._arrange()
 
     @property
@@ -170,10 +170,10 @@ class PanelGroup(Container):
                 "-one": not self._shows_all,
             }
         }
-        classes |= {panel: {"-hidden": panel.id != self._chosen} for panel in panels}
+        classes |= {panel: {"-hidden": panel.id != self._current_id} for panel in panels}
         for container in self.query("Vertical, Horizontal"):
             if not isinstance(container, Panel) and (inside := list(container.query(Panel))):
-                classes[container] = {"-hidden": all(panel.id != self._chosen for panel in inside)}
+                classes[container] = {"-hidden": all(panel.id != self._current_id for panel in inside)}
         # An update of a node's styles updates those of all nodes in it, so that it is done once.
         changed = [node for node in classes if any(node.has_class(name) != on for name, on in classes[node].items())]
         for node in changed:
@@ -184,7 +184,7 @@ class PanelGroup(Container):
         for number, panel in enumerate(panels, 1):
             name = f"{number} {panel.label}" if self.IS_NUMBERED else panel.label
             click = Style.from_meta({"@click": f"go_to({number})"})
-            tabs += [Content.styled(f"[{name}]" if panel.id == self._chosen else f" {name} ", click), Content(" ")]
+            tabs += [Content.styled(f"[{name}]" if panel.id == self._current_id else f" {name} ", click), Content(" ")]
         self.query_one(".tabs", Static).update(Content("").join(tabs), layout=False)
 
 

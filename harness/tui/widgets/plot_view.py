@@ -28,24 +28,24 @@ class PlotView(Widget, can_focus=True):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._shown: Plot | str = ""
+        self._content: Plot | str = ""
         self._drawn = b""
 
-    def show(self, shown: Plot | str) -> None:
+    def show(self, content: Plot | str) -> None:
         """Draw a plot, or show a text."""
         # Equal plots have equal bytes.
-        if (drawn := pickle.dumps(shown)) != self._drawn:
-            self._shown, self._drawn = shown, drawn
+        if (drawn := pickle.dumps(content)) != self._drawn:
+            self._content, self._drawn = content, drawn
             self.refresh()
 
     def render(self) -> Content:
         """Return the lines of the plot."""
         width, height = self.size
-        if isinstance(self._shown, str):
-            return Content("\n" * (height // 2) + self._shown.center(width)[:width])
+        if isinstance(self._content, str):
+            return Content("\n" * (height // 2) + self._content.center(width)[:width])
         if width < 12 or height < 3:
             return Content("")
-        lines = [groupby(row, key=lambda cell: cell[1:]) for row in draw_plot(self._shown, width, height)]
+        lines = [groupby(row, key=lambda cell: cell[1:]) for row in draw_plot(self._content, width, height)]
         return Content("\n").join(
             Content.assemble(*(("".join(cell.character for cell in run), self._style(*key)) for key, run in line))
             for line in lines
@@ -128,10 +128,10 @@ def plot_over_errors(lines: Sequence[Line], cap: int, *, title: str = "Recall") 
 
 def moments_plot(moments: Moments, *, by_trials: bool) -> Plot | str:
     """Return the plot of one run at several times or after several trials, or why there is none."""
-    shown = moments.by_trials if by_trials else moments.in_time
-    if not shown:
+    past_moments = moments.by_trials if by_trials else moments.in_time
+    if not past_moments:
         return moments.note
-    labels, scores = zip(*(moment.labelled for moment in shown), strict=True)
+    labels, scores = zip(*(moment.labelled for moment in past_moments), strict=True)
     curves = [score.recall_curve(DRAWN_POINTS) for score in scores]
     lines = [
         Line(curve.errors.astype(float), curve.recall, number, label, is_marked=True)

@@ -18,7 +18,7 @@ BASELINE = "baseline"
 class Figure(Vertical):
     """A large number with its name; in a low terminal one line."""
 
-    _shown: tuple[str, str, str] | None = None
+    _figure: tuple[str, str, str] | None = None
 
     def compose(self) -> ComposeResult:
         yield Digits("")
@@ -27,16 +27,16 @@ class Figure(Vertical):
 
     def show(self, value: str, name: str, mood: str = "") -> None:
         """Show `value`; `mood` is `good`, `bad`, `none` for a value that does not exist, or empty."""
-        if self._shown == (value, name, mood):
+        if self._figure == (value, name, mood):
             return
-        before, self._shown = self._shown, (value, name, mood)
+        before, self._figure = self._figure, (value, name, mood)
         # A new arrangement of the screen takes tens of milliseconds.
         has_other_size = before is None or (len(before[0]), len(before[1])) != (len(value), len(name))
         self.query_one(Digits).update(value)
         self.query_one(".small", Static).update(Content.styled(value, "bold"), layout=has_other_size)
         self.query_one(".name", Static).update(Content(sanitize(name)), layout=has_other_size)
-        for known in ("good", "bad", "none"):
-            self.set_class(mood == known, f"-{known}")
+        for name_of_mood in ("good", "bad", "none"):
+            self.set_class(mood == name_of_mood, f"-{name_of_mood}")
 
 
 class RunFigures(Horizontal):

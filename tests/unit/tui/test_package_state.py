@@ -54,27 +54,27 @@ def test_some_checks_cannot_be_accepted() -> None:
 
 def test_a_changed_check_must_be_accepted_again() -> None:
     current = state(LIMITED).with_accepted_toggled("partial")
-    assert current.updated(state(LIMITED)).sign(LIMITED) == "–"
+    assert current.with_checks_of(state(LIMITED)).sign(LIMITED) == "–"
     changed = LIMITED._replace(sentence="--limit left 2 of 3 examples out")
-    assert current.updated(state(changed)).sign(changed) == "✗"
+    assert current.with_checks_of(state(changed)).sign(changed) == "✗"
     met = Check("partial", True, "all 3 examples were attacked")
-    assert current.updated(state(met)).updated(state(LIMITED)).sign(LIMITED) == "✗"
+    assert current.with_checks_of(state(met)).with_checks_of(state(LIMITED)).sign(LIMITED) == "✗"
 
 
 def test_an_edit_blocks_until_the_next_checklist() -> None:
     current = replace(state(MET), values=VALUES | {"--team": "other.toml"})
     assert current.blocker == current.status == "checking …"
     # A checklist that was begun before the edit.
-    assert current.updated(state(MET)).blocker == "checking …"
-    assert current.updated(replace(current, checked_values=current.values)).blocker is None
+    assert current.with_checks_of(state(MET)).blocker == "checking …"
+    assert current.with_checks_of(replace(current, checked_values=current.values)).blocker is None
 
 
 def test_an_unreadable_run_keeps_its_checklist_and_acceptance(folder: Path) -> None:
     current = state(LIMITED).with_accepted_toggled("partial")
-    unreadable = current.updated(current.checked())
+    unreadable = current.with_checks_of(current.check())
     assert unreadable.checks == (LIMITED,) and unreadable.sign(LIMITED) == "–"
     assert unreadable.fault is not None and "spec.json" in unreadable.fault and unreadable.blocker == unreadable.fault
-    assert unreadable.updated(state(LIMITED)).blocker is None
+    assert unreadable.with_checks_of(state(LIMITED)).blocker is None
 
 
 def test_the_command_line_omits_defaults(folder: Path) -> None:
@@ -111,14 +111,14 @@ def test_saved_files_that_are_gone_are_not_used(folder: Path) -> None:
 
 def test_the_checklist_finds_files_for_empty_fields(folder: Path) -> None:
     run = recorded_run(folder, pid=os.getpid())
-    checked = PackageState(run.folder, VALUES).checked()
+    checked = PackageState(run.folder, VALUES).check()
     assert "team" in checked.unmet
     (folder / "team.toml").write_text('[[members]]\nname = "[/ Ada \\u001b[31m"\n')
-    checked = PackageState(run.folder, VALUES).checked()
+    checked = PackageState(run.folder, VALUES).check()
     assert checked.fault is None
     checks = {check.name: check for check in checked.checks}
     assert checks["team"].is_met and not checks["ended"].is_met and not checks["ended"].can_be_accepted
-    missing = replace(checked, values=VALUES | {"--team": "~nobody-of-this-name/x"}).checked()
+    missing = replace(checked, values=VALUES | {"--team": "~nobody-of-this-name/x"}).check()
     assert "team" in missing.unmet
 
 
@@ -127,10 +127,10 @@ def test_a_starting_run_has_a_checklist_and_an_unreadable_one_a_fault(folder: Pa
     run.store.close()
     run.folder.store.unlink()
     os.utime(run.folder.spec_file)
-    checked = PackageState(run.folder, VALUES).checked()
+    checked = PackageState(run.folder, VALUES).check()
     assert checked.fault is None and checked.checks[0].sentence == "the run is starting"
     run.folder.spec_file.write_text("{")
-    checked = PackageState(run.folder, VALUES).checked()
+    checked = PackageState(run.folder, VALUES).check()
     assert checked.fault is not None and checked.checks == ()
     assert checked.header() == (run.folder.id, checked.fault)
 
@@ -142,7 +142,7 @@ def test_a_starting_run_has_a_checklist_and_an_unreadable_one_a_fault(folder: Pa
 def test_the_header_has_attack_round_score_and_note(folder: Path, is_blind: bool, header: str) -> None:
     run = recorded_run(folder, is_blind=is_blind, pid=os.getpid())
     run.folder.note.write_text("for the camera")
-    checked = PackageState(run.folder, VALUES).checked()
+    checked = PackageState(run.folder, VALUES).check()
     assert checked.header() == (header, "abcd-some · starting · for the camera")
     assert checked.summary is not None
     scored = replace(
