@@ -140,7 +140,7 @@ class SweepResults:
 
 
 def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
-    """Return what a sweep has found so far. `baseline` replaces that of the sweep.
+    """Return the results of a sweep so far. `baseline` replaces that of the sweep.
 
     Raises UsageError if the baseline is no setting of the sweep, or the beginning of several.
     """

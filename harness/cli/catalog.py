@@ -59,7 +59,7 @@ def attack_row(attack: AttackFile) -> tuple[str, str, str]:
 
 
 def attack_as_json(attack: AttackFile) -> dict[str, Any]:
-    """Return what a list of attacks prints with `--json`."""
+    """Return an attack as a list of attacks prints it with `--json`."""
     fields = dict(vars(attack))
     names = {"attack": fields.pop("name"), "is_control": fields.pop("control")}
     return {**names, **fields, "path": str(attack.path)}
@@ -129,7 +129,7 @@ def round_row(status: RoundStatus) -> tuple[str, ...]:
 
 
 def round_as_json(status: RoundStatus) -> dict[str, Any]:
-    """Return what a list of rounds prints with `--json`."""
+    """Return a round as a list of rounds prints it with `--json`."""
     return {
         "round": status.round.name,
         "title": status.round.title,

@@ -64,7 +64,7 @@ def is_of_kind(record: object, kind: Kind) -> bool:
 
 
 def deletion_named(name: str) -> list[Deleted]:
-    """Return what is restored for the id of a deleted run, tuning or sweep, or an unambiguous beginning of one.
+    """Return the deletion that restores the id of a deleted run, tuning or sweep, or an unambiguous beginning of one.
 
     With a tuning or a sweep comes all that the same command deleted. Raises HarnessError if there is none, or more than
     one.

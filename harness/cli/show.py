@@ -86,7 +86,7 @@ def show(
 
 
 def _find(name: str, attacks: Path | None, kind: Kind | None) -> RunFolder | Tuning | Sweep | AttackFile | Round:
-    """Return what `name` stands for; with a directory of attacks, an attack. `latest` is the newest of its `kind`.
+    """Return the thing called `name`; with a directory of attacks, an attack. `latest` is the newest of its `kind`.
 
     Raises HarnessError if it stands for nothing, for a round and an attack, or for several records.
     """

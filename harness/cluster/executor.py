@@ -1,4 +1,4 @@
-"""The runs of a sweep on a Ray cluster: one task per run, whose messages bring its progress and its record home."""
+"""The runs of a sweep on a Ray cluster: one task per run, whose messages contain its progress and its record."""
 
 import contextlib
 import os

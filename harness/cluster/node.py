@@ -46,7 +46,7 @@ _MAX_RESUMES = 2
 
 
 class ReceivedRecord:
-    """The files of one run, which are stored beside the runs until all of them are there."""
+    """The files of one run, which are stored next to the runs until they are complete."""
 
     def __init__(self, spec: AttackSpec) -> None:
         """`spec` is what the driver planned, with the round's answers."""
@@ -136,7 +136,7 @@ class ReceivedRecord:
 
 
 def _identity(spec: AttackSpec) -> tuple[object, ...]:
-    """Return what may not differ between the spec that was planned and the one that was run."""
+    """Return the parts of a spec that a node must not change."""
     params = {name: value for name, value in spec.params.items() if name not in spec.paths}
     weights = [target.weights_sha256 for target in spec.targets]
     return (spec.id, spec.attack, params, spec.seed, spec.examples, spec.budget, spec.round.name, weights)
@@ -149,7 +149,7 @@ def _remove(folder: Path) -> None:
 
 
 def use_node_home() -> Path:
-    """Make this process use the store of the node, a directory beside the runs of its user, and return it."""
+    """Make this process use the store of the node, a directory next to the runs of its user, and return it."""
     home = Path(os.environ.setdefault("HARNESS_NODE_HOME", str(paths.state_home() / "node")))
     os.environ["HARNESS_HOME"] = str(home)
     return home

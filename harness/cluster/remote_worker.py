@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def _retried(start: Callable[[str], Any], name: str, ray: Any) -> Any:
-    """Return what `start` returns. A node that has just died gets new actors until Ray notices its death.
+    """Return the result of `start`. A node that has just died gets new actors until Ray notices its death.
 
     Nothing has been sent to the supervisor before, so another node may begin.
     """

@@ -161,7 +161,7 @@ class Packer:
         """The contents of all shipments so far, by SHA-256."""
 
     def shipment(self, planned: PlannedRun) -> Shipment:
-        """Return what travels for a run. Raises HarnessError if a file cannot be read."""
+        """Return the shipment of a run. Raises HarnessError if a file cannot be read."""
         spec = planned.spec
         with file_errors():
             parts = {

@@ -79,7 +79,7 @@ class WorkerHost:
         return f"worker {request.worker} is on {socket.gethostname()}, {device}, sandbox {detect_backend().name}\n"
 
     def messages(self) -> Iterator[HostMessage]:
-        """Yield what the worker sends until its end, then how it ended. Everything that it left behind is killed."""
+        """Yield the output of the worker until its end, then how it ended. Everything that it left behind is killed."""
         worker = self._process
         assert worker is not None
         try:
@@ -124,7 +124,7 @@ class WorkerHost:
 
 
 def _chunks(descriptor: int, selector: selectors.BaseSelector) -> Iterator[bytes]:
-    """Yield what a pipe holds now. A pipe that was closed leaves the selector, which would never wait again."""
+    """Yield the present content of a pipe. One that was closed leaves the selector, which would never wait again."""
     with contextlib.suppress(BlockingIOError):
         while chunk := os.read(descriptor, PIPE_BYTES):
             yield chunk

@@ -155,7 +155,7 @@ class Context(Protocol):
         """
 
     def kept(self, name: str) -> NDArray[Any] | None:
-        """Return what `keep` stored under `name`, in this or an earlier execution, or None."""
+        """Return the array that `keep` stored under `name`, in this or an earlier execution, or None."""
 
     def guesses(self) -> Guesses:
         """Return the guesses committed so far, in submission order, without the row cap.

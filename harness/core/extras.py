@@ -54,7 +54,7 @@ def missing_extra(module: str, extra: str, needed_by: str, *, instead: str = "")
 
 
 def clash_sentence() -> str | None:
-    """Return what is wrong if another distribution has files in a package `harness` too, else None."""
+    """Return a sentence about another distribution with files in a package `harness`, None if there is none."""
     owners = sorted(set(importlib.metadata.packages_distributions().get("harness", ())) - {DISTRIBUTION})
     if not owners:
         return None

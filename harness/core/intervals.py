@@ -54,7 +54,7 @@ class Solutions(NamedTuple):
 
 
 def solutions(is_correct: Bools, example_ids: Ints) -> Solutions:
-    """Return what a submission solves; `is_correct` and `example_ids` have shape [rows], in submission order."""
+    """Return the solved examples; `is_correct` and `example_ids` have shape [rows], in submission order."""
     correct = np.flatnonzero(is_correct)
     _, first = np.unique(example_ids[correct], return_index=True)
     rows = correct[np.sort(first)]

@@ -1,7 +1,7 @@
 """The score of a run while its guesses arrive, in memory that does not grow with them.
 
 Kept are the rows of the current submission and a few numbers per example. The supervisor, the TUI and comparisons
-use the same class, so they agree with the result. It knows nothing of stores and screens.
+use the same class, so they agree with the result. It knows nothing about stores and screens.
 """
 
 from dataclasses import dataclass

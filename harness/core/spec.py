@@ -128,7 +128,7 @@ class JobSpec(Record, ABC):
 
     @abstractmethod
     def recorded_inputs(self, *, code: Path, inputs: Path) -> list[tuple[str, Path, str]]:
-        """Return what a resumed run reads again: name, path and recorded SHA-256 of files and directories.
+        """Return the files that a resumed run reads again: name, path and recorded SHA-256 of files and directories.
 
         code, inputs: the directories in the run's record.
         """

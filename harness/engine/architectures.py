@@ -196,7 +196,7 @@ def _joined(make: MakeProduct, *linears: nn.Linear) -> Product:
         weight = torch.cat([linear.weight for linear in linears])
         rows = [linear.out_features for linear in linears]
         for linear, part in zip(linears, torch.split(weight, rows), strict=True):
-            # So nothing is stored twice.
+            # Both would store the same weights.
             linear.weight = nn.Parameter(part, requires_grad=False)
     biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
     return make(weight, torch.cat(biases) if biases else None)

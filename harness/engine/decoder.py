@@ -1,8 +1,8 @@
 """A transformer decoder for many branches of few prefixes: keys and values of a prefix are stored once for all of them.
 
 It computes the function of a `transformers` model from that model's weights, which `architectures.py` finds, with fused
-operations instead of a [queries, keys] table per layer. It processes one new token per row and knows nothing of heads,
-policies or draws.
+operations instead of a [queries, keys] table per layer. It processes one new token per row and knows nothing about
+heads, policies or draws.
 """
 
 from collections.abc import Callable, Sequence

@@ -77,7 +77,7 @@ def missing_weights_error(path: Path, kind: str, missing: Collection[str], unuse
 
 
 def _advice(unused: Collection[str]) -> str:
-    """Return what to do about tensors with such names, "" if the names do not tell."""
+    """Return advice on tensors with such names, "" if the names do not tell."""
     return next((advice for names, advice in _ADVICE if any(names.search(name) for name in unused)), "")
 
 

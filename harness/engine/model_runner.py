@@ -1,6 +1,6 @@
 """The only module that calls the model: tokens in, hidden states out, and logits of a few states at a time.
 
-It knows nothing of policies, suffixes or batches.
+It knows nothing about policies, suffixes or batches.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """A model split over devices: each has consecutive blocks, and the first has everything else too.
 
 Hidden states pass through the devices in their order and return to the first one, whose head computes the logits.
-Draws, branches and logits never leave the first device. The module knows nothing of decoding.
+Draws, branches and logits never leave the first device. The module knows nothing about decoding.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Policies applied to logits: which tokens may come next, with what probability, and which one a draw takes.
 
-This module knows nothing of models. The order of a support is part of the result: ties are broken by token id, because
-equal logits, which are common in 16 bits, must not make a draw depend on the device.
+This module knows nothing about models. The order of a support is part of the result: ties are broken by token id,
+because equal logits, which are common in 16 bits, must not make a draw depend on the device.
 
 A vocabulary has tens of thousands of columns and a policy keeps about ten. Taking the maximum of each block of columns
 first, and then looking into the few blocks that can contain a result, reads a row once. A selection over the whole row

@@ -1,4 +1,4 @@
-"""A loaded target and the methods that attacks call. It works on token ids and knows nothing of text."""
+"""A loaded target and the methods that attacks call. It works on token ids and knows nothing about text."""
 
 import copy
 import math

@@ -108,7 +108,7 @@ class Score:
         return curve_table(self.details.curve, self.examples)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `harness score --json` prints, without its curve."""
+        """Return the content of `harness score --json`, without its curve."""
         return self.details.as_json()
 
     def __repr__(self) -> str:

@@ -133,7 +133,7 @@ class Comparison:
         return pd.DataFrame(rows).set_index("run")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `harness compare --json` prints: also recall over time, and, for two runs, their difference."""
+        """Return the content of `harness compare --json`, with recall over time and, for two runs, their difference."""
         return self.details.as_json()
 
     def __repr__(self) -> str:

@@ -117,7 +117,7 @@ def _answer(file: Path, request: dict[str, Any]) -> AttackSchema:
 
 @functools.lru_cache(maxsize=1024)
 def _answer_of(file: Path, version: tuple[int, ...], request: str) -> AttackSchema:
-    """Return what the file answers. version: that of its present content.
+    """Return the answer of the file. version: that of its present content.
 
     The runs of a sweep ask the same of the same file many times, and each process takes a third of a second.
     """
@@ -133,7 +133,7 @@ def _answer_of(file: Path, version: tuple[int, ...], request: str) -> AttackSche
 
 
 def _output(file: Path, request: bytes) -> bytes:
-    """Return what the process that imports `file` answers. All its descendants are killed before this returns."""
+    """Return the answer of the process that imports `file`. All its descendants are killed before this returns."""
     with (
         temporary_folder("harness-schema-") as scratch,
         tempfile.TemporaryFile() as stdin,

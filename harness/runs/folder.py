@@ -235,7 +235,7 @@ def run_folder(name: str, spec_type: type[JobSpec] = JobSpec) -> RunFolder:
 
 
 def matching_id(kind: str, name: str, ids: Iterable[str], *, see: str) -> str:
-    """Return the one of the `ids` of a `kind` that is `name`, or else begins with it.
+    """Return the id of a `kind` among `ids` that is `name`, or else begins with it.
 
     Raises HarnessError, which names the command `see`, if there is none, or more than one.
     """

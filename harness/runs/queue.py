@@ -174,7 +174,7 @@ def move_in_queue(run_id: str, move: Move) -> None:
 
 
 def wait_of(run_id: str) -> Wait | None:
-    """Return what a run waits for; None if it is not in the queue."""
+    """Return the reason why a run waits; None if it is not in the queue."""
     queue = queued_runs()
     queued = _entry_of(run_id, queue)
     if queued is None:

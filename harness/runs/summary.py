@@ -215,7 +215,7 @@ def record_state(folder: RunFolder) -> RecordState:
 
 
 def execution_record(spec: JobSpec) -> dict[str, Any]:
-    """Return what an execution runs on, to compare it with the other executions of the run."""
+    """Return the platform of an execution, to compare it with the other executions of the run."""
     threads = spec.targets[0].threads if spec.targets else None
     return {"versions": versions(), "hardware": hardware(), "threads": threads}
 

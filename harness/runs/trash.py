@@ -81,7 +81,7 @@ def deleted_records() -> list[Deleted]:
 
 
 def restorable() -> list[Deleted]:
-    """Return what can be restored, the last deleted first."""
+    """Return the deletions that can be undone, the last one first."""
     return [record for record in deleted_records() if not record.is_expired]
 
 

@@ -55,7 +55,7 @@ class SandboxBackend:
     """
 
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
-        """Return what the launcher applies to enforce `policy`."""
+        """Return the steps by which the launcher enforces `policy`."""
         return LauncherSetup()
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:

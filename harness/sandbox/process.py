@@ -156,7 +156,7 @@ class SandboxedProcess:
 
 
 def applied_sandbox() -> AppliedSandbox:
-    """Return what this machine's backend applies to a process with the default policy.
+    """Return the sandbox that this machine's backend applies to a process with the default policy.
 
     Raises HarnessError as `detect_backend` does.
     """

@@ -118,7 +118,7 @@ def _own_environment(pins: Sequence[Pin]) -> CodeEnvironment:
 
 
 class OtherVersionsError(HarnessError):
-    """The verifier's Python has other versions than the bundle's lock, which is no fault of the bundle."""
+    """The verifier's Python has other versions than the bundle's lock, which does not count against the bundle."""
 
 
 class _NewEnvironment:
@@ -232,7 +232,7 @@ def torch_folders() -> Iterator[Path]:
 
 
 def pip_settings() -> dict[str, str]:
-    """Return what this user's pip is told about package indexes and the network, by option, from files and variables.
+    """Return this user's options of pip for package indexes and the network, from files and variables.
 
     Its values may contain passwords.
     """

@@ -90,7 +90,7 @@ def log_to_mlflow(
 
 
 def _params(folder: RunFolder) -> dict[str, str]:
-    """Return what a job was started with, without directories of this machine."""
+    """Return the parameters of a job, without directories of this machine."""
     spec = folder.spec()
     params = {"targets": ", ".join(model.name for model in spec.targets), "seed": spec.seed, "budget_s": spec.budget}
     files = {name: record.path.name for name, record in spec.paths.items()}

@@ -133,7 +133,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. `holds` is None for information that decides nothing."""
+    """The result of one check. `holds` is None for information that does not affect the verdict."""
 
     name: str
     holds: bool | None
@@ -171,7 +171,7 @@ class FindingLog:
         raise CheckFailed
 
     def note(self, name: str, sentence: str) -> None:
-        """Record information that decides nothing."""
+        """Record information that does not affect the verdict."""
         self.findings.append(Finding(name, None, sentence))
 
 

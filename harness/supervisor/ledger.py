@@ -37,7 +37,7 @@ class Budget:
         return replace(self, started_at=at)
 
     def spent(self, at: float) -> float:
-        """Return what is spent at time `at`, at most the total."""
+        """Return the time spent until `at`, at most the total."""
         running = 0.0 if self.started_at is None else max(0.0, at - self.started_at)
         return min(self.total, self.spent_before + running)
 

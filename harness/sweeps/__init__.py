@@ -1,5 +1,5 @@
 """Sweeps: many runs from one TOML file, where they run, and what is left to do.
 
-A sweep knows nothing of how its runs are computed: one after the other on this machine, or on a Ray cluster
+A sweep does not know how its runs are computed: one after the other on this machine, or on a Ray cluster
 (`harness.cluster`).
 """

@@ -89,7 +89,7 @@ class Setting:
         return statistics.fmean(self.recalls) if len(self.recalls) == len(self.runs) else None
 
     def missing_folds(self, folds: Sequence[str]) -> str:
-        """Return what is missing, such as `1 of 2 folds; fold1of5 crashed`; empty if it has a recall on all folds."""
+        """Return the missing part, such as `1 of 2 folds; fold1of5 crashed`; empty if it has a recall on all folds."""
         if len(self.recalls) == len(folds):
             return ""
         failed = (run for run in self.runs if run.recall is None)

@@ -12,7 +12,7 @@ from harness.core.arrays import Bools, Floats, Ints
 DOT_ROWS, DOT_COLUMNS = 4, 2
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.int64)
 _BLANK = 0x2800
-_NOBODY = -1
+_NO_CURVE = -1
 
 
 class Cell(NamedTuple):
@@ -29,8 +29,8 @@ class BrailleGrid:
     def __init__(self, rows: int, columns: int) -> None:
         self.rows, self.columns = rows, columns
         self._dots: Bools = np.zeros((rows * DOT_ROWS, columns * DOT_COLUMNS), np.bool_)
-        self._curve: Ints = np.full((rows, columns), _NOBODY, np.int64)
-        self._band: Ints = np.full((rows, columns), _NOBODY, np.int64)
+        self._curve: Ints = np.full((rows, columns), _NO_CURVE, np.int64)
+        self._band: Ints = np.full((rows, columns), _NO_CURVE, np.int64)
         self._text: dict[tuple[int, int], tuple[str, int]] = {}
 
     def draw_curve(self, x: Floats, y: Floats, curve: int, *, is_step: bool) -> None:
@@ -58,7 +58,7 @@ class BrailleGrid:
         column = self._dot_column(x)
         self._dots[::2, column] = True
         cells = self._curve[:, column // DOT_COLUMNS]
-        cells[cells == _NOBODY] = curve
+        cells[cells == _NO_CURVE] = curve
 
     def draw_bar(self, left: float, right: float, height: float, curve: int) -> None:
         """Fill a rectangle from the bottom up to `height`, with a gap of one column of dots at its right."""
@@ -73,8 +73,8 @@ class BrailleGrid:
         row = int(self._dot_rows(np.array([y]))[0]) // DOT_ROWS
         self._text[row, self._dot_column(x) // DOT_COLUMNS] = character, curve
 
-    def write_beside(self, x: float, text: str, curve: int) -> None:
-        """Write `text` beside a vertical line at `x`, in the highest row where no curve is in the way."""
+    def write_next_to(self, x: float, text: str, curve: int) -> None:
+        """Write `text` next to a vertical line at `x`, in the highest row where no curve is in the way."""
         column = self._dot_column(x) // DOT_COLUMNS
         starts = [start for start in (column + 1, column - len(text)) if 0 <= start <= self.columns - len(text)]
         has_dots: Bools = np.any(self._dots.reshape(self.rows, DOT_ROWS, self.columns, DOT_COLUMNS), axis=(1, 3))

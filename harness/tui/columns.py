@@ -1,4 +1,4 @@
-"""The cells of a table, the glyph of each status, and the widths of columns. They know nothing of Textual."""
+"""The cells of a table, the glyph of each status, and the widths of columns. They know nothing about Textual."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

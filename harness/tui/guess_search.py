@@ -87,7 +87,7 @@ def search_guesses(
 
 
 def _matching(words: str, arrivals: Arrivals, rows: Ints, prefixes: list[str], text: TokenText) -> Ints:
-    """Return those of `rows` whose prefix and suffix contain `words`, which are casefolded."""
+    """Return the `rows` whose prefix and suffix contain `words`, which are casefolded."""
     suffixes = text.texts(arrivals.guesses.suffixes[rows])
     ids = arrivals.guesses.ids[rows].tolist()
     pairs = zip(ids, suffixes, strict=True)

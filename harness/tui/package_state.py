@@ -1,6 +1,6 @@
 """The state of the Package screen: the fields, the checklist, what blocks the packaging, and the command.
 
-It knows nothing of widgets.
+It knows nothing about widgets.
 """
 
 from collections.abc import Mapping
@@ -164,7 +164,7 @@ def package_form(folder: RunFolder) -> Form:
 
 
 def result_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return what `harness bundle create --json` says: the zip, its SHA-256, its contents, and each accepted check."""
+    """Return the output of `harness bundle create --json`: the zip, its SHA-256, its contents, each accepted check."""
     marks = answer["marks"]
     contents = (
         pluralize(answer["files"], "file"),

@@ -126,7 +126,7 @@ def _draw_curves(grid: BrailleGrid, plot: Plot, lines: Sequence[Line]) -> None:
         if line.is_marked or len(line.x) == 1:
             _draw_markers(grid, line, shift=index / len(lines))
     if mark is not None and plot.mark is not None:
-        grid.write_beside(mark, plot.mark[1], DIM)
+        grid.write_next_to(mark, plot.mark[1], DIM)
 
 
 def _draw_markers(grid: BrailleGrid, line: Line, *, shift: float) -> None:

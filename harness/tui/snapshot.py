@@ -1,4 +1,4 @@
-"""Snapshots: frozen descriptions of one run at one moment, which know nothing of stores and widgets."""
+"""Snapshots: frozen descriptions of one run at one moment, which know nothing about stores and widgets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

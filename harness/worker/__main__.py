@@ -45,7 +45,7 @@ def _job_module(kind: str) -> ModuleType:
 
 
 def _sentence(worker: ModuleType, error: BaseException, folder: Path) -> str:
-    """Return what went wrong. The class of the error may be a plugin's, whose methods may raise anything too."""
+    """Return a sentence about an error, whose class may be a plugin's, with methods that may raise anything too."""
     try:
         sentence = str(error) if isinstance(error, HarnessError) else worker.failure_sentence(error, folder)
         return shorten(sanitize(sentence), _MAX_SENTENCE_LENGTH)

@@ -211,7 +211,7 @@ class AttackContext:
             is_measured = size is None and is_alone and target is not None and is_slow(target)
             for part in self._log.parts(f"{stage}/{number}", len(prefixes), max_size=at_once, is_measured=is_measured):
                 ids = np.arange(part.start, part.stop)
-                # With the size, because a batch of another size is another batch.
+                # The key contains the size, because batches of different sizes draw different guesses.
                 key = f"{stage}/{number}/{part.start}+{len(ids)}"
                 if self._log.is_done(key) or not self._sharing.try_claim(key, in_order=in_order and over is not None):
                     continue
@@ -344,7 +344,7 @@ def run(folder: Path, channel: Channel) -> bool:
 
 
 def failure_sentence(error: BaseException, folder: Path) -> str:
-    """Return what went wrong, with the line of the attack's own file if the traceback has one."""
+    """Return a sentence about an error, with the line of the attack's own file if the traceback has one."""
     if isinstance(error, SystemExit):
         return f"the attack asked to exit with {error.code!r:.100} before its end."
     file = read_request(folder, AttackRequest).attack_file

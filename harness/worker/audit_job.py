@@ -118,5 +118,5 @@ def run(folder: Path, channel: Channel) -> bool:
 
 
 def failure_sentence(error: BaseException, folder: Path) -> str:
-    """Return what went wrong."""
+    """Return a sentence about an error."""
     return f"the audit raised {type(error).__name__}: {error_message(error)}; its log has the traceback."

@@ -23,7 +23,7 @@ class _SourceOnly(SourceFileLoader):
 
 
 def load_attack(path: Path) -> type[Attack[Any]]:
-    """Return the one attack that the file at `path` defines: a class derived from Attack that sets `name`.
+    """Return the only attack that the file at `path` defines: a class derived from Attack that sets `name`.
 
     The file is imported under a private module name, and its directory is not searched for imports. Raises
     HarnessError if the import raises, or if the file defines no attack, several, or one without `run`.

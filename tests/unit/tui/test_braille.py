@@ -55,7 +55,7 @@ def test_the_label_of_a_line_covers_no_curve(curve: tuple[Floats, Floats], place
     grid = BrailleGrid(ROWS, COLUMNS)
     grid.draw_curve(*curve, 0, is_step=True)
     before = grid.cells()
-    grid.write_beside(place, label, 9)
+    grid.write_next_to(place, label, 9)
     for old_row, new_row in zip(before, grid.cells(), strict=True):
         assert all(new == old for old, new in zip(old_row, new_row, strict=True) if old.character != " ")
 
