@@ -126,7 +126,7 @@ def drawn_candidates(
                 ones * (shares @ log_loss(likely, draws.shape[1])),
             )
         )
-    return concatenated(parts)
+    return concatenate(parts)
 
 
 def searched_candidates(row: Ints, suffixes: Tokens, token_logprobs: Floats) -> Candidates:
@@ -143,7 +143,7 @@ def log_loss(logprob: Floats, length: int) -> Floats:
     return result
 
 
-def concatenated(parts: list[Candidates]) -> Candidates:
+def concatenate(parts: list[Candidates]) -> Candidates:
     """Return the candidates of all parts, in their order."""
     return Candidates(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Candidates)))
 
@@ -153,7 +153,7 @@ def united_candidates(drawn: Candidates, searched: Candidates) -> Candidates:
 
     A searched candidate takes the statistics of the trials from the draws of its example.
     """
-    whole = concatenated([drawn, searched])
+    whole = concatenate([drawn, searched])
     _, first = np.unique(np.column_stack([whole.row, whole.suffixes.astype(np.int64)]), axis=0, return_index=True)
     of_example = np.searchsorted(drawn.row, whole.row)
     statistics = {name: getattr(drawn, name)[of_example] for name in ("entropy", "unseen", "typical")}

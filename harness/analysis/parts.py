@@ -58,7 +58,7 @@ class Part:
         """Return the score on these examples alone."""
         return score_rows(*self.rows_of(submission), cap=self.cap, examples=len(self), clusters=self.clusters)
 
-    def solved(self, submission: JudgedRows) -> Bools:
+    def solved_examples(self, submission: JudgedRows) -> Bools:
         """Return which of these examples are solved before the cap ends the walk, [examples]."""
         return np.isin(np.arange(len(self)), solutions(*self.rows_of(submission)).within(self.cap))
 
@@ -126,7 +126,7 @@ class Contrast:
 
 def contrast(first: JudgedRows, second: JudgedRows, part: Part) -> Contrast:
     """Compare `first` with `second` on `part`; both are numbered by the round."""
-    first_solves, second_solves = part.solved(first), part.solved(second)
+    first_solves, second_solves = part.solved_examples(first), part.solved_examples(second)
     only_first, only_second = part.ids[first_solves & ~second_solves], part.ids[second_solves & ~first_solves]
     difference = paired_difference(
         part.rows_of(first), part.rows_of(second), cap=part.cap, examples=len(part), clusters=part.clusters

@@ -84,7 +84,7 @@ def pair_with_baseline(part: Part, submissions: Submissions, baseline: str, *, r
     return pairs
 
 
-def corrected(groups: Sequence[tuple[str, str | None, Sequence[Paired]]]) -> list[SettingDifference]:
+def correct(groups: Sequence[tuple[str, str | None, Sequence[Paired]]]) -> list[SettingDifference]:
     """Return the differences of all groups, corrected together; a group is a round, a target and its comparisons."""
     family = [(round_, target, paired) for round_, target, pairs in groups for paired in pairs]
     adjusted, divisors = holm(np.array([paired.bootstrap.p_value for _, _, paired in family], np.float64))

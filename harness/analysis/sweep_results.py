@@ -17,7 +17,7 @@ from harness.analysis.sweep_differences import (
     Paired,
     SettingDifference,
     Submissions,
-    corrected,
+    correct,
     pair_with_baseline,
 )
 from harness.core.errors import HarnessError
@@ -166,7 +166,7 @@ def sweep_results(sweep: Sweep, *, baseline: str | None = None) -> SweepResults:
         sweep=sweep,
         rows=tuple(rows),
         baseline=setting,
-        differences=tuple(corrected(pairs)),
+        differences=tuple(correct(pairs)),
         replicates=replicates,
         notes=tuple(notes),
     )

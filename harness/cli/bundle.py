@@ -25,7 +25,7 @@ from harness.cli.output import align_columns, print_json, sanitize, say, shorten
 from harness.cli.rerun import rerun
 from harness.cli.resolving import resolve_run
 from harness.cli.typer_classes import CommandLine, Without
-from harness.cli.verify import prepare, verified, verify
+from harness.cli.verify import prepare, verify, verify_bundle
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.rounds import Round, load_round
 from harness.core.run_request import WORKERS, RunRequest
@@ -41,7 +41,7 @@ from harness.submit.code_spec import write_blind_round
 from harness.submit.judging import load_judging_data
 from harness.submit.leaderboard import Entry, OrganizerRecords, leaderboard, leaderboard_csv, read_arrivals
 from harness.submit.team import DESCRIPTION, TEAM, bundle_path, default_file
-from harness.submit.verdict import load_verdict, unexpected
+from harness.submit.verdict import load_verdict, unexpected_clause
 
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR|ZIP", help="Where the zip goes.  [default: submissions/]")
@@ -72,7 +72,7 @@ def package_run(
     team = team or default_file(TEAM)
     description = description or default_file(DESCRIPTION)
     checks = checklist(folder, team=team, description=description)
-    accepted = _accepted(accept or [], checks)
+    accepted = _accept_checks(accept or [], checks)
     refused = refusal(checks, accepted)
     if check:
         _print_checks(checks, accepted, json=json)
@@ -115,7 +115,7 @@ def package_code(
         say(f"{rules.name} takes code until {moment_text(rules.code_deadline)}")
 
 
-def _accepted(names: list[str], checks: list[Check]) -> frozenset[str]:
+def _accept_checks(names: list[str], checks: list[Check]) -> frozenset[str]:
     by_name = {check.name: check for check in checks}
     for name in names:
         if name not in by_name:
@@ -224,12 +224,12 @@ def rank(
         for bundle in bundles:
             try:
                 if load_verdict(bundle, bundle_sha256(bundle)) is None:
-                    verified(bundle, options, round_=judging.round, frozen=records.frozen_code(bundle))
+                    verify_bundle(bundle, options, round_=judging.round, frozen=records.frozen_code(bundle))
             except HarnessError as error:
                 # An error in one bundle does not stop the others.
                 say(f"{sanitize(bundle.name)}: not verified: {sanitize(str(error))}")
             except Exception as error:
-                say(f"{sanitize(bundle.name)}: not verified: {sanitize(unexpected(error))}.")
+                say(f"{sanitize(bundle.name)}: not verified: {sanitize(unexpected_clause(error))}.")
     entries = leaderboard(
         bundles, judging, lambda name, number, of: say(f"{number} of {of}: {sanitize(name)}"), records
     )

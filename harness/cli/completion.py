@@ -29,7 +29,7 @@ def _runs() -> list[str]:
     return ["latest", *(folder.id for folder in all_run_folders())]
 
 
-def _queued() -> list[str]:
+def _queued_runs() -> list[str]:
     from harness.runs.queue import queued_runs
 
     return [queued.run for queued in queued_runs()]
@@ -42,7 +42,7 @@ def _parents() -> list[str]:
     return [*TUNINGS.ids(), *SWEEPS.ids()]
 
 
-def _deleted() -> list[str]:
+def _deleted_runs() -> list[str]:
     from harness.runs.trash import restorable
 
     return [deleted.id for deleted in restorable()]
@@ -51,10 +51,10 @@ def _deleted() -> list[str]:
 attack_names = _completion(_attacks)
 round_names = _completion(_rounds)
 run_names = _completion(_runs)
-queued_run_names = _completion(_queued)
+queued_run_names = _completion(_queued_runs)
 parent_names = _completion(_parents)
 record_names = _completion(lambda: [*_runs(), *_parents()])
 names_to_show = _completion(lambda: [*_runs(), *_parents(), *_attacks(), *_rounds()])
-deleted_names = _completion(_deleted)
+deleted_names = _completion(_deleted_runs)
 COMPLETIONS = {"round": round_names}
 """The completion of options by the last word of their name."""

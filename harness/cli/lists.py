@@ -150,7 +150,7 @@ def _readable(records: RecordFiles[ModelType]) -> Iterator[ModelType]:
     """Yield the records, newest first. One that cannot be read is reported and left out."""
     for id_ in records.ids():
         try:
-            yield records.named(id_)
+            yield records.read(id_)
         except HarnessError as error:
             print_error(str(error))
 

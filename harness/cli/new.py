@@ -94,7 +94,7 @@ def make_round(
     """
     from harness.corpora.documents import require_fields
     from harness.corpora.making import Rules
-    from harness.corpora.opening import Corpus, locked
+    from harness.corpora.opening import Corpus, hold_lock
     from harness.engine.resolving import resolve_target
 
     sizes = {split: size for split, size in (("train", train), ("val", val), ("test", test)) if size}
@@ -123,7 +123,7 @@ def make_round(
     )
     make_directory(out)
     try:
-        with locked(out):
+        with hold_lock(out):
             identity = {"name": name, "target": target, "budget": budget}
             contest = {name: text for name, text in (("title", title), ("closes", closes)) if text is not None}
             card = _make(source, rules, out, answers, resolved if extractable else None, compute, identity, contest)

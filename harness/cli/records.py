@@ -35,12 +35,12 @@ def find_record(name: str, kind: Kind | None = None, *, also_damaged: bool = Fal
         if not (ids := kind.ids()):
             noun = next(noun for noun, records in _PARENTS.items() if records is kind)
             raise HarnessError(f"there is no {noun} yet, and the option applies to nothing else.")
-        return kind.named(ids[0])
+        return kind.read(ids[0])
     if name == "latest" and kind is not None:
         assert isinstance(kind, type)
         return run_folder(name, kind)
     if name == "latest":
-        begun = [records.named(ids[0]) for records in _PARENTS.values() if (ids := records.ids())]
+        begun = [records.read(ids[0]) for records in _PARENTS.values() if (ids := records.ids())]
         last = max(begun, key=lambda record: record.created_at, default=None)
         runs = all_run_folders()
         # A sweep on a cluster may have no run here yet.
@@ -48,12 +48,12 @@ def find_record(name: str, kind: Kind | None = None, *, also_damaged: bool = Fal
             return last
         newest = run_folder(name)
         parent = newest.spec().parent
-        return parents[parent].named(parent) if parent in parents else newest
+        return parents[parent].read(parent) if parent in parents else newest
     folders = {folder.id: folder for folder in all_run_folders()}
     if also_damaged:
         folders |= {path.name: RunFolder(path) for path in runs_home().glob("*/")}
     id_ = matching_id("run", name, [*folders, *parents], see="harness list runs")
-    return folders[id_] if id_ in folders else parents[id_].named(id_)
+    return folders[id_] if id_ in folders else parents[id_].read(id_)
 
 
 def is_of_kind(record: object, kind: Kind) -> bool:

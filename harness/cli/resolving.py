@@ -96,7 +96,7 @@ def resolve_run(
         record = target_record(round_, compute, round_.target if request.target is None else request.target, revision)
         if name := request.reference or attack.reference_model:
             reference = reference_record(round_, compute, name, "main")
-        record, reference = _split(record, shards), reference and _split(reference, shards)
+        record, reference = _split_model(record, shards), reference and _split_model(reference, shards)
     elif unused := request.differing(request.without_target()):
         raise typer.BadParameter(f"{attack.name} does not use a target. Remove {unused[0]}.", param_hint=unused[0])
     spec = plan_attack(
@@ -147,7 +147,7 @@ def _require_shards(attack: AttackFile, devices: tuple[str, ...]) -> tuple[str, 
     return devices
 
 
-def _split(model: TargetRecord, shards: tuple[str, ...]) -> TargetRecord:
+def _split_model(model: TargetRecord, shards: tuple[str, ...]) -> TargetRecord:
     """Return the record of a model that is split over `shards`. Raises HarnessError if it has too few blocks."""
     blocks = configured_number(model.path, BLOCKS_KEYS)
     if blocks is not None and blocks < len(shards):

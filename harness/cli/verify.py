@@ -86,7 +86,7 @@ def verify(
         _write(verdict, base.with_name(f"{bundle.stem}.frozen.json"))
     else:
         prepare(options)
-        verdict = verified(
+        verdict = verify_bundle(
             bundle,
             options,
             prefixes=prefixes,
@@ -102,7 +102,7 @@ def verify(
         raise typer.Exit(verdict.outcome.exit_code)
 
 
-def verified(
+def verify_bundle(
     bundle: Path,
     options: VerifyOptions,
     *,

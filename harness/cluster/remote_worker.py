@@ -73,7 +73,7 @@ def main() -> int:
         print(ray.get(started), end="", flush=True)
         return actor
 
-    actor = _retried(start, f"{_run_folder(inputs).id}-{request.worker}-{os.getpid()}", ray)
+    actor = _retry(start, f"{_run_folder(inputs).id}-{request.worker}-{os.getpid()}", ray)
     stream = actor.messages.options(
         num_returns="streaming", _generator_backpressure_num_objects=MESSAGES_AHEAD
     ).remote()
@@ -90,7 +90,7 @@ def main() -> int:
     return _LOST_NODE
 
 
-def _retried(start: Callable[[str], Any], name: str, ray: Any) -> Any:
+def _retry(start: Callable[[str], Any], name: str, ray: Any) -> Any:
     """Return the result of `start`. A node that has just died gets new actors until Ray notices its death.
 
     Nothing has been sent to the supervisor before, so another node may begin.

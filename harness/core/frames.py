@@ -97,10 +97,10 @@ class FrameReader:
         if _checksum(header, body) != checksum:
             raise FrameError(f"frame {sequence} does not match its checksum")
         self._expected += 1
-        return sequence, size, _decoded(header, body)
+        return sequence, size, _decode(header, body)
 
 
-def _decoded(header: bytes, body: bytes) -> Frame:
+def _decode(header: bytes, body: bytes) -> Frame:
     try:
         content = json.loads(header)
         table, rows, fields = content["table"], content["rows"], content["fields"]

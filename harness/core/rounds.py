@@ -36,7 +36,7 @@ RowRange = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 ROUND_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
 
 
-def _parsed(parse: Callable[[str], object]) -> BeforeValidator:
+def _validator_by(parse: Callable[[str], object]) -> BeforeValidator:
     """Return a validator of texts that `parse` reads."""
 
     def validate(value: Any) -> object:
@@ -64,8 +64,8 @@ def _presets(value: Any) -> dict[str, dict[str, PresetValue]]:
     return {attack: preset for attack, preset in value.items() if preset}
 
 
-Seconds = Annotated[float, _parsed(parse_duration), WithJsonSchema({"type": "string"})]
-Moment = Annotated[datetime, _parsed(parse_moment), WithJsonSchema({"type": "string"})]
+Seconds = Annotated[float, _validator_by(parse_duration), WithJsonSchema({"type": "string"})]
+Moment = Annotated[datetime, _validator_by(parse_moment), WithJsonSchema({"type": "string"})]
 Presets = Annotated[dict[str, dict[str, PresetValue]], BeforeValidator(_presets)]
 
 
@@ -267,7 +267,7 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     fields = read_bounded_toml(path, limit=_MAX_ROUND_BYTES)
     for field in FILE_FIELDS:
         if (value := fields.get(field)) and isinstance(value, str):
-            fields[field] = _located(value, path.parent)
+            fields[field] = _locate(value, path.parent)
     if isinstance(target := fields.get("target"), str) and target.startswith(("./", "../", "/", "~")):
         fields["target"] = str((path.parent / paths.expand_home(target)).resolve())
     base = fields.pop("base", None)
@@ -283,7 +283,7 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     return {**inherited, **fields}
 
 
-def _located(value: str, folder: Path) -> Path:
+def _locate(value: str, folder: Path) -> Path:
     """Return a path next to the round file if it exists there, else in the data directory."""
     neighbour = folder / paths.expand_home(value)
     try:

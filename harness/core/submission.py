@@ -44,7 +44,7 @@ def submission_order(
     `per_example` suffixes of each example (0: any number) and at most `row_cap` rows (None: any number).
     """
     rows = current_rows(ids, suffixes)
-    rows = rows[_ordered(ids[rows], suffixes, scores[rows], rows)]
+    rows = rows[_order(ids[rows], suffixes, scores[rows], rows)]
     if per_example:
         rows = rows[place_among_equals(ids[rows]) < per_example]
     return rows if row_cap is None else rows[:row_cap]
@@ -84,7 +84,7 @@ def _fingerprints(ids: Ints, suffixes: Tokens) -> NDArray[np.uint64]:
     return fingerprints
 
 
-def _ordered(ids: Ints, suffixes: Tokens, scores: Floats, rows: Ints) -> Ints:
+def _order(ids: Ints, suffixes: Tokens, scores: Floats, rows: Ints) -> Ints:
     """Return positions into `rows` in submission order. `ids` and `scores` belong to `rows`, `suffixes` to all rows."""
     order = np.lexsort((ids, -scores))
     tied = (scores[order[1:]] == scores[order[:-1]]) & (ids[order[1:]] == ids[order[:-1]])

@@ -67,25 +67,25 @@ def time_of_day(timestamp: float) -> str:
 
     A timestamp is in seconds since the epoch, here and below. One that the platform cannot format is a dash.
     """
-    return _formatted("%H:%M:%S", timestamp)
+    return _format("%H:%M:%S", timestamp)
 
 
 def day_and_time(timestamp: float) -> str:
     """Return a timestamp in local time as `Nov 21 14:03`."""
-    return _formatted("%b %d %H:%M", timestamp)
+    return _format("%b %d %H:%M", timestamp)
 
 
 def date_and_time(timestamp: float) -> str:
     """Return a timestamp in local time as `2026-11-21 14:03`."""
-    return _formatted("%Y-%m-%d %H:%M", timestamp)
+    return _format("%Y-%m-%d %H:%M", timestamp)
 
 
 def utc_date_and_time(timestamp: float) -> str:
     """Return a timestamp in UTC as `2026-11-21 14:03 UTC`, which reads the same on every machine."""
-    return _formatted("%Y-%m-%d %H:%M UTC", timestamp, is_utc=True)
+    return _format("%Y-%m-%d %H:%M UTC", timestamp, is_utc=True)
 
 
-def _formatted(pattern: str, timestamp: float, *, is_utc: bool = False) -> str:
+def _format(pattern: str, timestamp: float, *, is_utc: bool = False) -> str:
     try:
         return time.strftime(pattern, time.gmtime(timestamp) if is_utc else time.localtime(timestamp))
     except (OverflowError, ValueError, OSError):

@@ -169,7 +169,7 @@ def _refusal(where: str, reason: str) -> HarnessError:
 
 def _check_vocabulary(content: str, where: str) -> int:
     """Return the characters of the longest token. Raises HarnessError if the library needs much memory for the file."""
-    fields = json.loads(content, object_pairs_hook=_unrepeated)
+    fields = json.loads(content, object_pairs_hook=_distinct_fields)
     for step in _steps(fields.get("normalizer")):
         # The library allocates as many bytes as the table says that it has.
         table = base64.b64decode(step.get("precompiled_charsmap") or "AAAAAA==")
@@ -186,7 +186,7 @@ def _check_vocabulary(content: str, where: str) -> int:
     return longest
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the fields of a JSON object. Raises ValueError if a part of a tokenizer is repeated: which one counts?"""
     fields = dict(pairs)
     if len(fields) < len(pairs) and fields.keys() & {"model", "vocab", "added_tokens"}:

@@ -85,7 +85,7 @@ def _split_folder(folder: Path, split: str | None) -> Path:
         return folder / names[0]
     if split is None or split not in names:
         fault = "has several splits" if split is None else f"has no split {shorten(split)!r}"
-        raise HarnessError(f"{folder} {fault}. Choose one with --split: {_listed(names)}.")
+        raise HarnessError(f"{folder} {fault}. Choose one with --split: {_join_names(names)}.")
     return folder / split
 
 
@@ -117,7 +117,7 @@ def _require_text(schema: Any, field: str, file: Path) -> None:
     from pyarrow import types
 
     if field not in schema.names:
-        raise HarnessError(f"no column {field!r} in {file}. Choose one with --field: {_listed(schema.names)}.")
+        raise HarnessError(f"no column {field!r} in {file}. Choose one with --field: {_join_names(schema.names)}.")
     if len(schema.get_all_field_indices(field)) > 1:
         raise HarnessError(f"{file} has several columns {field!r}. Rename all but one.")
     kind = schema.field(field).type
@@ -126,7 +126,7 @@ def _require_text(schema: Any, field: str, file: Path) -> None:
         raise HarnessError(f"the column {field!r} of {file} has type {kind}. Choose a text column with --field.")
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(sanitize(shorten(name, 30)) for name in names[:_SHOWN_NAMES]) or "(none)"
 
 

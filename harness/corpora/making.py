@@ -265,7 +265,7 @@ def _add(
         _not_trivial(stream, positions[block], copies[block], rules, counts)
         for block in blocks(len(positions), rules.length)
     )
-    both = Sequences.joined([earlier, *parts])
+    both = Sequences.join([earlier, *parts])
     separate = without_overlaps(both.positions, rules.length)
     counts["removed, overlap with another example"] += len(both.copies) - len(separate)
     # The earlier sequences stay: they come first.
@@ -274,7 +274,7 @@ def _add(
         new = replace(new, contexts=find_contexts(new))
         counts["removed, not extractable"] += int((new.contexts == 0).sum())
         new = new.select(new.contexts > 0)
-    return Sequences.joined([earlier, new])
+    return Sequences.join([earlier, new])
 
 
 def _not_trivial(stream: TokenStream, positions: Ints, copies: Ints, rules: Rules, counts: Counter[str]) -> Sequences:

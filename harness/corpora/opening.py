@@ -125,7 +125,7 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def hold_lock(folder: Path) -> Iterator[None]:
     """Hold the lock on a directory in which a round is made. Raises HarnessError if another process holds it."""
     if (lock := try_lock(folder / _LOCK)) is None:
         raise HarnessError(f"another command makes a round in {folder}. Wait for it, or choose another directory.")

@@ -39,7 +39,7 @@ class Sequences:
         return Sequences(self.tokens[rows], self.positions[rows], self.copies[rows], self.contexts[rows])
 
     @classmethod
-    def joined(cls, parts: Iterable["Sequences"]) -> "Sequences":
+    def join(cls, parts: Iterable["Sequences"]) -> "Sequences":
         """Return the sequences of all parts, of which there is at least one."""
         columns = zip(*((part.tokens, part.positions, part.copies, part.contexts) for part in parts), strict=True)
         return cls(*map(np.concatenate, columns))
@@ -98,7 +98,7 @@ def _occurrences(
     found_keys: list[Hashes] = [np.empty(0, np.uint64)]
     for begin in range(0, len(stream.tokens) - length + 1, _HASHED_AT_ONCE):
         part = np.asarray(stream.tokens[begin : begin + _HASHED_AT_ONCE + length - 1])
-        keys = _scrambled(window_hashes(part, length), seed)
+        keys = _scramble(window_hashes(part, length), seed)
         is_drawn = keys <= np.uint64(min(_MAX_KEY, high))
         if low:
             is_drawn &= keys > np.uint64(low)
@@ -110,7 +110,7 @@ def _occurrences(
     return np.concatenate(places), np.concatenate(found_keys)
 
 
-def _scrambled(hashes: Hashes, seed: int) -> Hashes:
+def _scramble(hashes: Hashes, seed: int) -> Hashes:
     """Return hashes whose order depends on the seed and no longer on the tokens."""
     return mix_bits(hashes + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _MAX_KEY))
 

@@ -41,7 +41,7 @@ def _gpt_neo(model: Any, make: MakeProduct) -> Parts:
     for block in model.h:
         attention, mlp = block.attn.attention, block.mlp
         block_attention = Attention(
-            _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
+            _join(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.out_proj),
             heads=attention.num_heads,
             key_value_heads=attention.num_heads,
@@ -58,14 +58,14 @@ def _gpt2(model: Any, make: MakeProduct) -> Parts:
     for block in model.h:
         attention, mlp = block.attn, block.mlp
         block_attention = Attention(
-            _transposed(make, attention.c_attn),
-            _transposed(make, attention.c_proj),
+            _transpose(make, attention.c_attn),
+            _transpose(make, attention.c_proj),
             heads=attention.num_heads,
             key_value_heads=attention.num_heads,
             scale=attention.scaling,
         )
-        up = _transposed(make, mlp.c_fc, activation=model.config.activation_function)
-        blocks.append(Block(block_attention, Mlp(up, _transposed(make, mlp.c_proj)), block.ln_1, block.ln_2))
+        up = _transpose(make, mlp.c_fc, activation=model.config.activation_function)
+        blocks.append(Block(block_attention, Mlp(up, _transpose(make, mlp.c_proj)), block.ln_1, block.ln_2))
     return Parts(model.wte, blocks, model.ln_f, position_embeddings=model.wpe.weight)
 
 
@@ -77,7 +77,7 @@ def _opt(model: Any, make: MakeProduct) -> Parts:
     for block in model.layers:
         attention = block.self_attn
         block_attention = Attention(
-            _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
+            _join(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.out_proj),
             heads=attention.num_heads,
             key_value_heads=attention.num_heads,
@@ -95,7 +95,7 @@ def _gpt_j(model: Any, make: MakeProduct) -> Parts:
     for block in model.h:
         attention, mlp = block.attn, block.mlp
         block_attention = Attention(
-            _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
+            _join(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.out_proj),
             heads=attention.num_attention_heads,
             key_value_heads=attention.num_attention_heads,
@@ -141,7 +141,7 @@ def _llama(model: Any, make: MakeProduct) -> Parts:
         # Mistral has one window for all layers, Qwen one for some.
         of_all = config.sliding_window if config.model_type == "mistral" else None
         block_attention = Attention(
-            _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
+            _join(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.o_proj),
             heads=config.num_attention_heads,
             key_value_heads=config.num_key_value_heads,
@@ -184,12 +184,12 @@ def _linear(make: MakeProduct, linear: nn.Linear, activation: str = "") -> Produ
     return make(linear.weight, linear.bias, activation=activation)
 
 
-def _transposed(make: MakeProduct, linear: Any, activation: str = "") -> Product:
+def _transpose(make: MakeProduct, linear: Any, activation: str = "") -> Product:
     """Return the product of GPT-2's layers, whose weights are [inputs, outputs]."""
     return make(linear.weight.T, linear.bias, activation=activation)
 
 
-def _joined(make: MakeProduct, *linears: nn.Linear) -> Product:
+def _join(make: MakeProduct, *linears: nn.Linear) -> Product:
     """Return one product for several layers with the same input, which from now on share its weights."""
     # A prompt is trained through the model's own code, which cannot use tensors made in inference mode.
     with torch.inference_mode(False), torch.no_grad():

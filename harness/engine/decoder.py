@@ -14,7 +14,7 @@ from torch import Tensor
 
 from harness.engine.branches import Placement
 from harness.engine.kernels import Product, attend, attention_dtype, merge_parts, rotate
-from harness.engine.pieces import Piece, moved
+from harness.engine.pieces import Piece, move_to
 
 Function = Callable[[Tensor], Tensor]
 Angles = tuple[Tensor, Tensor] | None
@@ -261,9 +261,9 @@ class Decoder:
         if prompt is not None:
             states = torch.cat([prompt.expand(len(tokens), -1, -1), states], dim=1)
         length = states.shape[1]
-        states, angles = self._placed(states, shift, length)
+        states, angles = self._place(states, shift, length)
         for piece in self.pieces:
-            states, angles = moved((states, angles), piece.device)
+            states, angles = move_to((states, angles), piece.device)
             for block in self.parts.blocks[piece.numbers]:
                 attention = block.attention
                 query, pair = self._heads_of(block, states, angles)
@@ -282,7 +282,7 @@ class Decoder:
                 states = block.finish(states, mixed.transpose(1, 2))
                 if stored is not None:
                     stored.append(pair.to(self._stored, memory_format=torch.contiguous_format, copy=True))
-        return self._normed(states)
+        return self._normalize(states)
 
     def step(
         self, tokens: Tensor, position: int, of_branches: list[Tensor], prefix: list[Tensor] | None, slots: Slots | None
@@ -294,11 +294,11 @@ class Decoder:
         prefix: those of the prefixes, which come before them, for each block [2, prefixes, key/value heads, length,
         head width], with `slots`; None if a branch contains its prefix.
         """
-        states, angles = self._placed(self.parts.embed(tokens), position, 1)
+        states, angles = self._place(self.parts.embed(tokens), position, 1)
         shared = 0 if prefix is None else prefix[0].shape[3]
         positions = shared + of_branches[0].shape[4]
         for piece, of_piece in zip(self.pieces, of_branches, strict=True):
-            states, angles = moved((states, angles), piece.device)
+            states, angles = move_to((states, angles), piece.device)
             slots = None if slots is None else slots.to(piece.device)
             for number, of_block in enumerate(of_piece, piece.first):
                 block = self.parts.blocks[number]
@@ -314,9 +314,9 @@ class Decoder:
                     before = _attend_prefix(query, prefix[number][..., first:, :], slots, attention.scale)
                     mixed = merge_parts(before, (mixed, total))
                 states = block.finish(states, mixed.flatten(1, 2))
-        return self._normed(states)
+        return self._normalize(states)
 
-    def _placed(self, states: Tensor, first: int, length: int) -> tuple[Tensor, Angles]:
+    def _place(self, states: Tensor, first: int, length: int) -> tuple[Tensor, Angles]:
         """Return embeddings [..., width] of `length` positions from `first` on with their positions, and the angles."""
         parts = self.parts
         if parts.position_embeddings is not None:
@@ -331,7 +331,7 @@ class Decoder:
         normed = states if block.attention_norm is None else block.attention_norm(states)
         return block.attention.heads_of(normed, angles, is_interleaved=self.parts.is_interleaved)
 
-    def _normed(self, states: Tensor) -> Tensor:
+    def _normalize(self, states: Tensor) -> Tensor:
         """Return the states of the last block on the first device, after the last norm."""
         states = states.to(self.device)
         return states if self.parts.norm is None else self.parts.norm(states)

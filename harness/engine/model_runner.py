@@ -288,7 +288,7 @@ class ModelRunner:
                 problem = "NaN" if bool(torch.isnan(expected).any()) else "infinity"
                 raise non_finite_error(f"this {_kind(self.model)} model returns {problem}", self.dtype)
             self._require_causal(whole, expected)
-            self.backbone, self.head = _split(self.model)
+            self.backbone, self.head = _backbone_and_head(self.model)
             if self.head is not None and not self._is_head_last(tokens):
                 self.backbone = self.head = None
             if isinstance(self.head, nn.Linear):
@@ -391,7 +391,7 @@ def _run(inputs: Tensor, module: nn.Module, **use: Any) -> Any:
     return module(**{"inputs_embeds" if inputs.is_floating_point() else "input_ids": inputs}, **use)
 
 
-def _split(model: PreTrainedModel) -> tuple[nn.Module | None, nn.Module | None]:
+def _backbone_and_head(model: PreTrainedModel) -> tuple[nn.Module | None, nn.Module | None]:
     """Return backbone and output embedding, or None twice if the model has no such parts."""
     backbone, head = model.base_model, model.get_output_embeddings()  # type: ignore[no-untyped-call]
     return (backbone, head) if backbone is not model and isinstance(head, nn.Module) else (None, None)

@@ -52,7 +52,7 @@ def split_model(model: PreTrainedModel, devices: Sequence[torch.device]) -> tupl
         )
     sizes = [_bytes_of(block) for block in blocks]
     pieces, first = [], 0
-    for device, count in zip(devices, balanced(sizes, _bytes_of(model) - sum(sizes), len(devices)), strict=True):
+    for device, count in zip(devices, balance(sizes, _bytes_of(model) - sum(sizes), len(devices)), strict=True):
         pieces.append(Piece(device, first, first + count))
         first += count
     for piece in pieces:
@@ -60,7 +60,7 @@ def split_model(model: PreTrainedModel, devices: Sequence[torch.device]) -> tupl
             block.to(piece.device)
             if piece.device != home:
                 block.register_forward_pre_hook(_move_inputs_to(piece.device), with_kwargs=True)
-    blocks[-1].register_forward_hook(lambda block, inputs, output: moved(output, home))
+    blocks[-1].register_forward_hook(lambda block, inputs, output: move_to(output, home))
     # The rest is moved without the blocks, so that weights that are tied stay tied.
     parent, _, attribute = name.rpartition(".")
     setattr(model.get_submodule(parent), attribute, nn.ModuleList())
@@ -69,7 +69,7 @@ def split_model(model: PreTrainedModel, devices: Sequence[torch.device]) -> tupl
     return tuple(pieces)
 
 
-def balanced(sizes: Sequence[int], rest: int, pieces: int) -> tuple[int, ...]:
+def balance(sizes: Sequence[int], rest: int, pieces: int) -> tuple[int, ...]:
     """Return how many consecutive blocks each piece has, at least 1, such that the largest piece is the smallest.
 
     sizes: of the blocks, in bytes.
@@ -92,16 +92,16 @@ def balanced(sizes: Sequence[int], rest: int, pieces: int) -> tuple[int, ...]:
     return best(0, pieces)[1]
 
 
-def moved(value: Any, device: torch.device) -> Any:
+def move_to(value: Any, device: torch.device) -> Any:
     """Return a value with its tensors on `device`, also those in tuples. Other values stay as they are."""
     if isinstance(value, Tensor):
         return value.to(device)
-    return tuple(moved(part, device) for part in value) if isinstance(value, tuple) else value
+    return tuple(move_to(part, device) for part in value) if isinstance(value, tuple) else value
 
 
 def _move_inputs_to(device: torch.device) -> Any:
     def move(block: nn.Module, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return moved(inputs, device), {name: moved(value, device) for name, value in keywords.items()}
+        return move_to(inputs, device), {name: move_to(value, device) for name, value in keywords.items()}
 
     return move
 

@@ -127,14 +127,14 @@ class _Sampling:
                 branch_of,
                 uniform[: len(branch_of), step],
                 self.policy.at(step),
-                tree.seen(self.policy, tokens),
+                tree.tokens_so_far(self.policy, tokens),
             )
             if draws == 1:
                 placement, draw, child = alone, branch_of, branch_of
             else:
                 placement, draw, child = place_children(branch_of, token, tree.owner, admitted, predictor.vocabulary)
             if len(placement) > self.rows_at_once and admitted > 1:
-                admitted = self._admitted(placement, admitted)
+                admitted = self._count_admitted(placement, admitted)
                 branch_of, token = branch_of[: admitted * draws], token[: admitted * draws]
                 placement, draw, child = place_children(branch_of, token, tree.owner, admitted, predictor.vocabulary)
             branch_of = child
@@ -151,7 +151,7 @@ class _Sampling:
         first = torch.full_like(tree.owner, self.draws).scatter_reduce_(0, branch_of, drawn, "amin").cpu().numpy()
         return tree.paths(first_prefix, count, last_prefix_logprob[:admitted], evaluations, first), max_rows
 
-    def _admitted(self, placement: Placement, prefixes: int) -> int:
+    def _count_admitted(self, placement: Placement, prefixes: int) -> int:
         """Return how many of the prefixes, at least one, have children that leave some room for the next steps."""
         children = np.bincount(placement.owner.cpu().numpy(), minlength=prefixes).cumsum()
         return max(1, int(np.searchsorted(children, _SPARED * self.rows_at_once, side="right")))

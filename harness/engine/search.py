@@ -90,7 +90,7 @@ class _Search:
         evaluations = 0
         for step in range(self.length):
             evaluations += len(states)
-            children = self._children(states, tree, self.policy.at(step), tree.seen(self.policy, tokens))
+            children = self._children(states, tree, self.policy.at(step), tree.tokens_so_far(self.policy, tokens))
             followed = self._select(children, owner, rank, len(prefixes))
             if len(followed.parents) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2

@@ -184,7 +184,7 @@ def most_likely(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     # With more winners than that, most blocks hold one.
     if 4 * count <= vocabulary // _BLOCK:
         inside, ids = _inside_best_blocks(scores, count)
-    places = _ordered(inside, ids).topk(count, dim=1).indices
+    places = _order_scores(inside, ids).topk(count, dim=1).indices
     return inside.gather(1, places), ids.gather(1, places)
 
 
@@ -240,7 +240,7 @@ def _inside_best_blocks(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     blocks = vocabulary // _BLOCK
     whole = torch.unflatten(scores[:, : blocks * _BLOCK], 1, (blocks, _BLOCK))  # [rows, blocks, block]
     best = whole.amax(2)
-    order = _ordered(best, torch.arange(blocks, device=scores.device))
+    order = _order_scores(best, torch.arange(blocks, device=scores.device))
     best_blocks = order.topk(count, dim=1).indices.unsqueeze(2)  # [rows, count, 1]
     inside = whole.gather(1, best_blocks.expand(rows, count, _BLOCK)).flatten(1)  # [rows, count * block]
     ids = (best_blocks * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
@@ -248,7 +248,7 @@ def _inside_best_blocks(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return torch.cat([inside, scores[:, blocks * _BLOCK :]], 1), torch.cat([ids, rest], 1)
 
 
-def _ordered(scores: Tensor, ids: Tensor) -> Tensor:
+def _order_scores(scores: Tensor, ids: Tensor) -> Tensor:
     """Return float64 numbers in the order of the float32 scores in which equal ones are ordered by descending id.
 
     A score is lowered by a part that is smaller than the distance of float32 numbers and grows with the id. So a

@@ -109,7 +109,7 @@ class Tree:
         tokens, logprobs = (torch.stack(column[::-1], dim=1) for column in zip(*columns, strict=True))
         return tokens, logprobs
 
-    def seen(self, policy: Policy, tokens: Tensor) -> Tensor | None:
+    def tokens_so_far(self, policy: Policy, tokens: Tensor) -> Tensor | None:
         """Return prefix and suffix so far of each branch, [rows, prefix length + steps].
 
         None if the policy ignores them. tokens: the prefixes, [prefixes, prefix length].
@@ -229,9 +229,9 @@ def uniforms(seed: int, keys: NDArray[np.uint64], draws: ArrayLike, position: Ar
     keys: from `prefix_keys`.
     draws, position: non-negative integers. With keys and draws [rows] and one position the result is [rows].
     """
-    state = _mixed(np.full(1, int(seed) & _MASK, np.uint64))
+    state = _mix(np.full(1, int(seed) & _MASK, np.uint64))
     for part in (keys, draws, position):
-        state = _mixed(state ^ np.asarray(part).astype(np.uint64))
+        state = _mix(state ^ np.asarray(part).astype(np.uint64))
     shape = np.broadcast_shapes(*(np.shape(part) for part in (keys, draws, position)))
     return ((state >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(shape)
 
@@ -240,9 +240,9 @@ def prefix_keys(prefixes: Tokens) -> NDArray[np.uint64]:
     """Return a hash of each prefix's tokens, [rows] uint64, which does not depend on their integer type."""
     keys = np.zeros(len(prefixes), np.uint64)
     for column in np.asarray(prefixes).astype(np.uint64).T:
-        keys = _mixed(keys ^ column)
+        keys = _mix(keys ^ column)
     return keys
 
 
-def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mix_bits(state + _GOLDEN)

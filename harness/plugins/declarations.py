@@ -83,14 +83,14 @@ def declaration_in(source: bytes) -> Declaration:
     tree = _parse(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     origins = _imported_names(tree)
-    attacks = [node for node in classes.values() if _is_attack(node, classes, origins) and "name" in _assigned(node)]
+    attacks = [node for node in classes.values() if _is_attack(node, classes, origins) and "name" in _assignments(node)]
     if len(attacks) != 1:
         if attacks:
             raise HarnessError("several attacks found. Move each into a file of its own.")
         raise HarnessError("no attack found. Expected a class that derives from Attack and sets `name`.")
     assigned: dict[str, ast.expr] = {}
     for node in reversed(_lineage(attacks[0], classes)):
-        assigned |= _assigned(node)
+        assigned |= _assignments(node)
     values = {name: _literal(name, value) for name, value in assigned.items()}
     docstring = ast.get_docstring(tree) or ast.get_docstring(attacks[0]) or ""
     return _declaration(values, summary=docstring.strip().partition("\n")[0].strip())
@@ -145,7 +145,7 @@ def _is_attack(node: ast.ClassDef, classes: dict[str, ast.ClassDef], origins: di
     return any(origins.get(base, base).endswith("Attack") for base in imported)
 
 
-def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
+def _assignments(node: ast.ClassDef) -> dict[str, ast.expr]:
     """Return the attributes of an attack that the class body sets."""
     values: dict[str, ast.expr] = {}
     for statement in node.body:

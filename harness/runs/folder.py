@@ -64,7 +64,7 @@ class RecordFiles(Generic[ModelType]):
                 created[file.stem] = file.stat().st_mtime_ns
         return sorted(created, key=created.__getitem__, reverse=True)
 
-    def named(self, name: str) -> ModelType:
+    def read(self, name: str) -> ModelType:
         """Return the record called `name`: an id, or an unambiguous beginning of one.
 
         Raises HarnessError if there is none, if there are several, or if the record cannot be read.

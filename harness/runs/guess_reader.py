@@ -58,9 +58,9 @@ class GuessReader(RunReader):
 
     def guesses(self) -> Guesses:
         """Return the valid guesses in arrival order; a (example, suffix) may occur more than once."""
-        return self.committed().guesses
+        return self.committed_guesses().guesses
 
-    def committed(self) -> CommittedGuesses:
+    def committed_guesses(self) -> CommittedGuesses:
         """Return the valid guesses; those of a batch that is not done become void when the run is resumed."""
         statement = (
             f"SELECT {select_list(GUESSES)}, batch IN (SELECT done.batch FROM done) "  # noqa: S608

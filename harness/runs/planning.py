@@ -190,11 +190,11 @@ def _recorded_request(
 ) -> RunRequest:
     """Return a request whose paths lead to the same files from every directory."""
     attacks = request.attacks and request.attacks.absolute()
-    located = {"target": _located(request.target, target), "reference": _located(request.reference, reference)}
+    located = {"target": _locate(request.target, target), "reference": _locate(request.reference, reference)}
     return request.model_copy(update={**located, "round": _round_option(round_), "attacks": attacks})
 
 
-def _located(name: str | None, model: TargetRecord | None) -> str | None:
+def _locate(name: str | None, model: TargetRecord | None) -> str | None:
     is_folder = model is not None and model.commit is None and name not in BUILT_IN_TARGETS
     return name if name is None or not is_folder else str(paths.expand_home(name).absolute())
 

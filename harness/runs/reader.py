@@ -154,23 +154,23 @@ class RunReader:
 
     def last_ledger(self) -> LedgerEntry | None:
         """Return the last entry of the ledger."""
-        entries = self._typed(_LEDGER, "SELECT at, entry, spent FROM ledger ORDER BY seq DESC LIMIT 1")
+        entries = self._read_typed(_LEDGER, "SELECT at, entry, spent FROM ledger ORDER BY seq DESC LIMIT 1")
         return entries[0] if entries else None
 
     def ledger(self, after: int = 0) -> list[LedgerEntry]:
         """Return the entries of the ledger after sequence number `after`."""
-        return self._typed(_LEDGER, "SELECT at, entry, spent FROM ledger WHERE seq > ?", after)
+        return self._read_typed(_LEDGER, "SELECT at, entry, spent FROM ledger WHERE seq > ?", after)
 
     def points(self, after: int = 0) -> list[Point]:
         """Return the points of the running curve after sequence number `after`."""
-        return self._typed(_POINTS, f"{_SELECT_POINTS} WHERE seq > ? ORDER BY seq", after)
+        return self._read_typed(_POINTS, f"{_SELECT_POINTS} WHERE seq > ? ORDER BY seq", after)
 
     def sampled_points(self, max_points: int) -> list[Point]:
         """Return at most `max_points` points, equally spaced by number, the newest one included."""
         newest = self.row_count("point")
         numbers = {newest - newest * index // max_points for index in range(max_points)} if newest else ()
         places = ", ".join("?" * len(numbers))
-        return self._typed(_POINTS, f"{_SELECT_POINTS} WHERE seq IN ({places}) ORDER BY seq", *numbers)
+        return self._read_typed(_POINTS, f"{_SELECT_POINTS} WHERE seq IN ({places}) ORDER BY seq", *numbers)
 
     def row_count(self, name: str) -> int:
         """Return how many rows were ever committed to the table with this stored name, void ones included."""
@@ -235,7 +235,7 @@ class RunReader:
         with as_harness_error(self.path):
             return {str(event["loop"]): int(event["size"]) for event in events}
 
-    def kept(self) -> dict[str, NDArray[Any]]:
+    def kept_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that the attack keeps, by name."""
         query = "SELECT name, dtype, shape, data FROM kept ORDER BY seq"
         with as_harness_error(self.path):
@@ -267,7 +267,7 @@ class RunReader:
         rows = self.query("SELECT sample FROM telemetry ORDER BY seq DESC LIMIT 1")
         return self._detail(rows[0][0]) if rows else {}
 
-    def _typed(self, rows: TypeAdapter[list[RowType]], query: str, *values: Any) -> list[RowType]:
+    def _read_typed(self, rows: TypeAdapter[list[RowType]], query: str, *values: Any) -> list[RowType]:
         """Return the rows of a query. A column of SQLite can hold a value of any type, so each one is checked."""
         with as_harness_error(self.path):
             return rows.validate_python(self.query(query, *values))

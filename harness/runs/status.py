@@ -68,7 +68,7 @@ class Process:
         if self.boot != _boot_id():
             return False
         try:
-            is_same = abs(_created(self.pid) - self.created) < 0.005
+            is_same = abs(_creation_time(self.pid) - self.created) < 0.005
             return is_same and psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
@@ -85,7 +85,7 @@ class Process:
     @classmethod
     def of(cls, pid: int) -> "Process":
         """Return the process that has this id now. Raises psutil.NoSuchProcess if there is none."""
-        return cls(pid, _created(pid), _boot_id())
+        return cls(pid, _creation_time(pid), _boot_id())
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "Process":
@@ -93,7 +93,7 @@ class Process:
         return cls(int(record["pid"]), float(record["created"]), str(record["boot"]))
 
 
-def _created(pid: int) -> float:
+def _creation_time(pid: int) -> float:
     """Return when the process was created, in seconds since the boot. Raises psutil.NoSuchProcess if there is none."""
     try:
         # The command name is in parentheses and can contain anything; the fields after it cannot (proc(5), "stat").

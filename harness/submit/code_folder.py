@@ -80,21 +80,21 @@ def code_files(code: CodeSource) -> dict[str, bytes]:
         files[TRAIN] = _training_archive(code.training)
     for name, path in code.paths.items():
         files |= _path_files(name, path)
-    return files | {name: _rendered(name, code, wheel, None) for name in (*_TEMPLATED, README)}
+    return files | {name: _render(name, code, wheel, None) for name in (*_TEMPLATED, README)}
 
 
 def readme_after_run(code: CodeSource, files: dict[str, bytes], run: RunRecord) -> bytes:
     """Return README.md with the hardware and time of a run, which no other of the `files` of code/ contains."""
     (wheel,) = (name for name in files if name.endswith(".whl") and "/" not in name)
-    return _rendered(README, code, wheel, run)
+    return _render(README, code, wheel, run)
 
 
 def run_script(spec: CodeSpec, round_: Round) -> bytes:
     """Return the content of run.sh, which depends on no other file of code/."""
-    return _rendered(RUN_SH, CodeSource(spec, round_, b"", None, {}), "", None)
+    return _render(RUN_SH, CodeSource(spec, round_, b"", None, {}), "", None)
 
 
-def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) -> bytes:
+def _render(name: str, code: CodeSource, wheel: str, run: RunRecord | None) -> bytes:
     python = code.spec.versions["python"]
     text = filled_in(
         "harness.submit",

@@ -31,7 +31,15 @@ from harness.submit.bundle_checks import (
 from harness.submit.judging import JudgingData
 from harness.submit.manifest import Manifest
 from harness.submit.team import load_team
-from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict, load_verdict, produced_path, unexpected
+from harness.submit.verdict import (
+    CheckFailed,
+    FindingLog,
+    Outcome,
+    Verdict,
+    load_verdict,
+    produced_path,
+    unexpected_clause,
+)
 
 _MAX_HARDWARE = 200
 _MAX_ARRIVALS_BYTES = 1 << 20
@@ -161,14 +169,14 @@ def leaderboard(
             unranked.append(Entry(path.name, unranked=str(error).rstrip(".")))
         except Exception as error:
             # One bundle must not end the leaderboard of the others.
-            unranked.append(Entry(path.name, unranked=unexpected(error)))
+            unranked.append(Entry(path.name, unranked=unexpected_clause(error)))
     scored.sort(key=lambda bundle: (-(bundle.entry.recall_at_cap or 0.0), bundle.entry.bundle))
     entries: list[Entry] = []
     for bundle in scored:
         is_equal = bool(entries) and bundle.entry.recall_at_cap == entries[-1].recall_at_cap
         place = entries[-1].place if is_equal else len(entries) + 1
         is_blind = judging.answers is None
-        entries.append(bundle.entry if is_blind else _ranked(bundle, scored[0], place, judging))
+        entries.append(bundle.entry if is_blind else _rank(bundle, scored[0], place, judging))
     return entries + unranked
 
 
@@ -225,7 +233,7 @@ def _score_bundle(path: Path, judging: JudgingData, records: OrganizerRecords) -
         attack=spec.attack.name,
         elapsed_s=seconds,
         hardware=hardware,
-        verified=_verified(verdict),
+        verified=_verification(verdict),
         marks=tuple(mark.check for mark in manifest.marks),
         patch="" if patch is None else patch.words,
         unranked="the round is blind: its answers are not known yet",
@@ -252,7 +260,7 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
     return read_submission(path, rules)
 
 
-def _ranked(scored: _Scored, leader: _Scored, place: int | None, judging: JudgingData) -> Entry:
+def _rank(scored: _Scored, leader: _Scored, place: int | None, judging: JudgingData) -> Entry:
     """Return the entry with its place and its distance to the leader's."""
     entry, first = replace(scored.entry, place=place), leader.entry
     if scored is leader or scored.rows is None or leader.rows is None:
@@ -280,7 +288,7 @@ def _hardware(hardware: dict[str, Any]) -> str:
     return shorten(f"{hardware.get('processor')}, {hardware.get('cores')} cores, {gpu_names}", _MAX_HARDWARE)
 
 
-def _verified(verdict: Verdict | None) -> str:
+def _verification(verdict: Verdict | None) -> str:
     if verdict is None:
         return "not verified"
     submitted = verdict.scores.get("submitted", {}).get("recall_at_cap")

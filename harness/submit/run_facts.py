@@ -194,7 +194,7 @@ def differing_examples(runs: Sequence[RunFacts], *, max_examples: int, redact: b
     judged_rows = [(run.parts.whole, run.judged) for run in runs]
     if any(judged is None for _, judged in judged_rows) or len({run.spec.examples for run in runs}) > 1:
         return ()
-    solved = np.array([whole.solved(judged) for whole, judged in judged_rows if judged is not None])
+    solved = np.array([whole.solved_examples(judged) for whole, judged in judged_rows if judged is not None])
     differing = np.flatnonzero(solved.any(axis=0) & ~solved.all(axis=0))
     return _examples(runs, differing[:max_examples].tolist(), redact)
 

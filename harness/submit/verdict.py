@@ -140,7 +140,7 @@ class Finding:
     sentence: str
 
 
-def unexpected(error: Exception) -> str:
+def unexpected_clause(error: Exception) -> str:
     """Return a clause about an error that nobody foresaw. It must not end the work on other bundles."""
     return f"internal error ({type(error).__name__}: {shorten(str(error), 120)})"
 

@@ -43,11 +43,11 @@ def harness_wheel() -> tuple[str, bytes]:
     files[f"{stem}.dist-info/WHEEL"] = _WHEEL.encode()
     record = f"{stem}.dist-info/RECORD"
     files[record] = _record(files, record)
-    return f"{stem}-py3-none-any.whl", _compressed(tuple(files.items()))
+    return f"{stem}-py3-none-any.whl", _compress(tuple(files.items()))
 
 
 @functools.lru_cache(maxsize=1)
-def _compressed(files: tuple[tuple[str, bytes], ...]) -> bytes:
+def _compress(files: tuple[tuple[str, bytes], ...]) -> bytes:
     """Return the zip of the files of the wheel. A command that verifies many bundles compresses them once."""
     return archive_bytes(dict(files))
 

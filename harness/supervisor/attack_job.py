@@ -88,7 +88,7 @@ class AttackJob(Job[AttackSpec]):
 
     def write_state(self, folder: Path) -> None:
         with GuessReader.of_run(self.folder, self.spec) as reader:
-            kept, committed = reader.kept(), reader.committed()
+            kept, committed = reader.kept_arrays(), reader.committed_guesses()
         # Guesses of a batch that is not done become void when the batch is run again, so the worker does not get them.
         write_state(folder, kept=kept, guesses=committed.guesses.part(committed.is_done.nonzero()[0]))
 

@@ -86,7 +86,7 @@ class Execution:
                     scratch = self._folder.scratch_of(number)
                     self._slots.append(WorkerSlot(number, scratch, devices, self._start_process(number, devices)))
                 with (
-                    LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot())) as ledger,
+                    LedgerThread(self._store, lambda: self._budget.spent_at(seconds_since_boot())) as ledger,
                     Deadline(self._budget, self._kill) as deadline,
                 ):
                     ending = self._follow(log, deadline, ledger, stop_is_asked)
@@ -109,7 +109,7 @@ class Execution:
         """Write the spent seconds, into the reserved space if the disk is full."""
         self._reserve.release_for_results()
         with self._store.transaction():
-            self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
+            self._store.add_ledger("end", self._budget.spent_at(seconds_since_boot()))
 
     def _begin(self) -> None:
         """Write the inputs of all workers, and start the budget."""
@@ -119,11 +119,11 @@ class Execution:
         # Trying the backends takes as long as starting a worker, and is not charged.
         detect_backend()
         now = seconds_since_boot()
-        self._budget = self._budget.started(now)
+        self._budget = self._budget.begin(now)
         self._finish_at = now + max(0.0, self._budget.until_soft_deadline(now))
         # Before the workers start: if the supervisor dies right after, the time is charged all the same.
         with self._store.transaction():
-            self._store.add_ledger("start", self._budget.spent(seconds_since_boot()))
+            self._store.add_ledger("start", self._budget.spent_at(seconds_since_boot()))
             self._store.clear_steps()
 
     def _write_inputs(self, number: int) -> None:
@@ -236,7 +236,7 @@ class Execution:
     def _take_death(self, slot: WorkerSlot, selector: selectors.BaseSelector) -> Ending | None:
         """Start a worker again that exited without a last message; return an ending if that is not possible."""
         slot.deaths += 1
-        ending = _exited(slot.process, self._job.noun)
+        ending = _ending_of_exit(slot.process, self._job.noun)
         if len(self._slots) == 1 or slot.deaths > _MAX_DEATHS:
             self._record_last_score()
             return ending
@@ -322,11 +322,11 @@ class Execution:
 
     def _record_last_score(self) -> None:
         at = seconds_since_boot()
-        self._job.record_score(self._store, at=at, spent=self._budget.spent(at), is_last=True)
+        self._job.record_score(self._store, at=at, spent=self._budget.spent_at(at), is_last=True)
 
     def _sample(self, at: float) -> Ending | None:
         """Record the score and the telemetry if they are due; return an ending if the attack fills the disk."""
-        self._job.record_score(self._store, at=at, spent=self._budget.spent(at))
+        self._job.record_score(self._store, at=at, spent=self._budget.spent_at(at))
         if at < self._telemetry_due:
             return None
         self._telemetry_due = at + _TELEMETRY_SECONDS
@@ -342,7 +342,7 @@ class Execution:
         return None
 
 
-def _exited(worker: WorkerProcess, noun: str) -> Ending:
+def _ending_of_exit(worker: WorkerProcess, noun: str) -> Ending:
     """Return the ending for a worker that exited without a last message."""
     number, code = worker.process.exit_signal_or_code()
     if number is None:

@@ -32,18 +32,18 @@ class Budget:
     started_at: float | None = None
     """The time at which the worker of this execution started, None before that."""
 
-    def started(self, at: float) -> "Budget":
+    def begin(self, at: float) -> "Budget":
         """Return the budget of an execution whose worker starts at `at`."""
         return replace(self, started_at=at)
 
-    def spent(self, at: float) -> float:
+    def spent_at(self, at: float) -> float:
         """Return the time spent until `at`, at most the total."""
         running = 0.0 if self.started_at is None else max(0.0, at - self.started_at)
         return min(self.total, self.spent_before + running)
 
     def remaining(self, at: float) -> float:
         """Return the seconds until the worker is killed."""
-        return self.total - self.spent(at)
+        return self.total - self.spent_at(at)
 
     @property
     def notice(self) -> float:

@@ -91,7 +91,7 @@ class Supervisor:
     def _execute(self) -> Ending:
         if self._budget.remaining(seconds_since_boot()) <= 0:
             with self._store.transaction():
-                self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
+                self._store.add_ledger("end", self._budget.spent_at(seconds_since_boot()))
             return Ending(Status.OUT_OF_TIME, "its budget was spent.")
         loaded = [target for target in self._spec.targets if not target.is_tokenizer_only]
         lock = DeviceLock(self._folder.id)

@@ -114,7 +114,7 @@ def read_sweep_file(path: Path) -> SweepFile:
         RunRequest.checked(round="", **content.options)
     except UsageError as error:
         raise HarnessError(f"{path}: {str(error).removeprefix('--')}") from None
-    located = {field: tuple(_located(name, path.parent) for name in getattr(content, field)) for field in _PATH_FIELDS}
+    located = {field: tuple(_locate(name, path.parent) for name in getattr(content, field)) for field in _PATH_FIELDS}
     return content.model_copy(update=located)
 
 
@@ -148,7 +148,7 @@ def _require_distinct(path: Path, field: str, values: tuple[Any, ...]) -> None:
             raise HarnessError(f"{path}: {field}: {shorten(str(value))} is given {times:,} times. Keep one.")
 
 
-def _located(name: str, folder: Path) -> str:
+def _locate(name: str, folder: Path) -> str:
     """Return the path `name` made absolute; any other name as it is."""
     if name.startswith(("./", "../")) or (name.endswith(".toml") and not name.startswith(("/", "~"))):
         return str((folder / name).resolve())

@@ -9,7 +9,7 @@ from harness.runs.audit_reader import AuditFigure, AuditReader, finite_or_none
 from harness.runs.folder import RunFolder
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
-from harness.tui.feed import Feed, thinned
+from harness.tui.feed import Feed, thin
 from harness.tui.snapshot import AuditSnapshot, FigureHistory
 
 _MAX_POINTS = 1_000
@@ -72,4 +72,4 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
             )
             points = self._points.setdefault(name, [])
             points.append((at, value, low, high))
-            self._points[name] = thinned(points, _MAX_POINTS)
+            self._points[name] = thin(points, _MAX_POINTS)

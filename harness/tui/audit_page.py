@@ -78,17 +78,17 @@ def passages(findings: Mapping[str, Any]) -> Content:
         for row in list(zip(*table["columns"].values(), strict=True))[:_MAX_PASSAGES]:
             for name, cell in zip(table["columns"], row, strict=True):
                 text = cell if isinstance(cell, str) else format_number(cell)
-                lines.append(_labelled(name, [Content(sanitize(text))]))
+                lines.append(_label(name, [Content(sanitize(text))]))
             lines.append(Content(""))
     for passage in findings.get("passages", ())[:_MAX_PASSAGES]:
         lines.append(Content.styled(sanitize(passage["title"]), "bold"))
         style = _STYLES.get(passage["marked"], "underline")
         for text in passage["texts"]:
             parts = [Content.styled(sanitize(part), style if is_marked else "") for part, is_marked in text["text"]]
-            lines.append(_labelled(text["label"], parts))
+            lines.append(_label(text["label"], parts))
         lines.append(Content(""))
     return Content("\n").join(lines)
 
 
-def _labelled(label: str, parts: Sequence[Content]) -> Content:
+def _label(label: str, parts: Sequence[Content]) -> Content:
     return Content.assemble((f"  {sanitize(label)}  ", "$foreground 55%"), *parts)

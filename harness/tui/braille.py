@@ -35,7 +35,7 @@ class BrailleGrid:
 
     def draw_curve(self, x: Floats, y: Floats, curve: int, *, is_step: bool) -> None:
         """Draw y [points] over ascending x [points]; each y of a step curve holds until the next x."""
-        columns, heights = self._sampled(x, y, is_step=is_step)
+        columns, heights = self._sample(x, y, is_step=is_step)
         if not len(columns):
             return
         dots = self._dot_rows(heights)
@@ -47,8 +47,8 @@ class BrailleGrid:
 
     def draw_band(self, x: Floats, low: Floats, high: Floats, curve: int, *, is_step: bool) -> None:
         """Fill the cells between the curves `low` and `high` [points]."""
-        columns, lows = self._sampled(x, low, is_step=is_step)
-        _, highs = self._sampled(x, high, is_step=is_step)
+        columns, lows = self._sample(x, low, is_step=is_step)
+        _, highs = self._sample(x, high, is_step=is_step)
         tops, bottoms = self._dot_rows(highs) // DOT_ROWS, self._dot_rows(lows) // DOT_ROWS
         for column, top, bottom in zip(columns, tops, bottoms, strict=True):
             self._band[top : bottom + 1, column // DOT_COLUMNS] = curve
@@ -108,7 +108,7 @@ class BrailleGrid:
         height = self.rows * DOT_ROWS
         return np.asarray(np.clip(np.rint((1 - y) * (height - 1)), 0, height - 1), np.int64)
 
-    def _sampled(self, x: Floats, y: Floats, *, is_step: bool) -> tuple[Ints, Floats]:
+    def _sample(self, x: Floats, y: Floats, *, is_step: bool) -> tuple[Ints, Floats]:
         """Return the columns of dots that the curve covers, and its height in each."""
         if not len(x):
             return np.zeros(0, np.int64), np.zeros(0)

@@ -181,9 +181,7 @@ def title_of(column: Column, width: int) -> str:
     return column.title(width) if callable(column.title) else column.title
 
 
-def fitted(
-    cell: Sequence[Span] | Drawn, width: int, *, is_right: bool = False, cuts_middle: bool = False
-) -> list[Span]:
+def fit(cell: Sequence[Span] | Drawn, width: int, *, is_right: bool = False, cuts_middle: bool = False) -> list[Span]:
     """Return the spans cut with an ellipsis or padded to `width` characters.
 
     cuts_middle: as that of a `Column`. It applies to a single span without characters of another width.

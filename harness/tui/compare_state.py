@@ -50,7 +50,7 @@ class Compared:
     @property
     def solved(self) -> Bools:
         """The examples of the part that each run solves within the cap, [runs, examples]."""
-        return np.array([self.part.solved(run.submission) for run in self.comparison.runs])
+        return np.array([self.part.solved_examples(run.submission) for run in self.comparison.runs])
 
     @property
     def names(self) -> list[str]:

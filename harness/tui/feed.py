@@ -74,6 +74,6 @@ class Feed(ABC, Generic[SnapshotT, ReaderT]):
         """Return a snapshot of the rows read so far; `common` holds the fields of `Snapshot`."""
 
 
-def thinned(points: list[PointT], max_points: int) -> list[PointT]:
+def thin(points: list[PointT], max_points: int) -> list[PointT]:
     """Return every second point if there are more than `max_points`, and always the newest, which the header shows."""
     return points if len(points) <= max_points else [*points[:-1:2], points[-1]]

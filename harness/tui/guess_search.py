@@ -29,10 +29,10 @@ def suffix_spans(text: TokenText, suffix: Tokens, answer: Tokens | None, *, quer
     pieces = compared_pieces(text, suffix.tolist(), None if answer is None else answer.tolist())
     is_judged = answer is not None
     spans = [(piece, ("bad underline" if differs else "dim") if is_judged else "") for piece, differs in pieces]
-    return highlighted(spans, query)
+    return highlight(spans, query)
 
 
-def highlighted(spans: Sequence[Span], query: str) -> list[Span]:
+def highlight(spans: Sequence[Span], query: str) -> list[Span]:
     """Return the spans with every occurrence of `query`, in either case, in reverse; without a query as they are."""
     whole, folded_query, marked = "".join(part for part, _ in spans), query.casefold(), set[int]()
     # A character may fold to several ones, such as ß to ss, so each folded one has the position of its origin.

@@ -63,7 +63,7 @@ class Plot:
 
 def draw_plot(plot: Plot, width: int, height: int) -> list[list[Cell]]:
     """Return the plot as `height` rows of `width` cells: the title of y, the curves, the axis with its ticks."""
-    lines = [_placed(line, plot) for line in plot.lines]
+    lines = [_place(line, plot) for line in plot.lines]
     labelled = [line for line in lines if line.label and len(line.x)]
     has_end_labels = len(labelled) > 1 and width >= _END_LABEL_WIDTH
     right = 1 + max(len(line.label) for line in labelled) if has_end_labels else 1
@@ -96,7 +96,7 @@ def curve_colour(number: int, *, is_dark: bool) -> str:
     return colours[number % len(colours)]
 
 
-def _placed(line: Line, plot: Plot) -> Line:
+def _place(line: Line, plot: Plot) -> Line:
     """Return a line as it is drawn: finite points as fractions, a number, and the label with its marker."""
     is_finite = np.isfinite(line.x) & np.isfinite(line.y)
     x, y = plot.x.fractions(line.x[is_finite]), plot.y.fractions(line.y[is_finite])

@@ -19,7 +19,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import Arrivals, GuessReader
 from harness.runs.reader import Point
 from harness.runs.summary import RunSummary
-from harness.tui.feed import Feed, thinned
+from harness.tui.feed import Feed, thin
 from harness.tui.snapshot import GuessLine, LoadHistory, RecallHistory, RunSnapshot, Verdict
 
 MAX_LINES = 500
@@ -129,7 +129,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         points = reader.points(self._last_point)
         if points:
             self._last_point = points[-1].seq
-            self._points = thinned([*self._points, *points], _MAX_POINTS)
+            self._points = thin([*self._points, *points], _MAX_POINTS)
 
     def _read_work(self, reader: GuessReader) -> None:
         for seq, at, weight in reader.work_done(self._last_work):
@@ -138,7 +138,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
             while len(self._work) > 2 and at - self._work[1][0] > _RATE_SECONDS:
                 self._work.popleft()
             if (rate := self._suffixes_per_s()) is not None:
-                self._pace = thinned([*self._pace, (at, rate)], _MAX_POINTS)
+                self._pace = thin([*self._pace, (at, rate)], _MAX_POINTS)
 
     def _read_load(self, reader: GuessReader) -> None:
         samples = reader.telemetry(self._last_load)
@@ -149,7 +149,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
             if isinstance(percent, int | float):
                 self._loads.append((at, float(percent)))
         if samples:
-            self._loads = thinned(self._loads, _MAX_POINTS)
+            self._loads = thin(self._loads, _MAX_POINTS)
 
     def _load_history(self) -> LoadHistory:
         start = min((points[0][0] for points in (self._pace, self._loads) if points), default=0.0)

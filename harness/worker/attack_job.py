@@ -165,9 +165,9 @@ class AttackContext:
         token_logprobs: Floats | None = None,
         last_prefix_logprob: Floats | None = None,
     ) -> Floats:
-        from harness.rankers import ranked
+        from harness.rankers import rank_scores
 
-        return ranked(
+        return rank_scores(
             ranker,
             self.target,
             prefixes,
@@ -284,7 +284,7 @@ class AttackContext:
         self._check(order)
         if not self._is_stored:
             return
-        suffixes = self._narrowed(order.suffixes)
+        suffixes = self._narrow(order.suffixes)
         if order.ids.nbytes + suffixes.nbytes > MAX_BODY_BYTES:
             raise HarnessError(f"context.finish: {len(order):,} rows are more than a submission may have.")
         self._channel.send("final", {"example": order.ids, "suffix": suffixes})
@@ -300,7 +300,7 @@ class AttackContext:
         if not self._is_stored:
             return
         self._log.begin_outside()
-        narrowed = replace(guesses, suffixes=self._narrowed(guesses.suffixes))
+        narrowed = replace(guesses, suffixes=self._narrow(guesses.suffixes))
         for columns in split_into_frames(GUESSES, narrowed.columns()):
             self._channel.send("guess", columns, key=self._log.key)
 
@@ -311,7 +311,7 @@ class AttackContext:
         if fault is not None:
             raise HarnessError(f"the attack emitted {fault}.")
 
-    def _narrowed(self, suffixes: Tokens) -> Tokens:
+    def _narrow(self, suffixes: Tokens) -> Tokens:
         return suffixes.astype(token_dtype(self.vocabulary), copy=False)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.analysis.parts import Part
-from harness.analysis.sweep_differences import Submissions, corrected, pair_with_baseline
+from harness.analysis.sweep_differences import Submissions, correct, pair_with_baseline
 from harness.core.arrays import Floats, Ints
 from harness.core.intervals import JudgedRows
 from harness.core.multiple_comparisons import ALPHA, replicates_for
@@ -112,7 +112,7 @@ def _simulate(
 ) -> tuple[bool, ...]:
     submissions = simulated(scenario, generator)
     pairs = pair_with_baseline(part, submissions, "baseline", replicates=replicates_for(len(truth)))
-    found = corrected([("simulated", None, pairs)])
+    found = correct([("simulated", None, pairs)])
     is_null = np.array([truth[one.setting] == 0 for one in found])
 
     def covers(interval: tuple[float, float] | None, setting: str) -> bool:

@@ -5,7 +5,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from harness.runs.folder import RunFolder
-from harness.tui.guess_search import highlighted
+from harness.tui.guess_search import highlight
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
@@ -129,9 +129,9 @@ def test_letters_typed_into_the_search_are_not_keys_of_the_screen(finished: RunF
 )
 def test_what_was_searched_is_highlighted_across_the_pieces(query: str, found: list[str]) -> None:
     spans = [("abc", "dim"), ("da", "bad")]
-    marked = [text for text, meaning in highlighted(spans, query) if "reverse" in meaning]
+    marked = [text for text, meaning in highlight(spans, query) if "reverse" in meaning]
     assert "".join(marked) == "".join(found)
-    assert "".join(text for text, _ in highlighted(spans, query)) == "abcda"
+    assert "".join(text for text, _ in highlight(spans, query)) == "abcda"
 
 
 def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: RunFolder) -> None:

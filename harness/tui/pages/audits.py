@@ -27,7 +27,7 @@ from harness.tui.screens.dialogs import ChoiceDialog
 from harness.tui.screens.new_run import NewAuditScreen
 from harness.tui.screens.run_actions import RUN_BINDINGS
 from harness.tui.subprocesses import run_command
-from harness.tui.widgets.bars import labelled
+from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
@@ -83,7 +83,7 @@ class AuditsPage(RunListPage):
         if run is not None:
             panel.set_title(run.id)
             figures = [(name, format_number(value)) for name, value in run.figures.items()]
-            self.query_one("#figures-text", Static).update(labelled(figures))
+            self.query_one("#figures-text", Static).update(label_facts(figures))
             answer = self._answers.get((run.id, run.status, run.guesses))
             reason, retry_at = self._failures.get(run.id, ("", 0.0))
             self.query_one("#answer-text", Static).update(reason if answer is None else answer)

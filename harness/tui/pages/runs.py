@@ -29,7 +29,7 @@ from harness.tui.run_list import HEADING, NEWEST_FIRST, ListState, best_other, l
 from harness.tui.screens.opening import screen_for
 from harness.tui.screens.run_actions import RUN_BINDINGS, RunActions
 from harness.tui.subprocesses import run_command
-from harness.tui.widgets.bars import labelled
+from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
@@ -233,7 +233,7 @@ class RunsPage(RunListPage):
         else:
             plot.show("no curve yet")
         facts = [(fact.label, fact.text) for fact in facts_about(summary, PREVIEW)]
-        self.query_one("#facts", Static).update(labelled(facts))
+        self.query_one("#facts", Static).update(label_facts(facts))
 
     # The list.
 

@@ -31,7 +31,7 @@ from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
 from harness.tui.pages import Page
 from harness.tui.plot import Line, Plot
-from harness.tui.widgets.bars import labelled
+from harness.tui.widgets.bars import label_facts
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 from harness.tui.widgets.plot_view import PlotView
@@ -70,7 +70,7 @@ class TuningView:
 
 def read_tunings() -> list[TuningView]:
     """Return all tunings, newest first. Raises HarnessError if a record cannot be read."""
-    return [_view(TUNINGS.named(id_)) for id_ in TUNINGS.ids()]
+    return [_view(TUNINGS.read(id_)) for id_ in TUNINGS.ids()]
 
 
 def _view(tuning: Tuning) -> TuningView:
@@ -184,7 +184,7 @@ class TuningPage(Page):
     def _show_progress(self, view: TuningView) -> None:
         """Show the importances, and the recall of each setting with the best so far."""
         bars = [(name, f"{'━' * round(share * _BAR_CELLS)} {share:.0%}") for name, share in view.importances.items()]
-        self.query_one("#importance-text", Static).update(labelled(bars))
+        self.query_one("#importance-text", Static).update(label_facts(bars))
         self.query_one("#importance", Panel).show_empty("" if bars else "needs four complete settings")
         past = [setting for _, setting, _ in sorted(view.settings, key=lambda item: item[0])]
         tried = [

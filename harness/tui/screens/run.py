@@ -17,7 +17,7 @@ from harness.tui.run_feed import RunFeed
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import RunSnapshot
-from harness.tui.widgets.bars import KeyFooter, labelled
+from harness.tui.widgets.bars import KeyFooter, label_facts
 from harness.tui.widgets.guess_table import GuessTable
 from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panel_text import metric_facts, resource_facts
@@ -108,7 +108,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         facts = [*metric_facts(snapshot), *resource_facts(snapshot, self._feed.spec.round.suffix_length)]
         if facts != self._facts:
             lengths, before = ([len(value) for _, value in pairs] for pairs in (facts, self._facts))
-            self.query_one("#details-text", Static).update(labelled(facts), layout=lengths != before)
+            self.query_one("#details-text", Static).update(label_facts(facts), layout=lengths != before)
             self._facts = facts
         self.query_one(GuessTable).show(snapshot.lines)
         self._draw(snapshot)

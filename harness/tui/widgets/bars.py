@@ -19,7 +19,7 @@ _GAP = 2
 _MAX_ROUND = 24
 
 
-def labelled(facts: Sequence[tuple[str, str]]) -> Content:
+def label_facts(facts: Sequence[tuple[str, str]]) -> Content:
     """Return the facts, one per line, with dim labels of equal width."""
     width = max((len(label) for label, _ in facts), default=0)
     label_style = "$foreground 55%"

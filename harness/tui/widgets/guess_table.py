@@ -20,7 +20,7 @@ from harness.core.rows import Kind
 from harness.core.text import NO_VALUE
 from harness.core.times import time_of_day
 from harness.tui.columns import Cell, Column, Row
-from harness.tui.guess_search import MAX_RESULTS, highlighted, parse_example_id, search_guesses, suffix_spans
+from harness.tui.guess_search import MAX_RESULTS, highlight, parse_example_id, search_guesses, suffix_spans
 from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed, has_verdict
 from harness.tui.snapshot import GuessLine, Verdict
 from harness.tui.widgets.list_table import ListTable
@@ -209,7 +209,7 @@ class GuessTable(Panel):
             [(time, "dim")],
             *(_number_text(line.numbers[name]) for name in names),
             [(f"{VERDICTS[line.is_right]}{differing}", _MEANINGS[line.is_right])],
-            highlighted([(prefix, "dim")], self._query),
+            highlight([(prefix, "dim")], self._query),
             suffix_spans(self._text, line.suffix, answer, query=self._query),
         ]
 

@@ -63,7 +63,7 @@ class HeatMapView(Widget, can_focus=True):
             for line in range(lines_of_row):
                 name = shorten_middle(label, room) if line == 0 else ""
                 lines.append(
-                    Content.assemble((name.ljust(room + 1), ""), *shaded(drawn[line * cells : (line + 1) * cells]))
+                    Content.assemble((name.ljust(room + 1), ""), *shade(drawn[line * cells : (line + 1) * cells]))
                 )
         further = f"  … {pluralize(self.rows - row_count, 'more row')}" if row_count < self.rows else ""
         lines.append(Content.styled(f"{' ' * (room + 1)}{legend(self._bounds)}{further}"[:width], "$foreground 55%"))
@@ -82,7 +82,7 @@ def resample(bands: Ints, cells: int) -> Ints:
     return np.asarray(np.maximum.reduceat(bands, np.arange(cells) * len(bands) // cells))
 
 
-def shaded(bands: Ints) -> list[tuple[str, str]]:
+def shade(bands: Ints) -> list[tuple[str, str]]:
     """Return the cells as texts with their styles. Any number of bands has five shades."""
     parts: list[tuple[str, str]] = []
     for band in bands.tolist():

@@ -22,7 +22,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from harness.tui.columns import GAP, Column, Layout, Row, fitted, lay_out, sorted_rows, title_of
+from harness.tui.columns import GAP, Column, Layout, Row, fit, lay_out, sorted_rows, title_of
 from harness.tui.widgets.panels import panel_of
 
 _CURSOR = "▌"
@@ -307,11 +307,11 @@ class ListTable(ScrollView, can_focus=True):
 
     def _spans(self, row: Row) -> list[tuple[str, str]]:
         if row.spans:
-            return fitted(row.cells[0], max(1, self.size.width - 1))
+            return fit(row.cells[0], max(1, self.size.width - 1))
         spans: list[tuple[str, str]] = []
         for number, width in zip(self._layout.numbers, self._layout.widths, strict=True):
             column = self._columns[number]
-            spans += fitted(row.cells[number], width, is_right=column.is_right, cuts_middle=column.cuts_middle)
+            spans += fit(row.cells[number], width, is_right=column.is_right, cuts_middle=column.cuts_middle)
             spans.append((" " * GAP, ""))
         return spans
 
@@ -324,7 +324,7 @@ class ListTable(ScrollView, can_focus=True):
             title = title_of(column, width)
             if number == self._sorted_by:
                 title += " ▼" if self._is_descending else " ▲"
-            text += "".join(part for part, _ in fitted(((title, ""),), width, is_right=column.is_right)) + " " * GAP
+            text += "".join(part for part, _ in fit(((title, ""),), width, is_right=column.is_right)) + " " * GAP
         if layout.hides_right:
             text = text[: max(0, self.size.width - 1)].ljust(self.size.width - 1) + "›"
         return Strip([Segment(text, style)])

@@ -49,7 +49,7 @@ def test_mcnemar_p_holds_for_thousands_of_examples():
 
 @given(WALKS, CAPS)
 def test_recall_is_the_share_of_solved_examples(walk, cap):
-    recall = Part.whole(EXAMPLES, cap=cap).solved(walk).sum() / EXAMPLES
+    recall = Part.whole(EXAMPLES, cap=cap).solved_examples(walk).sum() / EXAMPLES
     assert recall == recall_at_errors(*walk, cap=cap, examples=EXAMPLES)
 
 
@@ -74,7 +74,7 @@ def test_a_part_ignores_the_rows_of_other_examples(walk, cap, is_member):
         if is_member[example] and right and errors < part.cap:
             solved.add(int(example))
         errors += int(is_member[example] and not right)
-    assert part.ids[part.solved(walk)].tolist() == sorted(solved)
+    assert part.ids[part.solved_examples(walk)].tolist() == sorted(solved)
     assert part.score(walk).solved == len(solved)
 
 

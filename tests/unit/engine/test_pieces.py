@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError
 from harness.core.examples import Schedule
 from harness.core.policy import Policy, PrefixView
 from harness.engine.loading import load_target
-from harness.engine.pieces import balanced, split_model
+from harness.engine.pieces import balance, split_model
 from harness.engine.prompt_tuning import PromptTuning
 from harness.engine.target import Target
 from tests.devices import DEVICES, open_devices
@@ -137,7 +137,7 @@ def test_the_largest_piece_is_as_small_as_possible():
             return max(found[0] + rest, *found)
 
         cuts = [(0, *cut, len(sizes)) for cut in combinations(range(1, len(sizes)), pieces - 1)]
-        found = balanced(sizes, rest, pieces)
+        found = balance(sizes, rest, pieces)
         assert sum(found) == len(sizes) and len(found) == pieces and min(found) >= 1
         assert largest(found) == min(largest(tuple(np.diff(cut))) for cut in cuts)
 

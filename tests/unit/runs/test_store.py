@@ -55,7 +55,7 @@ def test_only_the_last_attempt_of_a_batch_is_valid(path: Path) -> None:
     store = open_store(path)
     add_guesses(store, "b", [4], 0.25, done=False)
     with guess_reader(path) as reader:
-        committed = reader.committed()
+        committed = reader.committed_guesses()
         assert committed.guesses.ids.tolist() == [1, 2, 4]
         assert committed.is_done.tolist() == [True, True, False]
         assert committed.guesses.suffixes.tolist() == [[1] * 3, [2] * 3, [4] * 3]
@@ -74,7 +74,7 @@ def test_a_kept_array_replaces_the_previous_one(path: Path) -> None:
     # 40 arrays of 1 MiB each were kept.
     assert path.stat().st_size < 4 << 20
     with RunReader(path) as reader:
-        assert (reader.kept()["tuning"] == 39).all()
+        assert (reader.kept_arrays()["tuning"] == 39).all()
 
 
 @pytest.mark.parametrize("value", [np.arange(6).reshape(2, 3), np.zeros((0, 4), np.float32), np.float64(7.5)])
@@ -83,7 +83,7 @@ def test_a_kept_array_keeps_its_dtype_and_shape(path: Path, value: np.ndarray) -
     with store.transaction():
         store.add_kept("x", np.asarray(value))
     with RunReader(path) as reader:
-        kept = reader.kept()["x"]
+        kept = reader.kept_arrays()["x"]
     assert kept.dtype == np.asarray(value).dtype and np.array_equal(kept, value)
 
 
@@ -121,7 +121,7 @@ def test_a_full_disk_raises_and_leaves_the_store_usable(path: Path) -> None:
         store.add_ledger("end", 3.0)
     with RunReader(path) as reader:
         assert [entry.spent for entry in reader.ledger()] == [3.0]
-        assert reader.kept() == {}
+        assert reader.kept_arrays() == {}
 
 
 def test_every_visible_store_can_be_read(tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ def test_the_reported_share_of_an_open_batch_counts_while_the_job_runs(path: Pat
 @pytest.mark.parametrize(
     ("table", "column", "read"),
     [
-        ("guess", "score", lambda path: GuessReader(path, suffix_length=2, vocabulary=9).committed()),
-        ("done", "batch", lambda path: GuessReader(path, suffix_length=2, vocabulary=9).committed()),
+        ("guess", "score", lambda path: GuessReader(path, suffix_length=2, vocabulary=9).committed_guesses()),
+        ("done", "batch", lambda path: GuessReader(path, suffix_length=2, vocabulary=9).committed_guesses()),
         ("done", "batch", lambda path: RunReader(path).done_keys()),
         ("point", "rows", lambda path: RunReader(path).points()),
         ("audit_figure", "name", lambda path: AuditReader(path).audit_rows(FIGURES)),

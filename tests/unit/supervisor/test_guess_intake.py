@@ -60,7 +60,7 @@ def test_an_array_that_is_kept_repeatedly_counts_once(run: Recorded) -> None:
         with run.store.transaction():
             intake.take(kept("tuning", step), size=5 * MEBIBYTE)
     with GuessReader.of_run(run.folder, run.folder.attack_spec()) as reader:
-        assert {name: array.tolist() for name, array in reader.kept().items()} == {"tuning": [299.0]}
+        assert {name: array.tolist() for name, array in reader.kept_arrays().items()} == {"tuning": [299.0]}
 
 
 def test_keeping_too_much_is_refused(run: Recorded) -> None:
@@ -191,7 +191,7 @@ def test_a_kept_array_returns_with_its_dtype(run: Recorded, tmp_path: Path, arra
     with run.store.transaction():
         AttackJob(run.folder, run.folder.attack_spec()).intake(run.store).take(sent[-1], size=1)
     with GuessReader.of_run(run.folder, run.folder.attack_spec()) as reader:
-        stored = reader.kept()
+        stored = reader.kept_arrays()
     write_state(tmp_path, kept=stored, guesses=Guesses([], np.empty((0, 2), np.int64), []))
     for found in (context.kept("name"), read_kept(tmp_path)["name"]):
         assert found is not None and (found.dtype, found.shape) == (array.dtype, array.shape)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from harness.tui.columns import GAP, Column, Layout, Row, Span, fitted, lay_out, sorted_rows
+from harness.tui.columns import GAP, Column, Layout, Row, Span, fit, lay_out, sorted_rows
 
 COLUMN = st.builds(
     Column,
@@ -52,7 +52,7 @@ def test_the_shown_columns_fit_and_the_first_one_is_frozen(
 def test_a_cell_is_exactly_as_wide_as_its_column(cell: str | list[Span], width: int, is_right: bool) -> None:
     (spans,) = Row("key", [cell]).cells
     assert not callable(spans)
-    found = fitted(spans, width, is_right=is_right)
+    found = fit(spans, width, is_right=is_right)
     assert width_of(found) == width
     text = "".join(part for part, _ in found)
     assert text.isprintable()
@@ -63,7 +63,7 @@ def test_a_cell_is_exactly_as_wide_as_its_column(cell: str | list[Span], width: 
 @given(cell=CELL, width=st.integers(1, 60))
 def test_a_cell_that_is_cut_in_its_middle_is_exactly_as_wide_as_its_column(cell: str | list[Span], width: int) -> None:
     (spans,) = Row("key", [cell]).cells
-    assert width_of(fitted(spans, width, cuts_middle=True)) == width
+    assert width_of(fit(spans, width, cuts_middle=True)) == width
 
 
 @given(table=tables(), available=st.integers(8, 120), x=st.integers(-3, 130))

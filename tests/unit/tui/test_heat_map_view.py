@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.tui.widgets.heat_map_view import bands_of, legend, resample, shaded
+from harness.tui.widgets.heat_map_view import bands_of, legend, resample, shade
 
 BOUNDS = [0.001, 0.01, 0.1, 0.5]
 
@@ -21,7 +21,7 @@ def test_fewer_cells_show_the_largest_value_of_each() -> None:
 
 
 def test_cells_are_denser_the_larger_their_value() -> None:
-    parts = shaded(np.array([-1, 0, 0, 1, 2, 3, 4, 7]))
+    parts = shade(np.array([-1, 0, 0, 1, 2, 3, 4, 7]))
     assert "".join(text for text, _ in parts) == " ··░▒▓██"
     assert [style for _, style in parts] == ["", "$foreground 30%", "$text-primary"]
     assert legend(BOUNDS) == "· below  ░ ≥ 0.1 %  ▒ ≥ 1 %  ▓ ≥ 10 %  █ ≥ 50 %"

@@ -10,7 +10,7 @@ from harness.runs.audit_reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.status import Status
 from harness.tui.audit_feed import AuditFeed
-from harness.tui.columns import fitted
+from harness.tui.columns import fit
 from harness.tui.run_feed import RunFeed
 from harness.tui.snapshot import AuditSnapshot, RunSnapshot
 from harness.tui.widgets.panel_text import (
@@ -90,7 +90,7 @@ def test_figures_of_a_narrow_table_have_different_names() -> None:
     names = [f"passed, {threshold}, {side}" for threshold in thresholds for side in ("corpus", "control")]
     beginning = shared_beginning(names)
     cells = [figure_cells(AuditFigure(name, 0.5, None, None, 1), beginning)[0] for name in names]
-    shown = ["".join(text for text, _ in fitted([(str(cell), "")], 14, cuts_middle=True)) for cell in cells]
+    shown = ["".join(text for text, _ in fit([(str(cell), "")], 14, cuts_middle=True)) for cell in cells]
     assert beginning == "passed, " and len(set(shown)) == len(names)
     assert shown[:3] == ["trigram…corpus", "trigram…ontrol", "first 5…corpus"]
 

@@ -10,7 +10,7 @@ from harness.runs.reader import EtaBasis
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui import run_list
-from harness.tui.columns import Row, fitted, lay_out
+from harness.tui.columns import Row, fit, lay_out
 from harness.tui.run_list import HEADING, ListState, best_other, interval_bar, list_rows, matches, scale_title
 from tests.unit.tui.summaries import summary_of
 
@@ -143,7 +143,7 @@ def test_status_and_eta_of_a_running_run_are_never_hidden(available: int, sort_k
     columns, rows, _ = list_rows([running, seed, waiting, OTHER], {}, state)
     layout = lay_out(columns, rows, available, first=1, sorted_by=3 if sort_key == "recall" else None)
     assert layout.numbers[:4] == (0, 1, 2, 3)
-    cells = {row.key: fitted(row.cells[2], layout.widths[2]) for row in rows if not row.spans}
+    cells = {row.key: fit(row.cells[2], layout.widths[2]) for row in rows if not row.spans}
     shown = {key: "".join(text for text, _ in spans).strip() for key, spans in cells.items()}
     assert shown["old-1"] == "━━──── 32% ETA about 11:05:00" and shown["new-1"] == "queued 1/2 ≤ 24:00:00"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from harness.analysis.decoded_text import TokenText
-from harness.tui.guess_search import highlighted, suffix_spans
+from harness.tui.guess_search import highlight, suffix_spans
 
 FILE = Path(__file__).parents[3] / "harness" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))
@@ -47,6 +47,6 @@ def test_a_search_highlights_every_occurrence_and_changes_no_text(ids: list[int]
     [("Straße x", "x", "x"), ("Straße axb", "b", "b"), ("STRASSE", "straße", "STRASSE"), ("Straße", "s", "Sß")],
 )
 def test_letters_that_fold_to_several_do_not_shift_the_mark(text: str, query: str, marked: str) -> None:
-    spans = highlighted([(text, "")], query)
+    spans = highlight([(text, "")], query)
     assert "".join(part for part, _ in spans) == text
     assert "".join(part for part, meaning in spans if "reverse" in meaning) == marked
