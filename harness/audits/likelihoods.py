@@ -34,6 +34,8 @@ class Stage:
 class LocalModels:
     """The models of an audit on this machine. A served model has the same method."""
 
+    is_local = True
+
     def __init__(self, context: AuditContext) -> None:
         self._context = context
 

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.audits.probabilities import SchemeParams
-from harness.audits.report import Part, lines_of, share_of, wide_table
+from harness.audits.report import grouped, share_of
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
 from harness.core.audit import AuditContext, RowsOf
-from harness.core.findings import FoundTable, LineChart
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.policy import Policy
 from harness.core.rows import Kind, table
-from harness.core.text import pluralize
 from harness.core.tokenizers import Tokenizer
 
 CHARACTER_EDITS = (5, 10, 20)
@@ -28,17 +26,10 @@ NEAR = table(
 )
 """The probability of a suffix within 0, 1, … token edits, and within each of `CHARACTER_EDITS`."""
 OVER = 0.001
+TOKEN_EDITS, CHARACTER_EDITS_CASE = "token edits", "character edits"
 NEAR_WEIGHT = 40.0
 """Work for a near-verbatim probability, relative to an exact one."""
 NEAR_BATCH = 16
-
-
-class NearParams(SchemeParams):
-    """The parameters of an audit that measures near-verbatim probabilities."""
-
-    near: int = Field(100, ge=0, description="Sequences whose near-verbatim probability is bounded; 0 for none.")
-    edits: int = Field(5, ge=1, le=50, description="Maximum token edits of a near-verbatim suffix.")
-    beams: int = Field(16, ge=1, le=256, description="Partial suffixes followed in the near-verbatim search.")
 
 
 NEAR_MEAN = Measure(
@@ -56,6 +47,15 @@ NEAR_OVER = Measure(
     at_name="edits",
 )
 NEAR_MEASURES = (NEAR_MEAN, NEAR_OVER)
+NEAR_SECTIONS = grouped("near-verbatim", "Near-verbatim suffixes (lower bounds), {scheme}", *NEAR_MEASURES)
+
+
+class NearParams(SchemeParams):
+    """The parameters of an audit that measures near-verbatim probabilities."""
+
+    near: int = Field(100, ge=0, description="Sequences whose near-verbatim probability is bounded; 0 for none.")
+    edits: int = Field(5, ge=1, le=50, description="Maximum token edits of a near-verbatim suffix.")
+    beams: int = Field(16, ge=1, le=256, description="Partial suffixes followed in the near-verbatim search.")
 
 
 def near_stage(model: int) -> str:
@@ -89,9 +89,6 @@ def measure_near(
         context.emit(NEAR.name, model=of_model, text=text, sequence=sequence, tokens=tokens, characters=characters)
 
 
-TOKEN_EDITS, CHARACTER_EDITS_CASE = "token edits", "character edits"
-
-
 def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Sequence[int] = (0,)) -> list[MeasureRow]:
     """Return the near-verbatim probabilities of the sequences of `texts` under a model, empty if none was measured.
 
@@ -121,37 +118,3 @@ def near_rows(rows: RowsOf, model: int, name: str, *, side: str = "", texts: Seq
 def count_near(measured: MeasureTable) -> int:
     """Return the number of sequences whose near-verbatim probability was measured, under all models."""
     return sum(row.estimate.of for row in measured.select((NEAR_OVER, 0), case=TOKEN_EDITS))
-
-
-def near_verbatim_table(measured: MeasureTable, scheme: str, *, by: str, part: Part) -> FoundTable:
-    """Return the near-verbatim probabilities by number of edits. by, part: the first column, and what identifies it."""
-
-    def edits(row: MeasureRow) -> str:
-        is_exact = row.case == TOKEN_EDITS and row.at == 0
-        return "verbatim" if is_exact else f"≤ {pluralize(int(row.at or 0), row.case.removesuffix(' edits'))}"
-
-    return wide_table(
-        "near-verbatim",
-        f"Near-verbatim suffixes (lower bounds), {scheme}",
-        measured.select(NEAR_MEAN, NEAR_OVER),
-        by={by: part, "edits": edits},
-        intervals=(NEAR_OVER,),
-        number="number",
-        has_parameter=False,
-    )
-
-
-def near_verbatim_chart(
-    measured: MeasureTable, scheme: str, noun: str, *, part: Part, controls: Sequence[str] = ()
-) -> LineChart:
-    """Return the share above 1/1000 by the number of token edits. part: what a line is of. noun: what is counted."""
-    return lines_of(
-        "near-verbatim",
-        f"Share of {noun}s with a near-verbatim probability > 1/1000, {scheme}",
-        "token edits",
-        f"share of {noun}s",
-        measured.select(NEAR_OVER, case=TOKEN_EDITS),
-        series=part,
-        controls=controls,
-        has_markers=True,
-    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.core.audit import AuditInputs, RowsOf
+from harness.core.audit import Inputs, RowsOf
 from harness.core.options import Options
 from harness.core.spec import TargetRecord
 
@@ -29,7 +29,7 @@ class StoredAudit:
     """The id of each model."""
     path: Path
     """The directory of the run."""
-    inputs: AuditInputs
+    inputs: Inputs
     rows: RowsOf
     """Returns the rows of a table."""
 
@@ -56,7 +56,7 @@ class Reading:
     """The inputs of an audit after its subject has read them."""
 
     params: AuditParams
-    inputs: AuditInputs
+    inputs: Inputs
     name: str
     """The name of the source, for the id of the run."""
     files: Mapping[str, Path]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.audits.options import AuditParams
-from harness.audits.report import lines_of
+from harness.audits.report import grouped
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.attack import Field
 from harness.core.findings import LineChart, Series
@@ -90,6 +90,7 @@ DISCOVERABLE = {
     for probability in (0.1, 0.5, 0.9)
 }
 """The (n, p)-discoverable extraction rate for each p (Hayes et al. 2024)."""
+DISCOVERABLE_SECTIONS = grouped("discoverable", "(n, p)-discoverable, {what}", *DISCOVERABLE.values())
 _ROUNDING = 1e-12
 """Difference below which two shares of the same number of sequences are equal."""
 
@@ -150,47 +151,30 @@ def discoverable_rows(log_esps: Floats, model: str, side: str = "", case: str = 
     ]
 
 
-def discoverable_chart(rows: Sequence[MeasureRow], noun: str, of: str) -> LineChart:
-    """Return the (n, p)-discoverable rates over the queries. noun: what is counted. of: the model and the scheme."""
-    title = f"(n, p)-discoverable {noun}s, {of}"
-    return lines_of(
-        "discoverable",
-        title,
-        "queries n",
-        f"share of {noun}s",
-        rows,
-        series="measure",
-        is_x_logarithmic=True,
-        has_markers=True,
-    )
-
-
 class DataSet(NamedTuple):
     """The probabilities of the sequences of a data set under one model."""
 
     name: str
     labels: Mapping[Scheme, str]
     """The name of each scheme that was measured, with its parameter."""
-    logs: Mapping[Scheme, Floats]
+    logs: Mapping[Scheme, Floats | Sequence[float]]
     """The log ESP of the sequences that the scheme could measure, [n]."""
 
 
-def leak_chart(
-    name: str, title: str, data_set: DataSet, share: Callable[[Floats, Ints], Floats] = share_over
-) -> LineChart:
+def leak_chart(name: str, data_set: DataSet) -> LineChart:
     """Return the share of leaked sequences by number of queries, with extraction rates (Tiwari & Suh 2024, Figure 2).
 
     Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
-    share: `share_over` or `expected_share`.
     """
     grid = query_grid()
-    rates = {scheme: extraction_rate(logs) for scheme, logs in data_set.logs.items()}
+    logs_of = {scheme: np.asarray(logs, np.float64) for scheme, logs in data_set.logs.items()}
+    rates = {scheme: extraction_rate(logs) for scheme, logs in logs_of.items()}
     labels = {scheme: f"{label}, rate {format_percent(rates[scheme])}" for scheme, label in data_set.labels.items()}
     top_k = f"extraction rate, {data_set.labels[Scheme.TOP_K]}"
     curves = [
-        Series(labels[scheme], grid, share(logs, grid), key=data_set.labels[scheme])
-        for scheme, logs in data_set.logs.items()
-        if scheme is not Scheme.GREEDY
+        Series(labels[scheme], grid, share_over(logs, grid), key=data_set.labels[scheme])
+        for scheme, logs in logs_of.items()
+        if scheme != Scheme.GREEDY
     ]
     flat = [
         Series(line, grid, np.full(len(grid), rates[scheme]), is_dashed=True)
@@ -198,7 +182,7 @@ def leak_chart(
     ]
     return LineChart(
         name,
-        f"{title}, {data_set.name}",
+        f"Sequences with ESP > 1/X, {data_set.name}",
         "queries X per sequence",
         "share of sequences",
         [*curves, *flat],

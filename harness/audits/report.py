@@ -1,21 +1,82 @@
-"""Parts of a report that all audits share: estimates with intervals, and measured values as tables and charts."""
+"""Parts of a report that all audits share: estimates with intervals, and measured values as tables and charts.
+
+An audit declares a `Section` for each table and chart of its measured values, and makes by hand only what is not a
+projection of them.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.audit import AuditContext
-from harness.core.findings import BarChart, FoundTable, KeyFigure, LineChart, Series
+from harness.core.findings import BarChart, Chart, FoundTable, KeyFigure, LineChart, Series
 from harness.core.intervals import NORMAL_975, bootstrap_means, difference_interval, percentiles, wilson
-from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable
+from harness.core.measures import NO_ESTIMATE, Estimate, Measure, MeasureRow, MeasureTable, Selected
 from harness.core.text import plain_value
 
 Row = Mapping[str, Any]
 Part = str | Callable[[MeasureRow], str]
-"""A part of a measured row by which rows are grouped: `model`, `side`, `case`, `at`, `measure`, or any text of it."""
+"""A part of a measured row by which rows are grouped: `model`, `side`, `case`, `at`, `measure`, or any text of it.
+
+`who` is the model and the side; if all rows are of one model, the side alone or else the model.
+"""
+
+_MAX_COLUMNS = 4
+"""The values of a parameter that a table shows as columns, and a chart as bars."""
+_MAX_MARKERS = 25
+"""The points of the longest line whose points are marked."""
+
+
+class Section(NamedTuple):
+    """Measured values that are shown together."""
+
+    draw: Callable[..., "FoundTable | Chart"]
+    """`wide_table`, `case_table`, `bars_of` or `lines_of`."""
+    name: str
+    title: str
+    """Its title, in which `{name}` stands for one of the words that `draw_sections` is given."""
+    measures: Sequence[Selected]
+    only: Mapping[str, str]
+    """The model, the side or the case to which it is limited."""
+    options: Mapping[str, Any]
+
+
+def section(
+    draw: Callable[..., "FoundTable | Chart"],
+    name: str,
+    title: str,
+    *measures: Selected,
+    only: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Section:
+    """Return a section. options: those of `draw`."""
+    return Section(draw, name, title, measures, only or {}, options)
+
+
+def grouped(
+    name: str, title: str, *measures: Selected, only: Mapping[str, str] | None = None
+) -> tuple[Section, Section]:
+    """Return a table of all values of some measures, and a chart of those of the last one."""
+    last = measures[-1]
+    return section(grouped_table, name, title, *measures, only=only), section(
+        grouped_chart, name, title, last, only=only
+    )
+
+
+def draw_sections(
+    measured: MeasureTable | Iterable[MeasureRow], sections: Iterable[Section], **words: str
+) -> tuple[list[FoundTable], list[Chart]]:
+    """Return the tables and the charts of the sections for which there are values."""
+    values = measured if isinstance(measured, MeasureTable) else MeasureTable(list(measured))
+    tables: list[FoundTable] = []
+    charts: list[Chart] = []
+    for draw, name, title, measures, only, options in sections:
+        if rows := values.select(*measures, **only):
+            part = draw(name, title.format(**words), rows, **options)
+            tables.append(part) if isinstance(part, FoundTable) else charts.append(part)
+    return tables, charts
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
@@ -117,7 +178,7 @@ def wide_table(
     numbers: dict[tuple[Any, ...], int] = {}
     first: dict[Measure, str] = {}
     for row in rows:
-        key = tuple(row.at if part == "at" else part_of(row, part) for part in by.values())
+        key = tuple(row.at if part == "at" else part_of(row, part, rows) for part in by.values())
         label = row.measure.label(row.at if has_parameter else None)
         cells: dict[str, Any] = {label: row.estimate.value}
         if row.measure in intervals and first.setdefault(row.measure, label) == label:
@@ -137,16 +198,45 @@ def case_table(name: str, title: str, rows: Sequence[MeasureRow], *, by: Mapping
     cases = dict.fromkeys(row.case for row in rows)
     cells: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:
-        key = tuple(part_of(row, part) for part in by.values())
+        key = tuple(part_of(row, part, rows) for part in by.values())
         cell = cells.setdefault(key, dict(zip(by, key, strict=True)) | cases)
         cell[row.case] = row.estimate.value
     return table_of(name, title, list(cells.values()))
 
 
-def part_of(row: MeasureRow, part: Part) -> str:
-    """Return a part of a row as text. Parameters and measures are written for people."""
+def grouped_table(name: str, title: str, rows: Sequence[MeasureRow]) -> FoundTable:
+    """Return measured rows as a table by what differs among them: model, side, case, and a parameter of many values."""
+    by: dict[str, Part] = {part: part for part in _differing(rows)}
+    if len({row.at for row in rows}) > _MAX_COLUMNS:
+        by["at"] = "at"
+    intervals = [row.measure for row in rows if not math.isnan(row.estimate.low)][:1]
+    return wide_table(name, title, rows, by=by or {"model": "model"}, intervals=intervals, number="number")
+
+
+def grouped_chart(name: str, title: str, rows: Sequence[MeasureRow]) -> Chart:
+    """Return the rows of one measure as lines over its parameter, or as bars if it has few values."""
+    measure, *parts = rows[0].measure, *_differing(rows)
+
+    def rest(row: MeasureRow) -> str:
+        return ", ".join(filter(None, (part_of(row, part, rows) for part in parts))) or measure.label()
+
+    if len({row.at for row in rows}) > _MAX_COLUMNS:
+        return lines_of(name, title, rows, x_label=measure.at_name, y_label=measure.label(), series=rest)
+    label = "at" if rows[0].at is not None else parts.pop() if parts else "measure"
+    return bars_of(name, title, rows, y_label=measure.label(), label=label, group=rest)
+
+
+def _differing(rows: Sequence[MeasureRow]) -> list[str]:
+    return [part for part in ("model", "side", "case") if len({getattr(row, part) for row in rows}) > 1]
+
+
+def part_of(row: MeasureRow, part: Part, rows: Sequence[MeasureRow]) -> str:
+    """Return a part of one of some rows as text. Parameters and measures are written for people."""
     if callable(part):
         return part(row)
+    if part == "who":
+        is_single = all(other.model == rows[0].model for other in rows)
+        return row.side or row.model if is_single else ", ".join(filter(None, (row.model, row.side)))
     if part == "at":
         return "" if row.at is None else row.measure.at_text(row.at)
     return row.measure.label() if part == "measure" else str(getattr(row, part))
@@ -155,62 +245,55 @@ def part_of(row: MeasureRow, part: Part) -> str:
 def bars_of(
     name: str,
     title: str,
-    y_label: str,
     rows: Sequence[MeasureRow],
     *,
+    y_label: str,
     label: Part,
     group: Part,
     reference: float | None = None,
-    controls: Sequence[str] = (),
+    controls: Collection[str] = (),
 ) -> BarChart:
-    """Return measured rows as a bar chart. label, group: the parts of a row that are labels and groups."""
+    """Return measured rows as a bar chart.
+
+    label, group: the parts of a row that are labels and groups. controls: the sides of the groups to compare with.
+    """
     groups: dict[str, dict[str, Estimate]] = {}
     for row in rows:
-        groups.setdefault(part_of(row, group), {})[part_of(row, label)] = row.estimate
-    labels = list(dict.fromkeys(part_of(row, label) for row in rows))
+        groups.setdefault(part_of(row, group, rows), {})[part_of(row, label, rows)] = row.estimate
+    labels = list(dict.fromkeys(part_of(row, label, rows) for row in rows))
     estimates = np.array([[bars.get(label, NO_ESTIMATE) for label in labels] for bars in groups.values()], float)
     values, low, high, _ = np.moveaxis(estimates.reshape(len(groups), len(labels), 4), -1, 0)
-    shown = tuple(name for name in groups if name in controls)
-    return BarChart(name, title, y_label, labels, list(groups), values, low, high, reference, shown)
+    of_controls = dict.fromkeys(part_of(row, group, rows) for row in rows if row.side in controls)
+    return BarChart(name, title, y_label, labels, list(groups), values, low, high, reference, tuple(of_controls))
 
 
 def lines_of(
     name: str,
     title: str,
-    x_label: str,
-    y_label: str,
     rows: Sequence[MeasureRow],
     *,
+    x_label: str,
+    y_label: str,
     series: Part,
-    controls: Sequence[str] = (),
+    controls: Collection[str] = (),
     is_x_logarithmic: bool = False,
-    has_markers: bool = False,
 ) -> LineChart:
-    """Return measured rows as lines over their parameter. series: the part of a row that names its line."""
+    """Return measured rows as lines over their parameter.
+
+    series: the part of a row that names its line. controls: the sides of dashed lines.
+    """
     lines: dict[str, list[MeasureRow]] = {}
     for row in rows:
-        lines.setdefault(part_of(row, series), []).append(row)
+        lines.setdefault(part_of(row, series, rows), []).append(row)
     drawn = []
     for line, points in lines.items():
         x = np.array([point.at for point in points])
         value, low, high, _ = np.array([point.estimate for point in points], float).T
         is_shaded = bool(np.isfinite(low).any())
         low, high = (low, high) if is_shaded else (None, None)
-        drawn.append(Series(line, x, value, low, high, is_dashed=line in controls))
+        drawn.append(Series(line, x, value, low, high, is_dashed=points[0].side in controls))
+    has_markers = max(map(len, lines.values())) <= _MAX_MARKERS
     return LineChart(name, title, x_label, y_label, drawn, is_x_logarithmic=is_x_logarithmic, has_markers=has_markers)
-
-
-def report_live(context: AuditContext, row: MeasureRow) -> None:
-    """Report a measured value while the audit runs, under the name that it has in all reports."""
-    value, low, high, of = row.estimate
-    context.figure(row.name, value, low=low, high=high, of=of)
-
-
-def model_and_side(names: Sequence[str]) -> Callable[[MeasureRow], str]:
-    """Return the part of a row that names its model and its side; of a single model only its side."""
-    if len(names) == 1:
-        return lambda row: row.side or row.model
-    return lambda row: ", ".join(filter(None, (row.model, row.side)))
 
 
 def key_figure(row: MeasureRow, details: str | None = None, *, name: str = "") -> KeyFigure:

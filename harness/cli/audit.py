@@ -9,14 +9,14 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from harness.audits.options import Preparation, Reading, StoredAudit
-from harness.audits.registry import AUDITS, AuditEntry
-from harness.cli.audit_findings import findings_as_json, findings_in_words, findings_of, write_findings
+from harness.audits.registry import AUDITS, AuditEntry, audit_named
+from harness.cli.audit_findings import findings_in_words, findings_of, write_findings
 from harness.cli.options import Detach, Json
 from harness.cli.output import print_json, say
 from harness.cli.resolving import model_records
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import follow_audit, interrupts_after_start, leave, print_detached
-from harness.core.audit import Audit, AuditInputs
+from harness.core.audit import Audit
 from harness.core.errors import UsageError
 from harness.core.rows import Rows
 from harness.core.run_request import AuditRequest
@@ -111,7 +111,7 @@ def run_audit(audit: Audit[Any], reading: Reading, request: AuditRequest, option
             findings = findings_of(folder, redact=options.redact)
             if options.out is not None:
                 write_findings(options.out, folder, findings)
-            print_json(findings_as_json(findings)) if options.json else print(findings_in_words(findings))
+            print_json(findings.as_json()) if options.json else print(findings_in_words(findings))
 
 
 def _open_audit(name: str) -> StoredAudit:
@@ -125,7 +125,8 @@ def _open_audit(name: str) -> StoredAudit:
             return reader.audit_rows(tables[table]).columns
 
     models = tuple(model.id for model in spec.models)
-    return StoredAudit(folder.id, spec.audit, spec.params, models, folder.path, AuditInputs.read(folder.inputs), rows)
+    inputs = audit_named(spec.audit).inputs_type.read(folder.inputs)
+    return StoredAudit(folder.id, spec.audit, spec.params, models, folder.path, inputs, rows)
 
 
 for name, entry in AUDITS.items():

@@ -4,16 +4,15 @@ import io
 import shutil
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.audits.registry import audit_named
 from harness.cli.options import recorded_values
 from harness.cli.output import align_columns, pluralize, sanitize, say, shorten_middle
-from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
-from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
+from harness.core.findings import Findings, FoundTable
 from harness.core.inputs import as_harness_error
-from harness.core.text import json_value, plain_value
+from harness.core.text import plain_value
 from harness.runs.audit_reader import AuditReader
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AuditSpec
@@ -38,30 +37,13 @@ def findings_of(folder: RunFolder, *, redact: bool = False) -> Findings:
     if not folder.store.exists():
         raise HarnessError(f"{folder.id} has no findings yet. Follow it with `harness watch {folder.id}`.")
     with as_harness_error(folder.path), AuditReader(folder.store) as reader:
-        inputs = AuditInputs.read(folder.inputs)
+        inputs = audit.inputs_type.read(folder.inputs)
         findings = audit.findings(
             inputs,
             lambda name: reader.audit_rows(tables[name]).columns,
             tuple(model.id for model in spec.models),
         )
     return redact_findings(findings) if redact else findings
-
-
-def findings_as_json(findings: Findings) -> dict[str, Any]:
-    """Return the findings as `--json` prints them."""
-    return {
-        "conclusion": None if findings.conclusion is None else findings.conclusion.as_json(),
-        "bar_charts": [bars_as_json(chart) for chart in findings.charts if isinstance(chart, BarChart)],
-        "heat_maps": [heat_map_as_json(chart) for chart in findings.charts if isinstance(chart, HeatMap)],
-        "text_tables": [
-            {"title": table.title, "columns": json_value(table.columns)}
-            for table in findings.tables
-            if table.text_columns and not table.is_detail
-        ],
-        "passages": [passage.as_json() for passage in findings.passages],
-        **json_value(findings.figures),
-        "measures": findings.measures.as_json(),
-    }
 
 
 def findings_in_words(findings: Findings) -> str:

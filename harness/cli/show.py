@@ -9,7 +9,7 @@ from typer import Argument, Option
 from harness.analysis import sweep_tables as tables
 from harness.analysis.candidates import load_example
 from harness.analysis.sweep_results import SweepResults, sweep_results
-from harness.cli.audit_findings import findings_as_json, findings_in_words, findings_of
+from harness.cli.audit_findings import findings_in_words, findings_of
 from harness.cli.catalog import print_attack, print_round
 from harness.cli.completion import names_to_show
 from harness.cli.descriptions import describe, describe_example, run_as_json, token_probabilities
@@ -121,7 +121,7 @@ def _print_audit(folder: RunFolder, *, redact: bool, json: bool) -> None:
     """Print the record of an audit and its findings so far; an audit that has not begun has none."""
     findings = findings_of(folder, redact=redact) if folder.store.exists() else None
     if json:
-        print_json(run_as_json(folder) | {"findings": None if findings is None else findings_as_json(findings)})
+        print_json(run_as_json(folder) | {"findings": None if findings is None else findings.as_json()})
     else:
         print("\n\n".join([describe(folder), *([] if findings is None else [findings_in_words(findings)])]))
 

@@ -8,18 +8,18 @@ so a report can be computed again from the record alone, without a model.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from harness.core.arrays import Ints
 from harness.core.attack import Params, ParamsType, params_type_of
 from harness.core.files import write_atomically
 from harness.core.findings import Findings
-from harness.core.measures import Measure
+from harness.core.measures import Measure, Selected
 from harness.core.protocol import read_archive
 from harness.core.rows import Kind, Rows, Table, table
 from harness.core.spec import TargetConfig
@@ -27,34 +27,43 @@ from harness.core.spec import TargetConfig
 if TYPE_CHECKING:
     from harness.engine.target import Target
 
-_ARRAYS, _TEXTS = "inputs.npz", "inputs.json"
-
-
+_ARRAYS, _VALUES = "inputs.npz", "inputs.json"
 FIGURES = table("figure", name=Kind.TEXT, value=Kind.REAL, low=Kind.REAL, high=Kind.REAL, of=Kind.INTEGER)
-"""The figures that every audit reports while it runs: value, 95 % interval (NaN if none), and number of items."""
-
+"""The live measures of every audit: value, 95 % interval (NaN if none), and number of items."""
 RowsOf = Callable[[str], Rows]
 """Returns the rows of the table with this name."""
 
 
-@dataclass(frozen=True)
-class AuditInputs:
-    """The inputs of an audit, read and checked before its budget starts: texts and arrays by name."""
+def write_values(folder: Path, values: Mapping[str, Any]) -> None:
+    """Write arrays and JSON values by name into the existing directory `folder`. Texts may contain lone surrogates."""
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    if arrays:
+        with (folder / _ARRAYS).open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+    others = {name: value for name, value in values.items() if name not in arrays}
+    write_atomically(folder / _VALUES, json.dumps(others) + "\n")
 
-    texts: Mapping[str, list[str]] = field(default_factory=dict)
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+def read_values(folder: Path) -> dict[str, Any]:
+    """Return what `write_values` wrote into `folder`."""
+    return {**json.loads((folder / _VALUES).read_bytes()), **read_archive(folder / _ARRAYS)}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Base class of the inputs of an audit, which are read and checked before its budget starts.
+
+    A field is an array or a JSON value.
+    """
 
     def write(self, folder: Path) -> None:
-        """Write the inputs into the existing directory `folder`. Texts may contain lone surrogates."""
-        if self.arrays:
-            with (folder / _ARRAYS).open("wb") as file:
-                np.savez(file, **self.arrays)  # type: ignore[arg-type]
-        write_atomically(folder / _TEXTS, json.dumps(dict(self.texts)) + "\n")
+        """Write the inputs into the existing directory `folder`."""
+        write_values(folder, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
-    def read(cls, folder: Path) -> "AuditInputs":
+    def read(cls, folder: Path) -> Self:
         """Return the inputs that `write` wrote into `folder`."""
-        return cls(json.loads((folder / _TEXTS).read_bytes()), read_archive(folder / _ARRAYS))
+        return cls(**read_values(folder))
 
 
 @dataclass(frozen=True)
@@ -77,11 +86,10 @@ class AuditContext(ABC):
     """The inputs, the models and the durable progress of one audit."""
 
     seed: int
-    inputs: AuditInputs
+    inputs: Any
+    """The inputs of the audit, of its `inputs_type`."""
     models: tuple[TargetConfig, ...]
     """The directory and the loading options of each model; empty if an endpoint is audited."""
-    model_names: tuple[str, ...]
-    """The name of each model for display."""
     api_key: str | None
     """The API key of the endpoint. It is never stored."""
 
@@ -115,10 +123,6 @@ class AuditContext(ABC):
         """Return all rows emitted in done and open batches, including those of earlier executions."""
 
     @abstractmethod
-    def figure(self, name: str, value: float, *, low: float = np.nan, high: float = np.nan, of: int = 0) -> None:
-        """Report the current value of a figure, inside or outside a batch. A later value replaces it."""
-
-    @abstractmethod
     def warn(self, sentence: str) -> None:
         """Report in one sentence something that was skipped or failed while the audit continues."""
 
@@ -126,7 +130,8 @@ class AuditContext(ABC):
 class Audit(ABC, Generic[ParamsType]):
     """A measurement of what a model memorized.
 
-    `tables` are the tables that it emits, in addition to `figure`; `measures` are the quantities that it reports.
+    `tables` are the tables that it emits; `measures` are the quantities that it reports, and `live` those of them that
+    are reported while it runs.
     """
 
     name: ClassVar[str]
@@ -135,6 +140,8 @@ class Audit(ABC, Generic[ParamsType]):
     reference: ClassVar[str]
     tables: ClassVar[tuple[Table, ...]]
     measures: ClassVar[tuple[Measure, ...]] = ()
+    live: ClassVar[tuple[Selected, ...]] = ()
+    inputs_type: ClassVar[type[Inputs]] = Inputs
 
     def __init__(self, params: ParamsType) -> None:
         self.params = params
@@ -154,5 +161,5 @@ class Audit(ABC, Generic[ParamsType]):
         """Measure and emit rows. The rows of a batch that did not end are discarded when the batch is run again."""
 
     @abstractmethod
-    def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+    def findings(self, inputs: Any, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         """Return the findings of all rows, final or so far. `models` names each target, in order."""

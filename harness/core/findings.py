@@ -227,3 +227,24 @@ class Findings:
     definitions: Mapping[str, str] = field(default_factory=dict)
     measures: MeasureTable = field(default_factory=MeasureTable)
     is_redacted: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `--json` prints: the texts, the figures and the measures."""
+        return {**self._texts_as_json(), **json_value(self.figures), "measures": self.measures.as_json()}
+
+    def as_sketch(self) -> dict[str, Any]:
+        """Return what a live view shows, as a JSON object: the texts, the first bar chart and the map with bounds."""
+        bars = [bars_as_json(chart) for chart in self.charts if isinstance(chart, BarChart)]
+        maps = [heat_map_as_json(chart) for chart in self.charts if isinstance(chart, HeatMap) and chart.bounds]
+        return {**self._texts_as_json(), "bar_charts": bars[:1], "heat_maps": maps[:1]}
+
+    def _texts_as_json(self) -> dict[str, Any]:
+        return {
+            "conclusion": None if self.conclusion is None else self.conclusion.as_json(),
+            "text_tables": [
+                {"title": table.title, "columns": json_value(table.columns)}
+                for table in self.tables
+                if table.text_columns and not table.is_detail
+            ],
+            "passages": [passage.as_json() for passage in self.passages],
+        }

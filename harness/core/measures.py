@@ -151,7 +151,7 @@ class MeasureRow(NamedTuple):
         }
 
 
-Wanted = Measure | tuple[Measure, float]
+Selected = Measure | tuple[Measure, float]
 """A measure with all of its parameters, or with one of them."""
 
 
@@ -168,18 +168,16 @@ class MeasureTable:
         return len(self.rows)
 
     def select(
-        self, *wanted: Wanted, model: str | None = None, side: str | None = None, case: str | None = None
+        self, *selected: Selected, model: str | None = None, side: str | None = None, case: str | None = None
     ) -> list[MeasureRow]:
-        """Return the rows of the wanted measures, ordered by `wanted`. None selects all models, sides or cases."""
-        chosen = [
+        """Return the rows of some measures, in their order. None selects all models, sides or cases."""
+        rows = [
             row
             for row in self.rows
             if model in (None, row.model) and side in (None, row.side) and case in (None, row.case)
         ]
-        parts = [want if isinstance(want, tuple) else (want, None) for want in wanted]
-        return [
-            row for measure, at in parts for row in chosen if row.measure == measure and (at is None or row.at == at)
-        ]
+        parts = [part if isinstance(part, tuple) else (part, None) for part in selected]
+        return [row for measure, at in parts for row in rows if row.measure == measure and (at is None or row.at == at)]
 
     def get(
         self,

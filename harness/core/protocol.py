@@ -16,6 +16,8 @@ from harness.core.files import require_content
 
 ENDPOINT_KEYS = ("HARNESS_ENDPOINT_KEY", "OPENAI_API_KEY")
 """Environment variables that may hold an endpoint's API key. The worker gets the first one that is set as the first."""
+FINDINGS = "findings"
+"""The frames and the stored array of an audit's findings so far: the bytes of a JSON object."""
 LEAD = 0
 """The worker that opens loops, runs batches that must be in order, and sends what is emitted outside batches."""
 REQUEST_FILE = "job.json"

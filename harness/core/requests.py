@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.arrays import Tokens
-from harness.core.audit import AuditInputs
+from harness.core.audit import read_values, write_values
 from harness.core.examples import Training
 from harness.core.guesses import Guesses
 from harness.core.protocol import JobRequest, read_archive
@@ -94,21 +94,18 @@ class AuditRequest(JobRequest):
     inputs: Path
     tables: tuple[Table, ...]
     models: tuple[TargetConfig, ...]
-    model_names: tuple[str, ...]
+    model_ids: tuple[str, ...]
 
 
 def write_rows(folder: Path, rows: Mapping[str, Rows]) -> None:
     """Write the rows of earlier executions, by table, into the existing directory `folder`."""
-    columns = {f"{table}/{name}": column for table, loaded in rows.items() for name, column in loaded.items()}
-    texts = {name: column for name, column in columns.items() if isinstance(column, list)}
-    AuditInputs(texts, {name: column for name, column in columns.items() if name not in texts}).write(folder)
+    write_values(folder, {f"{table}/{name}": cells for table, loaded in rows.items() for name, cells in loaded.items()})
 
 
 def read_rows(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the rows that `write_rows` wrote, by table and column."""
-    earlier = AuditInputs.read(folder)
     rows: dict[str, dict[str, Any]] = {}
-    for name, column in [*earlier.texts.items(), *earlier.arrays.items()]:
+    for name, column in read_values(folder).items():
         table, _, column_name = name.partition("/")
         rows.setdefault(table, {})[column_name] = column
     return rows

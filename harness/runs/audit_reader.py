@@ -7,6 +7,7 @@ import numpy as np
 
 from harness.core.arrays import Floats, Ints
 from harness.core.inputs import as_harness_error
+from harness.core.protocol import FINDINGS
 from harness.core.rows import Table
 from harness.core.text import format_number
 from harness.runs.cells import column_from, select_list
@@ -62,6 +63,11 @@ class AuditReader(RunReader):
                     for column, values in zip(table.columns, cells, strict=True)
                 },
             )
+
+    def findings(self) -> bytes:
+        """Return the findings that the worker stored last, as JSON with the time `at` that it did; empty before."""
+        kept = self.kept_arrays().get(FINDINGS)
+        return b"" if kept is None else kept.tobytes()
 
     def newest_figures(self) -> list[AuditFigure]:
         """Return the newest value of each figure, in the order in which the figures first appeared."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import paths
-from harness.core.audit import FIGURES, Audit, AuditInputs
+from harness.core.audit import FIGURES, Audit, Inputs
 from harness.core.errors import HarnessError
 from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
 from harness.core.files import file_sha256
@@ -151,7 +151,7 @@ def _is_copy(file: Path, answers: Path) -> bool:
 
 def plan_audit(
     audit: Audit[Any],
-    inputs: AuditInputs,
+    inputs: Inputs,
     *,
     id_: str,
     subject: str,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harness.core.audit import FIGURES
 from harness.core.frames import Frame
-from harness.core.paths import model_names
+from harness.core.protocol import FINDINGS
 from harness.core.requests import AuditRequest, write_rows
 from harness.core.rows import Table, columns_from_frame
 from harness.runs.audit_reader import AuditReader
@@ -16,7 +16,7 @@ from harness.supervisor.devices import Device
 from harness.supervisor.intake import MAX_NAME, Intake, IntakeError
 from harness.supervisor.job import Job, target_config
 
-_MAX_ROW_BYTES = 16 << 30
+_BYTE_LIMITS = {"rows": 16 << 30, FINDINGS: 1 << 30}
 _MAX_FIGURES = 1_000
 """Every list of runs reads the figures of each audit."""
 
@@ -62,7 +62,7 @@ class AuditJob(Job[AuditSpec]):
             inputs=self.folder.inputs,
             tables=self.spec.tables,
             models=tuple(target_config(model, devices) for model in self.spec.models),
-            model_names=tuple(model_names([model.id for model in self.spec.models])),
+            model_ids=tuple(model.id for model in self.spec.models),
             finish_at=finish_at,
             done=reader.done_keys(),
             batch_sizes=self.spec.batch_sizes | reader.batch_sizes(),
@@ -81,8 +81,8 @@ class RowIntake(Intake):
         self._tables = {table.name: table for table in tables}
         self._figures: set[str] = set()
         self.rows = rows
-        self.byte_limits |= {"rows": _MAX_ROW_BYTES}
-        self.handlers |= {"rows": self._take_rows}
+        self.byte_limits |= _BYTE_LIMITS
+        self.handlers |= {"rows": self._take_rows, FINDINGS: self._take_findings}
 
     def _take_rows(self, frame: Frame) -> None:
         table = self._tables[str(frame.fields["table"])]
@@ -93,3 +93,6 @@ class RowIntake(Intake):
                 raise IntakeError(f"more than {_MAX_FIGURES:,} figures, or a name of more than {MAX_NAME} characters")
         self._store.add_rows(*self.attempt_of(frame), f"audit_{table.name}", columns)
         self.rows += frame.rows
+
+    def _take_findings(self, frame: Frame) -> None:
+        self._store.add_kept(FINDINGS, frame.columns["json"])

@@ -1,5 +1,7 @@
 """The part of an audit that its screen reads."""
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,8 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
 
     def _reset(self) -> None:
         self._last_figure = 0
+        self._stored = b""
+        self._findings: dict[str, Any] = {}
         self._figures: dict[str, AuditFigure] = {}
         self._points: dict[str, list[_Point]] = {}
 
@@ -41,6 +45,8 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
         # The sequence numbers of the ledger are consecutive, so their count is also the last one.
         self._ledger += [(entry.at, entry.spent) for entry in reader.ledger(len(self._ledger))]
         self._read_figures(reader)
+        if (stored := reader.findings()) != self._stored:
+            self._stored, self._findings = stored, json.loads(stored)
         self._stages, self._warnings = tuple(reader.stages()), tuple(reader.warnings())
 
     def _snapshot(self, **common: Any) -> AuditSnapshot:
@@ -49,18 +55,24 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
             histories={name: FigureHistory(*np.array(points).T) for name, points in self._points.items()},
             stages=self._stages,
             warnings=self._warnings,
+            findings=self._findings,
+            findings_spent=float(np.interp(self._findings.get("at", 0.0), *self._clock())),
             **common,
         )
+
+    def _clock(self) -> tuple[Sequence[float], Sequence[float]]:
+        """Return times and the seconds of budget that were spent until each."""
+        times, spent = zip(*self._ledger, strict=True) if self._ledger else ((0.0,), (0.0,))
+        return times, spent
 
     def _read_figures(self, reader: AuditReader) -> None:
         new = reader.audit_rows(FIGURES, after=self._last_figure)
         if not len(new.seq):
             return
         self._last_figure = int(new.seq[-1])
-        times, spent = zip(*self._ledger, strict=True) if self._ledger else ((0.0,), (0.0,))
         rows = zip(
             new.columns["name"],
-            np.interp(new.at, times, spent).tolist(),
+            np.interp(new.at, *self._clock()).tolist(),
             *(new.columns[name].tolist() for name in ("value", "low", "high", "of")),
             strict=True,
         )

@@ -1,4 +1,4 @@
-"""The findings of an audit as the TUI shows them, from what `harness show --json` prints."""
+"""The findings of an audit as the TUI shows them, from what its worker stored (`Findings.as_sketch`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from harness.analysis.parts import CurveBand
 from harness.analysis.replay import Moments
@@ -136,9 +137,13 @@ class AuditSnapshot(Snapshot):
 
     figures: the newest value of each figure, in the order of their first appearance.
     histories: by figure name.
+    findings: those that the worker stored last, as a JSON object; empty before the first.
+    findings_spent: the seconds of budget after which it did.
     """
 
     figures: tuple[AuditFigure, ...]
     histories: Mapping[str, FigureHistory]
     stages: tuple[StageWork, ...]
     warnings: tuple[str, ...]
+    findings: Mapping[str, Any] = field(default_factory=dict)
+    findings_spent: float = 0.0

@@ -1,6 +1,10 @@
 """An audit in the worker process, and its context: inputs come from a file, rows go to the supervisor."""
 
+import json
+import math
 import os
+import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.registry import audit_named
-from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs
+from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext
 from harness.core.errors import HarnessError
-from harness.core.protocol import ENDPOINT_KEYS, read_request
+from harness.core.protocol import ENDPOINT_KEYS, FINDINGS, read_request
 from harness.core.requests import AuditRequest, read_rows
 from harness.core.rows import Rows, Table, concatenate_rows, split_into_frames, validate_columns
 from harness.core.text import sanitize
@@ -23,6 +27,13 @@ if TYPE_CHECKING:
     from harness.engine.target import Target
 
 
+_REPORT_SHARE = 0.05
+"""The largest share of the time that the findings so far take."""
+_LONGEST_FINDINGS = 1 << 20  # bytes
+_REPORTS = 500
+"""The findings are computed again after this part of the time so far, so that a long audit stores few figures."""
+
+
 class CutShort(Exception):
     """The supervisor asked the audit to finish. The batches that are done are kept."""
 
@@ -30,11 +41,14 @@ class CutShort(Exception):
 class WorkerAuditContext(AuditContext):
     """The context of one execution of an audit."""
 
-    def __init__(self, request: AuditRequest, folder: Path, channel: Channel) -> None:
+    def __init__(self, audit: Audit[Any], request: AuditRequest, folder: Path, channel: Channel) -> None:
         self.seed = request.seed
-        self.inputs = AuditInputs.read(request.inputs)
+        self.inputs = audit.inputs_type.read(request.inputs)
         self.models = request.models
-        self.model_names = request.model_names
+        self._audit = audit
+        self._model_ids = request.model_ids
+        self._began_at = time.monotonic()
+        self._reporting = self._next_report = 0.0
         self._channel = channel
         self._tables = {table.name: table for table in request.tables}
         self._log = BatchLog(channel, request)
@@ -77,6 +91,8 @@ class WorkerAuditContext(AuditContext):
             numbers = np.arange(part.start, part.stop)
             with self._log.batch(key, len(numbers) * weight):
                 yield AuditBatch(numbers, derive_seed(self.seed, stage, 0))
+                if time.monotonic() >= self._next_report:
+                    self.report()
 
     def emit(self, table: str, **columns: ArrayLike | list[str]) -> None:
         if self._log.key == OUTSIDE_ANY_BATCH:
@@ -89,9 +105,34 @@ class WorkerAuditContext(AuditContext):
         self._rows[table] = [joined]
         return joined
 
-    def figure(self, name: str, value: float, *, low: float = np.nan, high: float = np.nan, of: int = 0) -> None:
-        self._log.begin_outside()
-        self._send(FIGURES, name=[name], value=[value], low=[low], high=[high], of=[of])
+    def report(self) -> None:
+        """Send the live measures and the findings of the rows so far, and decide when to do it again."""
+        began_at = time.monotonic()
+        try:
+            findings = self._audit.findings(self.inputs, self.rows, self._model_ids)
+        except Exception as error:  # the rows of a day are worth more than a view of them
+            traceback.print_exc()
+            reason = f"{type(error).__name__}: {error_message(error)}"
+            self.warn(f"The findings so far cannot be computed ({reason}). The rows are kept.")
+            self._next_report = math.inf
+            return
+        live = [row for row in findings.measures.select(*self._audit.live) if not math.isnan(row.estimate.value)]
+        if live:
+            self._log.begin_outside()
+            value, low, high, of = np.array([row.estimate for row in live]).T
+            self._send(FIGURES, name=[row.name for row in live], value=value, low=low, high=high, of=of.astype(int))
+        sketch = findings.as_sketch()
+        at = time.time()
+        text = json.dumps({**sketch, "at": at}).encode()
+        if len(text) > _LONGEST_FINDINGS:
+            text = json.dumps({"conclusion": sketch["conclusion"], "at": at}).encode()
+        self._channel.send(FINDINGS, {"json": np.frombuffer(text, np.uint8)})
+        now = time.monotonic()
+        self._reporting += now - began_at
+        spent = now - self._began_at
+        # The next report is expected to take as long as this one.
+        allowed_at = (self._reporting + now - began_at) / _REPORT_SHARE
+        self._next_report = self._began_at + max(allowed_at, spent + spent / _REPORTS)
 
     def _send(self, table: Table, **columns: ArrayLike | list[str]) -> dict[str, Any]:
         valid_columns = validate_columns(table, columns)
@@ -107,14 +148,16 @@ def run(folder: Path, channel: Channel) -> bool:
     """Run the audit whose request is in `folder`; return True if it was asked to finish before its end."""
     request = read_request(folder, AuditRequest)
     audit_type = audit_named(request.audit)
-    context = WorkerAuditContext(request, folder, channel)
     audit = audit_type(audit_type.params_type().model_validate(request.params))
+    context = WorkerAuditContext(audit, request, folder, channel)
     channel.send("event", name="started")
+    is_cut_short = False
     try:
         audit.run(context)
     except CutShort:
-        return True
-    return False
+        is_cut_short = True
+    context.report()
+    return is_cut_short
 
 
 def failure_sentence(error: BaseException, folder: Path) -> str:

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from harness.audits.book.inputs import BookParams, Texts, read_texts
+from harness.audits.book.inputs import BookParams, read_texts
 from harness.audits.leakage.inputs import PairSize, read_pairs
-from harness.audits.membership.inputs import Documents, MembershipParams
+from harness.audits.membership.inputs import MembershipParams
 from harness.audits.membership.inputs import read_documents as read_members
 from harness.audits.models import Model
-from harness.audits.sequence.dataset import Dataset, SequenceParams
+from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError, UsageError
@@ -50,7 +50,7 @@ def _documents(path: Path, model: Path = TINY, *, keeps: bool = False) -> tuple[
 
 def _sequence(path: Path, model: Path = TINY, *, keeps: bool = False) -> tuple[list[str], list[str]]:
     files = CorpusFiles(path, keeps_line_ends=keeps)
-    read = Dataset.from_inputs(read_inputs(files, None, SequenceParams(prompt_length=(5,)), seed=0))
+    read = read_inputs(files, None, SequenceParams(prompt_length=(5,)), seed=0)
     return [f"{a}|{b}" for a, b in zip(read.prompts, read.suffixes, strict=True)], list(read.notes)
 
 
@@ -58,13 +58,13 @@ def _membership(path: Path, model: Path = TINY, *, keeps: bool = False) -> tuple
     others = write_json(model if model != TINY else path.parent, ["another text " * 40], name="others.jsonl")
     files, params = CorpusFiles(path, keeps_line_ends=keeps), MembershipParams(tokens=200, shots=0)
     found = read_members(files, CorpusFiles(others), [Model("m", model)], params, limit=9, seed=0)
-    read = Documents.from_inputs(found)
+    read = found
     return [text for text, is_member in zip(read.texts, read.is_member, strict=True) if is_member], list(read.notes)
 
 
 def _book(path: Path, model: Path = TINY, *, keeps: bool = False) -> tuple[list[str], list[str]]:
     params = BookParams(prefix_tokens=20, suffix_tokens=20)
-    read = Texts.from_inputs(read_texts([path], None, [Model("m", model)], params, keeps_line_ends=keeps))
+    read = read_texts([path], None, [Model("m", model)], params, keeps_line_ends=keeps)
     return list(read.texts), list(read.notes)
 
 

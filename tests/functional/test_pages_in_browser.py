@@ -57,7 +57,7 @@ def leakage_findings(_: Path) -> Findings:
     models = [Model(size.name, size.weights) for size in SIZES[1:]]
     pairs = demo_name_pairs(models, PairSize(), limit=6, seed=1)
     audit = LeakageAudit(LeakageParams(prefix_lengths=(10, 30), inexact=4))
-    run = InMemory(audit, pairs.to_inputs(), target_configs(*(model.path for model in models))).run()
+    run = InMemory(audit, pairs, target_configs(*(model.path for model in models))).run()
     return run.findings(*(model.id for model in models))
 
 

@@ -84,12 +84,6 @@ def running(machine: Machine) -> Iterator[Recorded]:
 
 
 @pytest.fixture
-def no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not start the process that computes the findings for the screen of an audit."""
-    monkeypatch.setattr("harness.tui.screens.audit.run_command", lambda command, on_progress: None)
-
-
-@pytest.fixture
 def copy(finished: RunFolder) -> Iterator[RunFolder]:
     """A copy of the finished run, which a test may damage."""
     folder = RunFolder(finished.path.with_name("zzzz-copy"))

@@ -80,7 +80,6 @@ def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit,
     watched(audit.folder, scenario, size=size)
 
 
-@pytest.mark.usefixtures("no_findings")
 def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -92,7 +91,6 @@ def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
     watched(audit.folder, scenario)
 
 
-@pytest.mark.usefixtures("no_findings")
 def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -108,7 +106,6 @@ def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
     watched(audit.folder, scenario, size=(160, 40))
 
 
-@pytest.mark.usefixtures("no_findings")
 def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -132,14 +129,10 @@ def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> N
 
 
 @pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 35), (200, 55)])
-def test_a_heat_map_gets_a_panel_of_its_own(
-    audit: RecordedAudit, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_heat_map_gets_a_panel_of_its_own(audit: RecordedAudit, size: tuple[int, int]) -> None:
     row = [None, 0.0, 0.002, 0.02, 0.2, 0.7] * 60
     chart = {"title": f"Map {HOSTILE}", "rows": ["book", HOSTILE], "columns": [""] * 360, "values": [row, row]}
-    findings = {"heat_maps": [{**chart, "bounds": []}, {**chart, "bounds": [0.001, 0.01, 0.1, 0.5]}]}
-    shown_run = {"findings": findings}
-    monkeypatch.setattr("harness.tui.screens.audit.run_command", lambda arguments, on_progress: shown_run)
+    audit.findings({"heat_maps": [{**chart, "bounds": [0.001, 0.01, 0.1, 0.5]}]})
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: bool(pilot.app.screen.query("#heat-map")))
@@ -157,14 +150,14 @@ def test_a_heat_map_gets_a_panel_of_its_own(
 
 
 def test_the_whole_answer_and_the_tables_with_texts_are_shown(
-    audit: RecordedAudit, monkeypatch: pytest.MonkeyPatch
+    audit: RecordedAudit,
 ) -> None:
     """The answer "No evidence" ends with a line about single texts, after the smallest result that would change it."""
     evidence = f"{'with 40 judged paragraphs and 12 of the control ' * 12}. 4 of 40 are continued: THE NAMES"
     conclusion = {"question": "Was it?", "answer": "No evidence", "evidence": evidence, "caveat": "Not absence."}
     columns = {"ESP": [0.25, 0.125], "record": [4, 7], "suffix": ["the first", HOSTILE]}
-    findings = {"conclusion": conclusion, "text_tables": [{"title": "Sequences, likeliest first", "columns": columns}]}
-    monkeypatch.setattr("harness.tui.screens.audit.run_command", lambda *_, **__: {"findings": findings})
+    tables = [{"title": "Sequences, likeliest first", "columns": columns}]
+    audit.findings({"conclusion": conclusion, "text_tables": tables})
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "likeliest first" in text_of(pilot, "#passages-text"))
@@ -179,7 +172,6 @@ def test_the_whole_answer_and_the_tables_with_texts_are_shown(
     watched(audit.folder, scenario, size=(120, 35))
 
 
-@pytest.mark.usefixtures("no_findings")
 def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -201,7 +193,6 @@ def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
     watched(audit.folder, scenario)
 
 
-@pytest.mark.usefixtures("no_findings")
 def test_the_progress_of_a_finished_audit_leaves_its_room_to_the_figures() -> None:
     audit = recorded_audit(pid=os.getpid())
     name = "passed, first 10 words, control"

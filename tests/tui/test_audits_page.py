@@ -46,7 +46,6 @@ def test_audits_are_listed_with_their_figures(audit: RecordedAudit, size: tuple[
     play_app(scenario, size=size)
 
 
-@pytest.mark.usefixtures("no_findings")
 def test_runs_and_audits_open_in_their_own_screens(audit: RecordedAudit, tmp_path: Path) -> None:
     run = recorded_run(tmp_path, id_="efgh-some", pid=os.getpid())
 
@@ -95,7 +94,6 @@ def test_a_home_without_audits_says_how_to_start_one(audit: RecordedAudit) -> No
     play_app(scenario)
 
 
-@pytest.mark.usefixtures("no_findings")
 def test_the_application_opens_with_a_watched_audit(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: isinstance(pilot.app.screen, AuditScreen))

@@ -14,22 +14,18 @@ from harness.audits.book.inputs import (
     cut_windows,
     join_windows,
 )
-from harness.audits.book.results import CONTROL, TEXT
 from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, log_esp
-from harness.audits.report import report_live
-from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.core.arrays import Ints, Tokens
+from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
-from harness.core.measures import Estimate, MeasureRow
 from harness.core.tokenizers import Tokenizer
 from harness.corpora.text_files import read_text
 
 WINDOWS_PER_BATCH = 128
-_MOST_FIGURES = 20
 
 
 class BookAudit(Audit[BookParams]):
@@ -42,9 +38,11 @@ class BookAudit(Audit[BookParams]):
     )
     tables = TABLES
     measures = MEASURES
+    live = ((COVERAGE, THRESHOLDS[0]),)
+    inputs_type = Texts
 
     def run(self, context: AuditContext) -> None:
-        texts = Texts.from_inputs(context.inputs)
+        texts: Texts = context.inputs
         models = self._cut(context, texts)
         if not any(len(windows) for _, windows in models):
             raise HarnessError("no text has as many tokens as a window. Name a longer text.")
@@ -59,8 +57,8 @@ class BookAudit(Audit[BookParams]):
                 keys = (windows.text[near], windows.number[near])
                 measure_near(context, self.params, policy, number, tokenizer, self._pairs(windows, near), keys)
 
-    def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        return book_findings(self.params, Texts.from_inputs(inputs), rows, self.params.model_names(models))
+    def findings(self, inputs: Texts, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+        return book_findings(self.params, inputs, rows, self.params.model_names(models))
 
     def _cut(self, context: AuditContext, texts: Texts) -> list[tuple[Tokenizer, Windows]]:
         """Return each model's tokenizer and the windows of all texts. Models of equal tokenizers share them."""
@@ -79,7 +77,6 @@ class BookAudit(Audit[BookParams]):
         """Measure the windows of all texts, first every 16th one of the whole and then those between."""
         order = coarse_to_fine(len(windows))
         policies = [self.params.policies[scheme] for scheme in self.params.schemes]
-        live = _LiveCoverage(context, self.params, texts, number)
         has_counts = number in context.rows(COUNTS.name)["model"]
         stage = Stage(
             _stage(number),
@@ -113,7 +110,6 @@ class BookAudit(Audit[BookParams]):
                 **{name: column[chosen] for name, column in keys.items()},
                 **{scheme.value: column for scheme, column in logs.items()},
             )
-            live.add(windows.text[chosen], windows.cut[chosen], windows.end[chosen], logs[self.params.main_scheme])
 
     def _near_windows(self, windows: Windows) -> Ints:
         """Return the windows whose near-verbatim probability is measured: evenly spaced, without much overlap."""
@@ -145,45 +141,6 @@ def _check_vocabulary(context: AuditContext, model: int, tokens: Tokens, vocabul
             f"the tokenizer of {context.models[model].path} gives token {largest:,}, and the model has {vocabulary:,} "
             "tokens. Name a directory with the model's own tokenizer."
         )
-
-
-class _LiveCoverage:
-    """The coverage so far, that of earlier executions included: of all texts, the control, and each of a few texts."""
-
-    def __init__(self, context: AuditContext, params: BookParams, texts: Texts, model: int) -> None:
-        self._context, self._texts = context, texts
-        self._model = context.model_names[model] if len(context.models) > 1 else ""
-        self._threshold = float(np.log(THRESHOLDS[0]))
-        # 0: in no measured suffix, 1: in one, 2: in one that reaches the threshold.
-        self._levels = [np.zeros(len(text), np.int8) for text in texts.texts]
-        self._known, self._covered = (np.zeros(len(texts.texts), np.int64) for _ in range(2))
-        rows = context.rows(WINDOWS.name)
-        is_of_model = np.asarray(rows["model"]) == model
-        text, cut, end = (np.asarray(rows[name], np.int64)[is_of_model] for name in ("text", "cut", "end"))
-        self._count(text, cut, end, np.asarray(rows[params.main_scheme.value], np.float64)[is_of_model])
-
-    def add(self, text: Ints, cut: Ints, end: Ints, logs: Floats) -> None:
-        """Count the windows of a batch, [n] each, and report."""
-        self._count(text, cut, end, logs)
-        is_control = self._texts.is_control
-        groups = [(TEXT, ~is_control), (CONTROL, is_control)]
-        if len(self._texts.texts) <= _MOST_FIGURES:
-            everything = np.arange(len(is_control))
-            groups += [(self._texts.names[number], everything == number) for number in np.unique(text).tolist()]
-        for name, chosen in groups:
-            if known := int(self._known[chosen].sum()):
-                covered = Estimate(float(self._covered[chosen].sum() / known), of=known)
-                report_live(self._context, MeasureRow(COVERAGE, covered, self._model, name, at=THRESHOLDS[0]))
-
-    def _count(self, text: Ints, cut: Ints, end: Ints, logs: Floats) -> None:
-        known = ~np.isnan(logs)
-        text, cut, end, logs = text[known], cut[known], end[known], logs[known]
-        for number, first, stop, log in zip(text.tolist(), cut.tolist(), end.tolist(), logs.tolist(), strict=True):
-            part = self._levels[number][first:stop]
-            np.maximum(part, 2 if log >= self._threshold else 1, out=part)
-        for number in np.unique(text).tolist():
-            self._known[number] = np.count_nonzero(self._levels[number])
-            self._covered[number] = np.count_nonzero(self._levels[number] == 2)
 
 
 def _stage(model: int) -> str:

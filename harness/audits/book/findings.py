@@ -24,22 +24,19 @@ from harness.audits.book.results import (
     TextResult,
     book_results,
 )
-from harness.audits.near_results import NEAR_DEFINITION, near_verbatim_chart, near_verbatim_table
-from harness.audits.probabilities import DISCOVERABLE, discoverable_chart
-from harness.audits.report import bars_of, key_figure, measure_table, model_and_side, table_of, wide_table
+from harness.audits.near_results import NEAR_DEFINITION, NEAR_SECTIONS
+from harness.audits.probabilities import DISCOVERABLE_SECTIONS
+from harness.audits.report import bars_of, draw_sections, key_figure, measure_table, section, table_of, wide_table
 from harness.core import findings as report
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
 from harness.core.findings import (
-    Chart,
     Conclusion,
     Findings,
     FoundTable,
     HeatMap,
     KeyFigure,
-    LineChart,
     Marked,
-    Series,
     ShadedText,
     Stretch,
 )
@@ -59,10 +56,27 @@ _MOST_ROWS = 24
 """Texts in a chart."""
 _BINS = 400
 """Parts of a text in the heat map."""
-_CURVE = np.logspace(-6, 0, 121)
 _SHOWN_PASSAGES, _MOST_PASSAGES = 20, 1_000
 _CONTEXT, _LONGEST_SHOWN = 120, 2_000
 """Characters before and after a shown passage, and of a passage."""
+_OF_TEXTS = section(
+    wide_table,
+    "coverage",
+    f"Coverage by text, {{scheme}} (interval at p ≥ {format_bound(LEAST_THRESHOLD)})",
+    *(CHARACTERS, MEASURED_WINDOWS, COVERAGE, MEAN),
+    by={"model": "model", "text": "side"},
+    intervals=(COVERAGE,),
+)
+_OF_TOTALS = section(
+    bars_of,
+    "coverage",
+    "Characters in a suffix of at least this probability, {scheme}",
+    COVERAGE,
+    y_label="share of characters",
+    label="at",
+    group="who",
+    controls=(CONTROL,),
+)
 
 
 def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequence[str]) -> Findings:
@@ -76,6 +90,11 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
         return Findings({"is_complete": False}, ["Nothing has been measured yet."], conclusion=conclusion)
     measured = MeasureTable([*results.totals, *results.single])
     passages = _likeliest_passages(results)
+    of_texts = [row for row in results.single if row.case in ("", results.label)]
+    tables, _ = draw_sections(of_texts, [_OF_TEXTS], scheme=results.label)
+    of_totals = [_OF_TOTALS, *DISCOVERABLE_SECTIONS, *NEAR_SECTIONS]
+    more_tables, charts = draw_sections(results.totals, of_totals, scheme=results.label, what=results.label)
+    details = [measure_table(measured), _passage_table(results, passages), _window_table(results)]
     return Findings(
         figures={
             "scheme": results.label,
@@ -86,8 +105,8 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
             "is_complete": results.progress.is_complete,
         },
         sentences=list(_sentences(results)),
-        tables=[*_tables(results), measure_table(measured), _passage_table(results, passages), _window_table(results)],
-        charts=_charts(results),
+        tables=[*tables, *more_tables, *details],
+        charts=[*charts[:1], _map_chart(results, _shown_texts(results)), *charts[1:]],
         passages=[_shown_passage(results, *passage) for passage in passages[:_SHOWN_PASSAGES]],
         texts=[_shaded_text(results, result) for result in results.by_text],
         conclusion=_conclusion(results),
@@ -147,14 +166,6 @@ def _sentences(results: BookResults) -> Iterator[str]:
         low, high = gap.estimate.low, gap.estimate.high
         verdict = "more than" if low > 0 else "less than" if high < 0 else "not clearly different from"
         yield f"{gap.model}: coverage of the text is {verdict} that of the control text: difference {gap.text}."
-    unit = params.stride_unit.value.removesuffix("s")
-    yield (
-        f"Windows begin {pluralize(params.stride, unit)} apart and have {params.prefix_tokens} + "
-        f"{params.suffix_tokens} tokens, which are tokenized together."
-    )
-    blocks = sorted({result.block for result in results.by_text})
-    length = f"{blocks[0]:,}" if len(blocks) == 1 else f"{blocks[0]:,} to {blocks[-1]:,}"
-    yield f"Intervals are 95 % intervals of a circular block bootstrap with blocks of {length} characters."
     if params.endpoint is None:
         yield (
             "A window whose first tokens are less likely than 10⁻⁹ under every scheme is not followed to its end; its "
@@ -163,30 +174,6 @@ def _sentences(results: BookResults) -> Iterator[str]:
     if len(results.by_text) > _MOST_ROWS:
         yield f"Charts show {_MOST_ROWS} rows of {len(results.by_text)} (texts under targets); the tables have all."
     yield from results.texts.notes
-
-
-def _tables(results: BookResults) -> list[FoundTable]:
-    single = results.single.select(CHARACTERS, MEASURED_WINDOWS)
-    single += results.single.select(COVERAGE, MEAN, case=results.label)
-    tables = [
-        wide_table(
-            "coverage",
-            f"Coverage by text, {results.label} (interval at p ≥ {format_bound(LEAST_THRESHOLD)})",
-            single,
-            by={"model": "model", "text": "side"},
-            intervals=(COVERAGE,),
-        ),
-        wide_table(
-            "discoverable",
-            f"(n, p)-discoverable windows, {results.label}",
-            results.totals.select(*DISCOVERABLE.values()),
-            by={"model": "model", "queries n": "at"},
-        ),
-    ]
-    if results.progress.near:
-        part = model_and_side(results.names)
-        tables.append(near_verbatim_table(results.totals, results.label, by="text", part=part))
-    return tables
 
 
 def _likeliest_passages(results: BookResults) -> list[tuple[TextResult, Passage]]:
@@ -255,33 +242,6 @@ def _shaded_text(results: BookResults, result: TextResult) -> ShadedText:
     return ShadedText(name, f"{title}, {results.label}", result.text, result.peaks, THRESHOLDS)
 
 
-def _charts(results: BookResults) -> list[Chart]:
-    shown, part = _shown_texts(results), model_and_side(results.names)
-    coverage = results.totals.select(COVERAGE)
-    controls = [part(row) for row in results.totals if row.side == CONTROL]
-    charts: list[Chart] = [
-        _map_chart(results, shown),
-        bars_of(
-            "coverage",
-            f"Characters in a suffix of at least this probability, {results.label}",
-            "share of characters",
-            coverage,
-            label="at",
-            group=part,
-            controls=controls,
-        ),
-        _curve_chart(results, shown),
-        discoverable_chart(
-            results.totals.select(*DISCOVERABLE.values(), model=results.best),
-            "window",
-            f"{results.best}, {results.label}",
-        ),
-    ]
-    if results.progress.near:
-        charts.append(near_verbatim_chart(results.totals, results.label, "window", part=part, controls=controls))
-    return charts
-
-
 def _shown_texts(results: BookResults) -> list[TextResult]:
     """Return the texts that charts show: the first ones under each target, and then its control."""
     shown: list[TextResult] = []
@@ -314,20 +274,4 @@ def _map_chart(results: BookResults, shown: Sequence[TextResult]) -> HeatMap:
         [format_bound(place / _BINS) for place in range(_BINS)],
         values,
         bounds=THRESHOLDS,
-    )
-
-
-def _curve_chart(results: BookResults, shown: Sequence[TextResult]) -> LineChart:
-    series = []
-    for result in shown:
-        known = np.sort(result.peaks[~np.isnan(result.peaks)])
-        share = 1 - np.searchsorted(known, _CURVE, side="left") / max(1, len(known))
-        series.append(Series(results.row_name(result), _CURVE, share, is_dashed=result.is_control))
-    return LineChart(
-        "coverage-curve",
-        f"Coverage at each probability, {results.label}",
-        "probability of a suffix",
-        "share of characters",
-        series,
-        is_x_logarithmic=True,
     )

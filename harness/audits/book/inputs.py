@@ -22,7 +22,7 @@ from harness.audits.probabilities import RANDOM_SCHEMES, Scheme
 from harness.audits.sources import field_option, line_ends_option, target_option
 from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.attack import Field
-from harness.core.audit import AuditInputs
+from harness.core.audit import Inputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.options import option
 from harness.core.tokenizers import Tokenizer
@@ -88,7 +88,7 @@ _CHARACTERS_PER_TOKEN = 16
 
 
 @dataclass(frozen=True)
-class Texts:
+class Texts(Inputs):
     """The texts of an audit.
 
     is_control: [texts], those that the targets never saw.
@@ -100,17 +100,6 @@ class Texts:
     is_control: Bools
     notes: Sequence[str]
 
-    def to_inputs(self) -> AuditInputs:
-        """Return the texts in the form in which the run stores them."""
-        texts = {"names": list(self.names), "texts": list(self.texts), "notes": list(self.notes)}
-        return AuditInputs(texts, {"is_control": self.is_control})
-
-    @classmethod
-    def from_inputs(cls, inputs: AuditInputs) -> "Texts":
-        """Return the texts that `to_inputs` stored."""
-        texts = inputs.texts
-        return cls(texts["names"], texts["texts"], np.asarray(inputs.arrays["is_control"], bool), texts["notes"])
-
 
 def read_texts(
     paths: Sequence[Path],
@@ -121,7 +110,7 @@ def read_texts(
     field: str | None = None,
     split: str | None = None,
     keeps_line_ends: bool = False,
-) -> AuditInputs:
+) -> Texts:
     """Read the documents of all `paths`, and those of `control`. models: the targets.
 
     A document that has fewer tokens than a window, or the text of another one, is skipped, with a note. Raises
@@ -162,7 +151,7 @@ def read_texts(
         raise HarnessError(f"{control} contains no text of {params.window_tokens} tokens. Name a longer control text.")
     read = [name for name, _ in texts.values()]
     all_notes = [*notes.sentences, *first_token_notes(models)]
-    return Texts(read, list(texts), np.array(is_control), all_notes).to_inputs()
+    return Texts(read, list(texts), np.array(is_control), all_notes)
 
 
 def _tokens_up_to(text: str, tokenizer: Tokenizer, wanted: int) -> int:

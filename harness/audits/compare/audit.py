@@ -1,24 +1,20 @@
-"""The comparison of targets: token probabilities and greedy completions of the same sequences under each."""
-
-from collections.abc import Sequence
-from typing import Any
+"""The comparison of targets: the leakage of the same sequences, and their greedy completions, under each."""
 
 import numpy as np
 
 from harness.audits.compare.findings import compare_findings
-from harness.audits.compare.inputs import COMPLETIONS, SCHEMES, TABLES, TOKENS, CompareParams, Sequences
-from harness.audits.compare.results import ESP, MEASURES
-from harness.audits.probabilities import log_esp
-from harness.audits.report import report_live
-from harness.core.arrays import Floats, Ints
-from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.audits.compare.inputs import ComparedPairs, CompareParams
+from harness.audits.compare.results import COMPLETIONS, ESP, MEASURES
+from harness.audits.leakage.tokens import MODELS, TOKENS, emit_tokens, measure_tokens, stage_of_tokens
+from harness.audits.likelihoods import LocalModels
+from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.findings import Findings
-from harness.core.measures import Estimate, MeasureRow
 from harness.core.policy import Policy
 
 _SEQUENCES = 64  # per batch
 _COMPLETION_WEIGHT = 4.0
 """Work for a greedy completion, relative to the probabilities of a sequence."""
+_STORED = "stored audits"
 
 
 class CompareAudit(Audit[CompareParams]):
@@ -30,65 +26,36 @@ class CompareAudit(Audit[CompareParams]):
         "Tirumala et al., Memorization without overfitting, 2022; Carlini et al., Extracting training data from large "
         "language models, 2021; Tiwari & Suh, 2024"
     )
-    tables = TABLES
+    tables = (MODELS, TOKENS, COMPLETIONS)
     measures = MEASURES
+    live = (ESP,)
+    inputs_type = ComparedPairs
 
     def run(self, context: AuditContext) -> None:
-        sequences = Sequences.from_inputs(context.inputs)
-        number = len(sequences.pairs)
-        context.announce("stored audits", len(sequences.stored), weight=0.01)
+        pairs: ComparedPairs = context.inputs
+        policies, length = self.params.policies, pairs.prefix_length
         for model in range(len(context.models)):
-            context.announce(_stage(model), number)
-            context.announce(_completion_stage(model), number, weight=_COMPLETION_WEIGHT)
-        for batch in context.batches("stored audits", len(sequences.stored), size=1, weight=0.01):
+            context.announce(stage_of_tokens(model, length), len(pairs))
+            context.announce(_completion_stage(model), len(pairs), weight=_COMPLETION_WEIGHT)
+        for batch in context.batches(_STORED, len(pairs.targets), size=1, weight=0.01):
             (target,) = batch.items.tolist()
-            logprobs = sequences.stored[target].logprobs
-            _emit(context, target, np.arange(number), logprobs)
-            self._report(context, target, np.exp(log_esp(logprobs[SCHEMES.index(self.params.main)])))
+            logprobs = dict(zip(policies, pairs.logprobs[target], strict=True))
+            emit_tokens(context, logprobs, target, length, np.arange(len(pairs)))
         for model in range(len(context.models)):
-            self._measure(context, sequences, model)
+            measure_tokens(context, LocalModels(context), pairs, policies, model, length)
+            self._complete(context, pairs, model)
 
-    def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        return compare_findings(self.params, Sequences.from_inputs(inputs), rows, models)
+    def findings(self, inputs: ComparedPairs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+        return compare_findings(self.params, inputs, rows, models)
 
-    def _report(self, context: AuditContext, target: int, esp: Sequence[float] | Floats) -> None:
-        """Report the mean probability of the sequences so far."""
-        mean = Estimate(float(np.mean(esp)), of=len(esp))
-        report_live(context, MeasureRow(ESP, mean, f"target {target + 1}", case=self.params.label))
-
-    def _measure(self, context: AuditContext, sequences: Sequences, model: int) -> None:
-        from harness.audits.exact import exact_logprobs  # loads torch
-
-        pairs, target = sequences.pairs, len(sequences.stored) + model
-        before = context.rows(TOKENS.name)
-        is_target = np.asarray(before["target"]) == target
-        main = SCHEMES.index(self.params.main)
-        live: list[float] = np.exp(log_esp(np.asarray(before[self.params.main.value])[is_target])).tolist()
-        for batch in context.batches(_stage(model), len(pairs), size=_SEQUENCES):
-            prefixes, suffixes = pairs.prefixes[batch.rows], pairs.suffixes[batch.rows]
-            logprobs = exact_logprobs(context.target(model), prefixes, suffixes, self.params.policies)
-            _emit(context, target, batch.items, logprobs)
-            live += np.exp(log_esp(logprobs[main])).tolist()
-            self._report(context, target, live)
+    def _complete(self, context: AuditContext, pairs: ComparedPairs, model: int) -> None:
+        """Emit the greedy completion of every prefix."""
         stage = _completion_stage(model)
         for batch in context.batches(stage, len(pairs), size=_SEQUENCES, weight=_COMPLETION_WEIGHT):
             prefixes, length = pairs.prefixes[batch.rows], pairs.suffixes.shape[1]
             samples = context.target(model).sample(prefixes, Policy(top_k=1), trials=1, length=length)
-            context.emit(
-                COMPLETIONS.name,
-                target=np.full(len(batch.items), target),
-                sequence=batch.items,
-                tokens=samples.suffixes[np.argsort(samples.row, kind="stable")].astype(float),
-            )
-
-
-def _emit(context: AuditContext, target: int, sequences: Ints, logprobs: Floats) -> None:
-    columns: dict[str, Any] = {scheme.value: values for scheme, values in zip(SCHEMES, logprobs, strict=True)}
-    context.emit(TOKENS.name, target=np.full(len(sequences), target), sequence=sequences, **columns)
-
-
-def _stage(model: int) -> str:
-    return f"model {model + 1}"
+            tokens = samples.suffixes[np.argsort(samples.row, kind="stable")].astype(float)
+            context.emit(COMPLETIONS.name, model=np.full(len(tokens), model), sequence=batch.items, tokens=tokens)
 
 
 def _completion_stage(model: int) -> str:

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.audits.compare.inputs import CompareParams, Sequences, read_targets
+from harness.audits.compare.inputs import ComparedPairs, CompareParams
 from harness.audits.compare.results import (
     BY_COPIES,
     CHANGE,
     CONTROL,
-    COPIES,
     ESP,
     EXACT,
     FEW_CLUSTERS,
@@ -27,12 +26,12 @@ from harness.audits.compare.results import (
     most_changed,
 )
 from harness.audits.leakage.pairs import TokenDecoder
-from harness.audits.report import bars_of, difference, lines_of, measure_table, model_and_side, table_of, wide_table
+from harness.audits.report import Part, bars_of, difference, measure_table, table_of, wide_table
 from harness.audits.smallest_result import clear_changes
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Conclusion, Findings, FoundTable, HeatMap, KeyFigure, Passage, Stretch
-from harness.core.measures import Estimate, Measure, MeasureRow
+from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.paths import model_names
 from harness.core.text import format_percent, format_score, pluralize
 
@@ -44,17 +43,21 @@ _SHOWN_PASSAGES, _CONTEXT = 20, 20
 _BINS = 10
 
 
-def compare_findings(params: CompareParams, sequences: Sequences, rows: RowsOf, models: Sequence[str]) -> Findings:
+def compare_findings(params: CompareParams, pairs: ComparedPairs, rows: RowsOf, models: Sequence[str]) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
     figures: `targets`, `sequences`, `control_sequences`, `clusters`, `is_complete`.
     """
-    names = model_names([*(stored.name for stored in sequences.stored), *models])
-    results = compare_results(params, sequences, read_targets(rows, len(names)), names)
-    if results is None:
+    names = model_names([*pairs.targets, *models])
+    results = compare_results(params, pairs, rows, names)
+    if results is None or len(results.names) < 2:
         conclusion = Conclusion(QUESTION, "Not known yet", "two targets have not been measured")
-        figures = {"targets": list(names), "is_complete": False}
-        return Findings(figures, ["Two targets have not been measured yet."], conclusion=conclusion)
+        return Findings(
+            {"targets": list(names), "is_complete": False},
+            ["Two targets have not been measured yet."],
+            conclusion=conclusion,
+            measures=MeasureTable() if results is None else results.measured,
+        )
     return Findings(
         figures={
             "targets": list(results.names),
@@ -136,11 +139,11 @@ def _sentences(results: CompareResults) -> Iterator[str]:
         for name in results.names[1:]:
             change = CHANGE.unit.format_estimate(results.change(STRENGTH, name, CONTROL))
             yield f"{name}, control: the extraction strength changed by {change}."
-    yield from results.sequences.pairs.notes
+    yield from results.pairs.notes
 
 
 def _tables(results: CompareResults) -> list[FoundTable]:
-    rows, measures = [], {label_of(measure, results.params): measure for measure in MEMORIZATION}
+    rows, measures = list[MeasureRow](), {label_of(measure, results.params): measure for measure in MEMORIZATION}
     for change, lower, higher in zip(*map(results.measured.select, (CHANGE, LOWER, HIGHER)), strict=True):
         for column, name in ((_BEFORE, results.names[0]), (_AFTER, change.model)):
             mean = Estimate(results.mean(measures[change.case], name, change.side))
@@ -148,24 +151,15 @@ def _tables(results: CompareResults) -> list[FoundTable]:
         rows += [change, lower, higher]
     by = {"sequences": "side", "target": "model", "measure": "case"}
     tables = [wide_table("changes", f"Change from {results.names[0]}", rows, by=by, intervals=(CHANGE,))]
-    if by_copies := _strength_by_copies(results):
+    if by_copies := [row for row in results.measured.select(STRENGTH) if row.side.startswith(BY_COPIES)]:
         title = "Extraction strength by number of copies in the training data"
-        tables += [
-            wide_table("copies", title, by_copies, by={"copies": _copies, "target": "model"}, number="sequences")
-        ]
+        of_copies: dict[str, Part] = {"copies": lambda row: row.side.removeprefix(BY_COPIES), "target": "model"}
+        tables.append(wide_table("copies", title, by_copies, by=of_copies, number="sequences"))
     return tables
 
 
-def _strength_by_copies(results: CompareResults) -> list[MeasureRow]:
-    return [row for row in results.measured.select(STRENGTH) if row.side.startswith(BY_COPIES)]
-
-
-def _copies(row: MeasureRow) -> str:
-    return row.side.removeprefix(BY_COPIES)
-
-
 def _sequence_table(results: CompareResults) -> FoundTable:
-    sequences, decoder = results.sequences, TokenDecoder(results.sequences.pairs.tokenizer)
+    pairs, decoder = results.pairs, TokenDecoder(results.pairs.tokenizer)
     rows = []
     for group in results.groups:
         values = {label_of(measure, results.params): array for measure, array in group.values.items()}
@@ -179,16 +173,16 @@ def _sequence_table(results: CompareResults) -> FoundTable:
             for label, array in values.items()
         }
         for place, sequence in enumerate(group.sequences.tolist()):
-            copies = int(sequences.copies[sequence])
-            completions = [target.completions.get(sequence) for target in results.targets]
+            copies = int(pairs.copies[sequence])
+            completions = [completed.get(sequence) for completed in results.completions]
             rows.append(
                 {
                     "sequence": sequence + 1,
                     "is control": group.side == CONTROL,
-                    "row": int(sequences.rows[sequence]) + 1,
+                    "row": int(pairs.rows[sequence]) + 1,
                     "copies": None if copies < 0 else copies,
                     **{column: array[place] for column, array in columns.items()},
-                    "suffix": decoder.text(sequences.pairs.suffixes[sequence]),
+                    "suffix": decoder.text(pairs.suffixes[sequence]),
                     **{
                         f"completion, {name}": None if completion is None else decoder.text(completion)
                         for name, completion in zip(results.names, completions, strict=True)
@@ -200,48 +194,19 @@ def _sequence_table(results: CompareResults) -> FoundTable:
 
 
 def _charts(results: CompareResults) -> list[Chart]:
-    params, part = results.params, model_and_side(results.names)
-    means = {group.side: results.measured.select(*SHARES, side=group.side) for group in results.groups}
-    place = {name: number for number, name in enumerate(results.names, 1)}
-
-    def label(row: MeasureRow) -> str:
-        return label_of(row.measure, params)
-
-    def group(row: MeasureRow) -> str:
-        return row.model if row.side == TEXT else part(row)
-
-    shares = [row for rows in means.values() for row in sorted(rows, key=lambda row: place[row.model])]
-    charts: list[Chart] = [
-        bars_of(
-            "measures",
-            "Memorization by target",
-            "mean over sequences",
-            shares,
-            label=label,
-            group=group,
-            controls=[group(row) for row in shares if row.side == CONTROL],
-        ),
-        _transition_chart(results),
-    ]
-    if len(place) > 2:
-        title = f"Memorization by target: {', '.join(f'{number} {name}' for name, number in place.items())}"
-        rows = [row._replace(at=place[row.model]) for row in means[TEXT]]
-        charts.append(lines_of("targets", title, "target", "mean over sequences", rows, series=label, has_markers=True))
-    copies = [row._replace(at=max(0.5, COPIES[_copies(row)])) for row in _strength_by_copies(results)]
-    if len({row.at for row in copies}) > 1:
-        charts.append(
-            lines_of(
-                "copies",
-                "Extraction strength by copies in the training data",
-                "copies",
-                "mean extraction strength",
-                copies,
-                series="model",
-                is_x_logarithmic=True,
-                has_markers=True,
-            )
-        )
-    return charts
+    labels = {measure: label_of(measure, results.params) for measure in SHARES}
+    # Sides by number of copies have a table of their own.
+    means = [row for row in results.measured.select(*SHARES) if row.side in (TEXT, CONTROL)]
+    bars = bars_of(
+        "measures",
+        "Memorization by target",
+        means,
+        y_label="mean over sequences",
+        label=lambda row: labels[row.measure],
+        group="who",
+        controls=(CONTROL,),
+    )
+    return [bars, _transition_chart(results)]
 
 
 def _transition_chart(results: CompareResults) -> HeatMap:
@@ -264,8 +229,8 @@ def _transition_chart(results: CompareResults) -> HeatMap:
 
 def _passages(results: CompareResults) -> list[Passage]:
     """Return the sequences that changed most from the first to the last target, with what both return."""
-    decoder = TokenDecoder(results.sequences.pairs.tokenizer)
-    pairs, last = results.sequences.pairs, len(results.names) - 1
+    decoder = TokenDecoder(results.pairs.tokenizer)
+    pairs, last = results.pairs, len(results.names) - 1
     strength = results.subject.values[STRENGTH]
 
     def stretches(tokens: Ints, suffix: Ints) -> list[Stretch]:
@@ -282,7 +247,7 @@ def _passages(results: CompareResults) -> list[Passage]:
             ("suffix", [Stretch(decoder.text(suffix))]),
         ]
         for number in (0, last):
-            completion = results.targets[number].completions.get(sequence)
+            completion = results.completions[number].get(sequence)
             if completion is not None:
                 texts.append((results.names[number], stretches(completion, suffix)))
         change = f"{format_score(strength[0, place])} → {format_score(strength[last, place])}"

@@ -6,11 +6,17 @@ from functools import reduce
 
 import numpy as np
 
-from harness.audits.compare.inputs import SCHEMES, CompareParams, Sequences, TargetRows
+from harness.audits.compare.inputs import SCHEMES, ComparedPairs, CompareParams
+from harness.audits.leakage.tokens import TOKENS, tokens_by_sequence
 from harness.audits.probabilities import Scheme, leaked_probability, log_esp
 from harness.core.arrays import Bools, Floats, Ints
+from harness.core.audit import RowsOf
 from harness.core.intervals import bootstrap_means, percentiles
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
+from harness.core.rows import Kind, table
+
+COMPLETIONS = table("completion", model=Kind.INTEGER, sequence=Kind.INTEGER, tokens=Kind.REALS)
+"""The greedy completion of a prefix."""
 
 EXACT = Measure(
     "exact_memorization",
@@ -78,10 +84,11 @@ class CompareResults:
     """All results."""
 
     params: CompareParams
-    sequences: Sequences
+    pairs: ComparedPairs
     names: Sequence[str]
     """The targets that were measured, the first one being the reference."""
-    targets: Sequence[TargetRows]
+    completions: Sequence[Mapping[int, Ints]]
+    """The greedy completion of each sequence under each target."""
     groups: list[Group]
     """The sequences, and the control if there is one."""
     measured: MeasureTable
@@ -114,38 +121,47 @@ def label_of(measure: Measure, params: CompareParams) -> str:
 
 
 def compare_results(
-    params: CompareParams, sequences: Sequences, targets: Sequence[TargetRows], names: Sequence[str]
+    params: CompareParams, pairs: ComparedPairs, rows: RowsOf, names: Sequence[str]
 ) -> CompareResults | None:
-    """Return all results, or None before two targets have sequences in common. names: of all targets."""
-    if len(targets) < 2:
+    """Return all results, or None before anything is measured. names: of all targets."""
+    tokens = [tokens_by_sequence(rows(TOKENS.name), model, pairs.prefix_length, SCHEMES) for model in range(len(names))]
+    targets = [model for model, (sequences, _) in enumerate(tokens) if len(sequences)]
+    common = reduce(np.intersect1d, [tokens[model][0] for model in targets], np.arange(len(pairs)))
+    is_control = pairs.is_control[common]
+    if not targets or is_control.all():
         return None
-    common = reduce(np.intersect1d, [target.sequences for target in targets])
-    is_control = sequences.is_control[common]
-    if is_control.all():
-        return None
-    of_targets = [_values(params, target, common) for target in targets]
+    of_targets = [_values(params, *tokens[model], common) for model in targets]
     values = {measure: np.array([of_target[measure] for of_target in of_targets]) for measure in MEMORIZATION}
-    measured = [names[target.target] for target in targets]
+    measured = [names[model] for model in targets]
+    completions = [_completions(rows, model) for model in targets]
     groups: list[Group] = []
     means: list[MeasureRow] = []
     changes: list[MeasureRow] = []
     for side, is_chosen in ((TEXT, ~is_control), (CONTROL, is_control)):
         if is_chosen.any():
             chosen = common[is_chosen]
-            clusters = sequences.pairs.clusters(chosen)
+            clusters = pairs.clusters(chosen)
             group = Group(side, chosen, _chosen(values, is_chosen), len(np.unique(clusters)))
             groups.append(group)
             replicates = _replicates(group.values, clusters)
             means += _means(params, group, replicates, measured)
             changes += _changes(params, group, replicates, measured)
-    copies = _by_copies(params, sequences.copies[common], values, measured)
-    number = len(sequences.pairs)
+    copies = _by_copies(params, pairs.copies[common], values, measured)
     is_complete = len(targets) == len(names) and all(
-        len(target.sequences) == number and (target.target < len(sequences.stored) or len(target.completions) == number)
-        for target in targets
+        len(sequences) == len(pairs) and (len(pairs.targets) > 0 or len(completed) == len(pairs))
+        for (sequences, _), completed in zip(tokens, completions, strict=True)
     )
-    rows = MeasureTable([*means, *changes, *copies])
-    return CompareResults(params, sequences, measured, targets, groups, rows, is_complete)
+    everything = MeasureTable([*means, *changes, *copies])
+    return CompareResults(params, pairs, measured, completions, groups, everything, is_complete)
+
+
+def _completions(rows: RowsOf, model: int) -> dict[int, Ints]:
+    """Return the greedy completion of each sequence under a target."""
+    completed = rows(COMPLETIONS.name)
+    return {
+        int(completed["sequence"][place]): completed["tokens"][place].astype(np.int64)
+        for place in np.flatnonzero(np.asarray(completed["model"]) == model).tolist()
+    }
 
 
 def most_changed(results: CompareResults, target: int, most: int) -> Ints:
@@ -181,12 +197,14 @@ def extraction_strength(predicted: Bools) -> Floats:
     return np.asarray(tail / length)
 
 
-def _values(params: CompareParams, rows: TargetRows, sequences: Ints) -> dict[Measure, Floats]:
-    """Return the measures of some sequences under one target, [n] each."""
-    places = np.searchsorted(rows.sequences, sequences)
-    by_scheme = dict(zip(SCHEMES, rows.logprobs[:, places], strict=True))
+def _values(params: CompareParams, measured: Ints, logprobs: Floats, sequences: Ints) -> dict[Measure, Floats]:
+    """Return the measures of some of the `measured` sequences under one target, [n] each.
+
+    logprobs: [schemes, measured, length].
+    """
+    by_scheme = dict(zip(SCHEMES, logprobs[:, np.searchsorted(measured, sequences)], strict=True))
     predicted = is_predicted(by_scheme[Scheme.GREEDY])
-    logs = log_esp(by_scheme[params.main])
+    logs = log_esp(by_scheme[Scheme.TOP_K])
     return {
         EXACT: exact_memorization(predicted),
         STRENGTH: extraction_strength(predicted),

@@ -32,6 +32,8 @@ _NO_TEXT = "accepts text only, and the tokenizer encodes this text to other toke
 class ServedModel:
     """The model at an endpoint. A text whose probabilities cannot be read gets NaN."""
 
+    is_local = False
+
     def __init__(self, endpoint: Endpoint, form: EndpointForm, tokenizer: Tokenizer, context: AuditContext) -> None:
         self._endpoint = endpoint
         self._form = form

@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from harness.audits.entities.findings import entities_findings
-from harness.audits.entities.inputs import MASK, Prompt
-from harness.audits.entities.measures import DEV, MEASURES, score_pairs
+from harness.audits.entities.inputs import MASK, Names, Prompt
+from harness.audits.entities.measures import MEASURES, PROMPTS_M_MEM, score_pairs
 from harness.audits.entities.results import (
     Chain,
     Measurements,
-    all_names,
-    measured_prompts,
     select_rows,
-    spread_of_prompts,
 )
 from harness.audits.options import AuditParams
-from harness.audits.report import finite_mean, report_live
+from harness.audits.report import finite_mean
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.attack import Field
-from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.options import option
@@ -151,11 +148,13 @@ class EntitiesAudit(Audit[EntitiesParams]):
         ),
     )
     measures = MEASURES
+    live = (PROMPTS_M_MEM,)
+    inputs_type = Names
 
     def run(self, context: AuditContext) -> None:
         if not context.models:
             raise HarnessError("the entities audit needs a local model. Give --target.")
-        names = all_names(context.inputs)
+        names = context.inputs.all
         faults: list[HarnessError] = []
         for model in range(len(context.models)):
             _announce(context, model, self.params.attention_prompts)
@@ -183,7 +182,7 @@ class EntitiesAudit(Audit[EntitiesParams]):
         if len(faults) == len(context.models):
             raise faults[0]
 
-    def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+    def findings(self, inputs: Names, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         return entities_findings(inputs, rows, models)
 
 
@@ -196,7 +195,7 @@ def _stages(model: int) -> tuple[str, str, str, str]:
 def _announce(context: AuditContext, model: int, attention_prompts: int) -> None:
     """Announce the stages of one model. The lengths of its best and worst prompts are not known yet."""
     confidence, *chains, attention = _stages(model)
-    context.announce(confidence, len(measured_prompts(context.inputs)))
+    context.announce(confidence, len(context.inputs.measured_prompts))
     for chain in chains:
         context.announce(chain, _TYPICAL_LENGTH, weight=_chain_weight(_TYPICAL_LENGTH))
     context.announce(attention, 2 * attention_prompts, weight=_ATTENTION_WEIGHT)
@@ -215,8 +214,7 @@ def _chain_weight(length: int) -> float:
 
 def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> None:
     """Emit a row of confidences for every prompt."""
-    prompts = measured_prompts(context.inputs)
-    next_report = 0
+    prompts = context.inputs.measured_prompts
     for batch in context.batches(_stages(model)[0], len(prompts), size=_PROMPTS_PER_BATCH):
         if batch.items[0] == 0 and (lost := int((~probe.has_tokens).sum())):
             context.warn(f"Model {model + 1}: its vocabulary has no tokens for {lost} of {len(probe.names)} names.")
@@ -230,11 +228,6 @@ def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> Non
             position=[of_prompt.position for of_prompt in tokens],
             values=values,
         )
-        done = int(batch.items[-1]) + 1
-        if done >= next_report or done == len(prompts):
-            _report_scores(context, model)
-            # A report takes time in proportion to the prompts, so the distance to the next one grows with them.
-            next_report = done + done // 10
 
 
 def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, model: int, chain: Chain) -> None:
@@ -306,11 +299,3 @@ def _measure_attention(
             inside=[finite_mean(of_pair) for of_pair in weights[measured.dev.inside][:, queries, keys].T],
             outside=[finite_mean(of_pair) for of_pair in weights[measured.dev.outside][:, queries, keys].T],
         )
-
-
-def _report_scores(context: AuditContext, model: int) -> None:
-    """Report M-MEM of the prompts in the dev half so far."""
-    measured = Measurements(context.inputs, context.rows("confidence"), model)
-    if measured.has_pairs:
-        for row in spread_of_prompts(context.model_names[model], measured, DEV):
-            report_live(context, row)

@@ -1,37 +1,43 @@
 """The charts of an entities audit, from its measured values and the rows of each model."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from harness.audits.entities import measures
 from harness.audits.entities.results import Chain, ModelResult, PromptAttention
-from harness.audits.report import bars_of, lines_of
+from harness.audits.report import bars_of, draw_sections, lines_of, section
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
 from harness.core.measures import MeasureRow, MeasureTable
 from harness.core.text import format_score
 
 CHANCE = 0.5
 _ON_DEV, _ON_TEST = "M-MEM, dev half", "M-MEM, test half"
+_BARS: dict[str, Any] = {"label": "case", "group": "model", "reference": CHANCE}
+_LINES: dict[str, Any] = {"y_label": f"mean {_ON_DEV}", "series": "model"}
+_BY_METHOD, _BY_TYPE = "M-MEM by method", "Mean M-MEM by sentence type"
+_BY_POSITION, _BY_LENGTH = "M-MEM by the name's position", "M-MEM by the prompt's length"
+_TEST = {"side": measures.TEST}
+_SECTIONS = (
+    section(bars_of, "m-mem-by-method", _BY_METHOD, measures.M_MEM, only=_TEST, y_label=_ON_TEST, **_BARS),
+    section(bars_of, "m-mem-by-type", _BY_TYPE, measures.BY_TYPE, y_label=f"mean {_ON_DEV}", **_BARS),
+    section(
+        lines_of,
+        "m-mem-by-position",
+        _BY_POSITION,
+        measures.BY_POSITION,
+        x_label="model tokens before the name",
+        **_LINES,
+    ),
+    section(lines_of, "m-mem-by-length", _BY_LENGTH, measures.BY_LENGTH, x_label="model tokens", **_LINES),
+)
 
 
 def entities_charts(results: Sequence[ModelResult], measured: MeasureTable) -> list[Chart]:
     """Return all charts for which there are results, at least one."""
 
-    def bars(name: str, title: str, y_label: str, rows: Sequence[MeasureRow]) -> BarChart:
-        return bars_of(name, title, y_label, rows, label="case", group="model", reference=CHANCE)
-
-    def lines(name: str, title: str, x_label: str, rows: Sequence[MeasureRow]) -> LineChart:
-        return lines_of(name, title, x_label, f"mean {_ON_DEV}", rows, series="model", has_markers=True)
-
-    before, length = "model tokens before the name", "model tokens"
-    charts: list[Chart] = [
-        _sorted_prompts(results),
-        bars("m-mem-by-method", "M-MEM by method", _ON_TEST, measured.select(measures.M_MEM, side=measures.TEST)),
-        bars("m-mem-by-type", "Mean M-MEM by sentence type", f"mean {_ON_DEV}", measured.select(measures.BY_TYPE)),
-        lines("m-mem-by-position", "M-MEM by the name's position", before, measured.select(measures.BY_POSITION)),
-        lines("m-mem-by-length", "M-MEM by the prompt's length", length, measured.select(measures.BY_LENGTH)),
-    ]
+    charts: list[Chart] = [_sorted_prompts(results), *draw_sections(measured, _SECTIONS)[1]]
     if len(results) > 1:
         names = [result.name for result in results]
         charts.append(_mean_by_model(measured))
@@ -69,7 +75,9 @@ def _mean_by_model(measured: MeasureTable) -> BarChart:
 
     means = measured.select(measures.PROMPTS_M_MEM, side=measures.DEV, case="mean")
     title = "Mean M-MEM of all prompts, and its standard deviation over prompts"
-    return bars_of("m-mem-by-model", title, f"mean {_ON_DEV}", means, label=label, group="case", reference=CHANCE)
+    return bars_of(
+        "m-mem-by-model", title, means, y_label=f"mean {_ON_DEV}", label=label, group="case", reference=CHANCE
+    )
 
 
 def _correlations(names: Sequence[str], measured: MeasureTable, side: str) -> HeatMap:
@@ -122,8 +130,8 @@ def _attention_to_names(result: ModelResult, measured: MeasureTable, title: str,
     return bars_of(
         f"attention{ending}",
         f"Attention to the name by prompt (and its M-MEM on dev){title}",
-        "mean attention from the other tokens",
         measured.select(measures.ATTENTION, model=result.name),
+        y_label="mean attention from the other tokens",
         label=lambda row: f"{row.case} ({format_score(dev.get(row.case))})",
         group="side",
         controls=(f"{measures.OUTSIDE} names",),

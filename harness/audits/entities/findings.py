@@ -7,11 +7,11 @@ from typing import Any
 
 from harness.audits.entities import measures
 from harness.audits.entities.charts import CHANCE, entities_charts
-from harness.audits.entities.inputs import PARTS
-from harness.audits.entities.results import Chain, ModelResult, Scores, all_names, measured_values, model_result
+from harness.audits.entities.inputs import Names
+from harness.audits.entities.results import Chain, ModelResult, Scores, measured_values, model_result
 from harness.audits.report import Row, case_table, likelihood_words, measure_table, table_of, wide_table
 from harness.audits.smallest_result import changing_share
-from harness.core.audit import AuditInputs, RowsOf
+from harness.core.audit import RowsOf
 from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure
 from harness.core.measures import MeasureTable
 from harness.core.multiple_comparisons import ALPHA
@@ -33,12 +33,12 @@ DEFINITIONS = {
 }
 
 
-def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+def entities_findings(inputs: Names, rows: RowsOf, models: tuple[str, ...]) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
     figures: `names` (of each list), `prompts`, `models` (what was measured and left out of each), `left_out`.
     """
-    results, notes = [], list(inputs.texts.get("notes", []))
+    results, notes = [], list(inputs.notes)
     for number, name in enumerate(model_names(models)):
         result = model_result(inputs, rows, number, name)
         if result is None:
@@ -46,8 +46,8 @@ def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]
         else:
             results.append(result)
     figures: dict[str, Any] = {
-        "names": {part: len(inputs.texts[part]) for part in PARTS},
-        "prompts": len(inputs.texts["prompts"]),
+        "names": {part: len(names) for part, names in inputs.parts.items()},
+        "prompts": len(inputs.prompts),
         "models": [_model_figures(result) for result in results],
         "left_out": notes,
     }
@@ -181,10 +181,10 @@ def _conclusion(results: Sequence[ModelResult], values: MeasureTable) -> Conclus
     return Conclusion(QUESTION, answer, "; ".join([*evidence, *progress]), _CAVEAT, figures)
 
 
-def _tables(inputs: AuditInputs, results: Sequence[ModelResult], measured: MeasureTable) -> list[FoundTable]:
+def _tables(inputs: Names, results: Sequence[ModelResult], measured: MeasureTable) -> list[FoundTable]:
     """Return all tables for which there are results, at least one."""
     # Built-in prompts are public; a user's own may be confidential.
-    texts = ("prompt", "word", "token", "other token") if inputs.arrays.get("has_own_prompts", True) else ()
+    texts = ("prompt", "word", "token", "other token") if inputs.has_own_prompts else ()
 
     def by_model(rows_of: Callable[[ModelResult], Iterator[Row]]) -> list[Row]:
         return [{"model": result.name, **row} for result in results for row in rows_of(result)]
@@ -298,9 +298,9 @@ def _attention_rows(result: ModelResult) -> Iterator[Row]:
             }
 
 
-def _name_rows(inputs: AuditInputs, result: ModelResult) -> Iterator[Row]:
+def _name_rows(inputs: Names, result: ModelResult) -> Iterator[Row]:
     measured = result.measured
-    lists = [part.replace("_", ", ") for part in PARTS for _ in inputs.texts[part]]
+    lists = [part.replace("_", ", ") for part, names in inputs.parts.items() for _ in names]
     means = measured.used_confidences.mean(axis=0)
-    for name, list_, mean, is_used in zip(all_names(inputs), lists, means, measured.uses_name, strict=True):
+    for name, list_, mean, is_used in zip(inputs.all, lists, means, measured.uses_name, strict=True):
         yield {"name": name, "list": list_, "mean confidence": mean if is_used else None}

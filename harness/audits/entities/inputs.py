@@ -7,6 +7,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 from harness.audits.models import Model, first_token_notes
 from harness.audits.options import AuditParams, Preparation, Reading, Subject
 from harness.audits.sources import target_option
-from harness.core.audit import AuditInputs
+from harness.core.audit import Inputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.options import option
 from harness.core.text import composed, shorten
@@ -136,6 +137,40 @@ PARTS = ("in_dev", "in_test", "out_dev", "out_test")
 """The lists of names, in the order of a row of confidences."""
 _FEWEST_NAMES = 4
 """An interval needs two names of each list in each half."""
+
+
+@dataclass(frozen=True)
+class Names(Inputs):
+    """The names of an audit, and the prompts to ask about them."""
+
+    in_dev: Sequence[str]
+    in_test: Sequence[str]
+    out_dev: Sequence[str]
+    out_test: Sequence[str]
+    prompts: Sequence[str]
+    kinds: Sequence[str]
+    """The sentence type of each prompt."""
+    notes: Sequence[str]
+    """Sentences about skipped input."""
+    seed: int
+    has_own_prompts: bool
+    """True if the prompts are the user's."""
+
+    @property
+    def parts(self) -> dict[str, Sequence[str]]:
+        """The lists of names, in the order of a row of confidences."""
+        return {part: getattr(self, part) for part in PARTS}
+
+    @property
+    def all(self) -> list[str]:
+        """The names in the order of a row of confidences."""
+        return [name for names in self.parts.values() for name in names]
+
+    @cached_property
+    def measured_prompts(self) -> list[Prompt]:
+        """Every prompt that is measured: those of the inputs, the hand-written ones, and the name alone."""
+        prompts = map(Prompt, self.prompts, self.kinds)
+        return [*prompts, *(Prompt(text, OWN_KIND) for text in (*HAND_WRITTEN, MASK))]
 
 
 class NameLists(NamedTuple):
@@ -329,7 +364,7 @@ def read_inputs(
     wikidata: Path | None = None,
     prompts: Path | None = None,
     seed: int = 0,
-) -> AuditInputs:
+) -> Names:
     """Read two lists of names, or a corpus and a Wikidata result to select them from, and prompts.
 
     prompts: None for the built-in ones. Raises HarnessError if a file cannot be used or too few names are left.
@@ -351,14 +386,16 @@ def read_inputs(
                 f"{len(names)} names that the model {was} trained on are left. Each list needs at least "
                 f"{_FEWEST_NAMES}."
             )
-    texts = dict(zip(PARTS, (*split_halves(lists.inside, seed, 1), *split_halves(lists.outside, seed, 2)), strict=True))
     read, notes = read_prompts(prompts)
-    texts |= {
-        "prompts": [prompt.text for prompt in read],
-        "kinds": [prompt.kind for prompt in read],
-        "notes": [*lists.notes, *notes],
-    }
-    return AuditInputs(texts, {"seed": np.array(seed), "has_own_prompts": np.array(prompts is not None)})
+    return Names(
+        *split_halves(lists.inside, seed, 1),
+        *split_halves(lists.outside, seed, 2),
+        prompts=[prompt.text for prompt in read],
+        kinds=[prompt.kind for prompt in read],
+        notes=[*lists.notes, *notes],
+        seed=seed,
+        has_own_prompts=prompts is not None,
+    )
 
 
 class EntitiesSubject(Subject):
@@ -390,5 +427,5 @@ class EntitiesSubject(Subject):
         files = {option.replace("_", "-"): path for option, path in named.items() if path is not None}
         name = (self.in_train or self.wikidata or Path("names")).stem
         models = preparation.find_models(self.target)
-        inputs.texts["notes"].extend(first_token_notes([Model(record.id, record.path) for record in models]))
-        return Reading(params, inputs, name, files, models)
+        notes = [*inputs.notes, *first_token_notes([Model(record.id, record.path) for record in models])]
+        return Reading(params, replace(inputs, notes=notes), name, files, models)

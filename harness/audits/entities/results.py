@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.entities import measures
-from harness.audits.entities.inputs import HAND_WRITTEN, MASK, OWN_KIND, PARTS, Prompt
+from harness.audits.entities.inputs import HAND_WRITTEN, Names, Prompt
 from harness.audits.entities.measures import (
     PairScore,
     Placements,
@@ -36,22 +36,11 @@ from harness.audits.entities.measures import (
 )
 from harness.audits.report import normal_interval
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.audit import AuditInputs, RowsOf
+from harness.core.audit import RowsOf
 from harness.core.measures import Estimate, MeasureRow, MeasureTable
 from harness.core.rows import Rows
 
 _SHARE_OF_PROMPTS = 0.9
-
-
-def measured_prompts(inputs: AuditInputs) -> list[Prompt]:
-    """Return every prompt that is measured: those of the inputs, the hand-written ones, and the name alone."""
-    prompts = [Prompt(text, kind) for text, kind in zip(inputs.texts["prompts"], inputs.texts["kinds"], strict=True)]
-    return [*prompts, *(Prompt(text, OWN_KIND) for text in (*HAND_WRITTEN, MASK))]
-
-
-def all_names(inputs: AuditInputs) -> list[str]:
-    """Return the names in the order of a row of confidences."""
-    return [name for part in PARTS for name in inputs.texts[part]]
 
 
 def select_rows(rows: Rows, *order: str, **values: int) -> dict[str, list[Any]]:
@@ -94,11 +83,11 @@ class Measurements:
     lengths, positions: [prompts] model tokens of each prompt, in which the name counts as one, and those before it.
     """
 
-    def __init__(self, inputs: AuditInputs, rows: Rows, model: int) -> None:
+    def __init__(self, inputs: Names, rows: Rows, model: int) -> None:
         """rows: of the table `confidence`, in any order."""
         self.inputs = inputs
-        self.prompts = measured_prompts(inputs)
-        self.confidences = np.full((len(self.prompts), len(all_names(inputs))), np.nan)
+        self.prompts = inputs.measured_prompts
+        self.confidences = np.full((len(self.prompts), len(inputs.all)), np.nan)
         self.is_measured = np.zeros(len(self.prompts), bool)
         self.lengths, self.positions = np.zeros((2, len(self.prompts)), np.int64)
         measured = select_rows(rows, model=model)
@@ -113,16 +102,17 @@ class Measurements:
             is_known[has_any].mean(axis=0) >= _SHARE_OF_PROMPTS if has_any.any() else is_known.any(axis=0)
         )
         self.uses_prompt: Bools = has_any & is_known[:, self.uses_name].all(axis=1)
-        part_of = np.repeat(np.arange(len(PARTS)), [len(inputs.texts[part]) for part in PARTS])
+        sizes = list(map(len, inputs.parts.values()))
+        part_of = np.repeat(np.arange(len(sizes)), sizes)
         in_dev, in_test, out_dev, out_test = (
-            np.flatnonzero(self.uses_name & (part_of == part)) for part in range(len(PARTS))
+            np.flatnonzero(self.uses_name & (part_of == part)) for part in range(len(sizes))
         )
         self.dev, self.test = Half(in_dev, out_dev), Half(in_test, out_test)
 
     @property
     def read(self) -> int:
         """The number of prompts of the inputs, which come first."""
-        return len(self.inputs.texts["prompts"])
+        return len(self.inputs.prompts)
 
     @property
     def is_complete(self) -> bool:
@@ -235,7 +225,7 @@ class ModelResult:
     values: list[MeasureRow]
 
 
-def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> ModelResult | None:
+def model_result(inputs: Names, rows: RowsOf, model: int, name: str) -> ModelResult | None:
     """Return the results of one model, or None if there is nothing to compare yet."""
     measured = Measurements(inputs, rows("confidence"), model)
     if not measured.has_pairs:
@@ -304,7 +294,7 @@ def _values_of_prompts(name: str, measured: Measurements) -> Iterator[MeasureRow
     yield MeasureRow(measures.CHANCE_ERROR, Estimate(chance_error(*map(len, measured.test))), name, measures.TEST)
     q, q_p = cochran_q(measured.votes[1], [score.test.wins for score in measured.scores])
     inside, outside = (measured.used_confidences[:, side] for side in measured.test)
-    lead, lead_p = spread_over_names(inside, outside, int(measured.inputs.arrays["seed"]))
+    lead, lead_p = spread_over_names(inside, outside, measured.inputs.seed)
     tau, tau_p = rank_correlation(dev, test)
     estimates = (
         Estimate(q, of=number),
@@ -352,7 +342,7 @@ def _methods(measured: Measurements, engineered: Sequence[EngineeredPrompt]) -> 
             yield Method("baseline", name, prompts[prompt].text, measured.score(confidences[prompt]))
     if measured.uses_prompt[hand_written].all():
         names = np.arange(confidences.shape[1])
-        generator = np.random.default_rng([int(measured.inputs.arrays["seed"]), 3])
+        generator = np.random.default_rng([measured.inputs.seed, 3])
         choice = generator.integers(len(HAND_WRITTEN), size=len(names))
         scores = measured.score(confidences[hand_written][choice, names])
         yield Method("baseline", "Mix-PT: random of five", "", scores)

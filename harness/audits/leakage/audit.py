@@ -1,7 +1,6 @@
 """The leakage audit: the probability that each sequence leaks, by model, prefix length and decoding scheme."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from harness.audits.leakage.findings import leakage_findings
 from harness.audits.leakage.pairs import MOST_ERRORS, LeakageParams, Pairs, entity_pairs
@@ -9,33 +8,26 @@ from harness.audits.leakage.results import MEAN_ESP, MEASURES, OVER
 from harness.audits.leakage.rows import (
     INEXACT,
     MATCHES,
-    MODELS,
     MOST_MATCHES,
     PAIRS,
     TABLES,
-    TOKENS,
     likeliest_matches,
     measured_pairs,
-    rows_of_setting,
-    side_of,
 )
-from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
+from harness.audits.leakage.tokens import emit_rows, measure_tokens, stage_of_tokens
+from harness.audits.likelihoods import likelihoods
 from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
-from harness.audits.probabilities import SCHEMES, Scheme, log_esp
-from harness.audits.report import report_live, share_of
-from harness.core.arrays import Floats, Ints
-from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.audits.probabilities import SCHEMES, Scheme
+from harness.core.arrays import Ints
+from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
-from harness.core.measures import Estimate, MeasureRow
-from harness.core.rows import Table
 from harness.core.spec import TargetConfig
 from harness.core.tokenizers import parse_tokenizer
 
-_DOCUMENTS, _SEQUENCES, _INEXACT_SEQUENCES = 32, 64, 16  # per batch
+_DOCUMENTS, _INEXACT_SEQUENCES = 32, 16  # per batch
 _INEXACT_WEIGHT = 8.0
 """Work for a sequence's inexact matches, relative to its exact probabilities."""
-_LIVE_QUERIES = 1000
 
 
 class LeakageAudit(Audit[LeakageParams]):
@@ -46,9 +38,11 @@ class LeakageAudit(Audit[LeakageParams]):
     reference = "Tiwari & Suh, Sequence-Level Leakage Risk of Training Data in Large Language Models, 2024"
     tables = TABLES
     measures = MEASURES
+    live = (MEAN_ESP, (OVER, 1_000))
+    inputs_type = Pairs
 
     def run(self, context: AuditContext) -> None:
-        inputs = Pairs.from_inputs(context.inputs)
+        inputs: Pairs = context.inputs
         targets, tagger = inputs.split_models(context.models)
         if tagger is not None:
             self._cut(context, inputs, tagger)
@@ -64,24 +58,23 @@ class LeakageAudit(Audit[LeakageParams]):
         models = range(len(targets))
         for model in models:
             for length in reversed(lengths):
-                context.announce(_exact_stage(model, length), len(pairs))
+                context.announce(stage_of_tokens(model, length), len(pairs))
             context.announce(_inexact_stage(model), len(inexact), weight=_INEXACT_WEIGHT)
             context.announce(near_stage(model), len(near), weight=NEAR_WEIGHT)
         tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
+        policies = {scheme: self.params.policies[scheme] for scheme in self.params.schemes}
         with likelihoods(self.params, context) as source:
             for model in models:
                 for length in reversed(lengths):
-                    self._measure(context, source, pairs, model, length)
+                    measure_tokens(context, source, pairs, policies, model, length)
                 if len(inexact):
                     self._measure_inexact(context, pairs, model, inexact)
-                policy = self.params.policies[Scheme.TOP_K]
-                near_pairs = (pairs.prefixes[near], pairs.suffixes[near])
-                measure_near(context, self.params, policy, model, tokenizer, near_pairs, (np.zeros_like(near), near))
+                near_pairs, keys = (pairs.prefixes[near], pairs.suffixes[near]), (np.zeros_like(near), near)
+                measure_near(context, self.params, policies[Scheme.TOP_K], model, tokenizer, near_pairs, keys)
 
-    def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        read = Pairs.from_inputs(inputs)
-        targets, _ = read.split_models(self.params.model_names(models))
-        pairs = measured_pairs(read, rows)
+    def findings(self, inputs: Pairs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+        targets, _ = inputs.split_models(self.params.model_names(models))
+        pairs = measured_pairs(inputs, rows)
         return leakage_findings(self.params, pairs, rows, targets, _lengths(pairs, self.params))
 
     def _cut(self, context: AuditContext, inputs: Pairs, tagger: TargetConfig) -> None:
@@ -99,29 +92,7 @@ class LeakageAudit(Audit[LeakageParams]):
                 cuts = list(entity_pairs(text, entities, tokenizer, inputs, self.params.entity_kinds))
                 order = np.random.default_rng([batch.seed, int(document)]).random(len(cuts))
                 starts, tokens = zip(*cuts, strict=True) if cuts else ((), ())
-                _emit(context, PAIRS, len(cuts), document=document, start=starts, order=order, tokens=tokens)
-
-    def _measure(self, context: AuditContext, source: Likelihoods, pairs: Pairs, model: int, length: int) -> None:
-        """Measure the token probabilities of all sequences after the last `length` tokens of their prefixes."""
-        schemes = self.params.schemes
-        live = _LiveShares(context, self.params, model, length)
-        policies = [self.params.policies[scheme] for scheme in schemes]
-        rows = context.rows(TOKENS.name)
-        stage = Stage(
-            _exact_stage(model, length),
-            len(pairs),
-            lambda chosen: (pairs.prefixes[chosen, -length:], pairs.suffixes[chosen]),
-            size=_SEQUENCES,
-            done=np.asarray(rows["sequence"], np.int64)[rows_of_setting(rows, model, length)],
-        )
-        for sequences, logprobs in source.exact_logprobs(model, stage, policies):
-            if sequences[0] == 0 and self.params.endpoint is None:
-                context.emit(MODELS.name, model=[model], parameters=[context.target(model).model.num_parameters()])
-            measured = dict(zip(schemes, logprobs, strict=True))
-            unasked = np.full(logprobs.shape[1:], np.nan)
-            by_scheme = {scheme.value: measured.get(scheme, unasked) for scheme in SCHEMES}
-            _emit(context, TOKENS, len(sequences), model=model, prefix_length=length, sequence=sequences, **by_scheme)
-            live.add(log_esp(logprobs))
+                emit_rows(context, PAIRS, len(cuts), document=document, start=starts, order=order, tokens=tokens)
 
     def _measure_inexact(self, context: AuditContext, pairs: Pairs, model: int, chosen: Ints) -> None:
         """Measure the probabilities of inexact suffixes of the `chosen` sequences after their whole prefixes."""
@@ -144,7 +115,7 @@ class LeakageAudit(Audit[LeakageParams]):
                 )
                 key = {"model": model, "scheme": SCHEMES.index(scheme)}
                 for number in range(1, errors + 1):
-                    _emit(
+                    emit_rows(
                         context,
                         INEXACT,
                         len(sequences),
@@ -163,54 +134,13 @@ class LeakageAudit(Audit[LeakageParams]):
                 }
                 likeliest = likeliest_matches(columns)
                 kept = {name: values[likeliest] for name, values in columns.items()}
-                _emit(context, MATCHES, len(likeliest), **key, **kept)
+                emit_rows(context, MATCHES, len(likeliest), **key, **kept)
 
 
 def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
     """Return the requested prefix lengths that the prefixes have, ascending, and always the whole one."""
     whole = pairs.prefix_length
     return sorted({length for length in params.prefix_lengths if length <= whole} | {whole})
-
-
-def _emit(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) -> None:
-    """Emit `rows` rows, if any; a single number fills its column."""
-    if rows:
-        filled = {name: np.full(rows, value) if np.ndim(value) == 0 else value for name, value in columns.items()}
-        context.emit(table.name, **filled)
-
-
-class _LiveShares:
-    """The shares of one model and prefix length so far, those of earlier executions included."""
-
-    def __init__(self, context: AuditContext, params: LeakageParams, model: int, length: int) -> None:
-        self._context = context
-        self._model, self._side = context.model_names[model], side_of(length)
-        self._labels = [params.label(scheme) for scheme in params.schemes]
-        self._sequences, self._over, self._esps = (np.zeros(len(params.schemes)) for _ in range(3))
-        rows = context.rows(TOKENS.name)
-        places = rows_of_setting(rows, model, length)
-        if len(places):
-            self._count(np.array([log_esp(np.asarray(rows[scheme.value])[places]) for scheme in params.schemes]))
-
-    def add(self, log_esps: Floats) -> None:
-        """Count a batch, [schemes, sequences], and report."""
-        self._count(log_esps)
-        columns = (self._labels, self._sequences.astype(int).tolist(), self._over.tolist(), self._esps.tolist())
-        for case, number, over, esps in zip(*columns, strict=True):
-            if number:
-                mean = Estimate(esps / number, of=number)
-                report_live(self._context, MeasureRow(MEAN_ESP, mean, self._model, self._side, case))
-                share = share_of(over, number)
-                report_live(self._context, MeasureRow(OVER, share, self._model, self._side, case, _LIVE_QUERIES))
-
-    def _count(self, log_esps: Floats) -> None:
-        self._sequences += (~np.isnan(log_esps)).sum(axis=1)
-        self._over += (log_esps > -np.log(_LIVE_QUERIES)).sum(axis=1)
-        self._esps += np.nansum(np.exp(log_esps), axis=1)
-
-
-def _exact_stage(model: int, length: int) -> str:
-    return f"model {model + 1}, {length} tokens"
 
 
 def _inexact_stage(model: int) -> str:

@@ -19,6 +19,7 @@ from harness.audits.leakage.results import (
     ISP_OVER_MOST,
     LAST_TO_FIRST,
     MEAN_ESP,
+    MEASURES,
     OVER,
     QUANTILE,
     TOKEN,
@@ -28,15 +29,21 @@ from harness.audits.leakage.results import (
     leakage_results,
 )
 from harness.audits.leakage.rows import MOST_MATCHES, Trend, read_measurements
-from harness.audits.near_results import NEAR_DEFINITION, NEAR_OVER, near_rows, near_verbatim_chart, near_verbatim_table
-from harness.audits.probabilities import (
-    DISCOVERABLE,
-    Scheme,
-    discoverable_chart,
-    expected_share,
-    leak_chart,
+from harness.audits.near_results import NEAR_DEFINITION, NEAR_SECTIONS, near_rows
+from harness.audits.probabilities import DISCOVERABLE_SECTIONS, DataSet, Scheme, leak_chart
+from harness.audits.report import (
+    Section,
+    bars_of,
+    case_table,
+    draw_sections,
+    grouped,
+    key_figure,
+    lines_of,
+    measure_table,
+    section,
+    table_of,
+    wide_table,
 )
-from harness.audits.report import bars_of, case_table, key_figure, lines_of, measure_table, table_of, wide_table
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import (
@@ -44,7 +51,6 @@ from harness.core.findings import (
     Conclusion,
     Findings,
     FoundTable,
-    HeatMap,
     KeyFigure,
     Passage,
     Stretch,
@@ -65,12 +71,85 @@ DEFINITIONS = {
     "extraction rate": "the expected share of sequences that one query each returns, which is the mean ESP",
 }
 _SHOWN_MATCHES = 20
-_FEW_POSITIONS = 10
 _SHOWN_EASIER = 10
 _SHOWN_SEQUENCES = 20
 _CONTEXT = 20
 """Tokens at the end of a prefix that are shown."""
 _TEXTS = ("end of the prefix", "suffix")
+_OF_REFERENCE = (
+    section(
+        wide_table,
+        "schemes",
+        "Leakage by decoding scheme, {where}",
+        MEAN_ESP,
+        (QUANTILE, 0.5),
+        (OVER, 1_000),
+        EXCEED,
+        EXPECTED_EXCEED,
+        FACTOR,
+        EXPECTED_FACTOR,
+        LAST_TO_FIRST,
+        by={"scheme": "case"},
+        intervals=(OVER,),
+        number="sequences",
+    ),
+    section(
+        lines_of,
+        "token-probability",
+        "Mean probability of each suffix token, {where}",
+        TOKEN,
+        x_label="position in the suffix",
+        y_label="mean probability",
+        series="case",
+    ),
+)
+_OF_SETTINGS = grouped("settings", "Leakage by model and prefix length", (OVER, 1_000), MEAN_ESP)
+_OF_ALL = (
+    section(
+        wide_table,
+        "easier",
+        "Sequences with a larger ESP in another setting than the largest model with whole prefixes",
+        *EASIER.values(),
+        by={"scheme": "case"},
+        intervals=tuple(EASIER.values()),
+    ),
+    section(
+        wide_table,
+        "inexact",
+        "Suffixes with exactly n tokens substituted",
+        *(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_MOST),
+        by={"scheme": "case", "n": "at"},
+        intervals=(ISP, ISP_OVER),
+    ),
+    section(
+        bars_of,
+        "inexact-over-exact",
+        "Sequences with n-ISP > ESP",
+        ISP_OVER,
+        y_label="share of sequences",
+        label="case",
+        group="at",
+    ),
+    section(
+        case_table,
+        "wrong-positions",
+        f"Wrong positions in the {MOST_MATCHES} likeliest partial matches with n tokens substituted",
+        WRONG,
+        by={"substituted": "at", "wrong positions": "side"},
+    ),
+    *NEAR_SECTIONS,
+)
+
+
+def _sections_of_trend(over: str) -> tuple[Section, Section]:
+    name, title = (
+        f"trends-over-{over.replace(' ', '-')}",
+        f"ESP over {{settings}} {over}, shares of {{sequences}} sequences",
+    )
+    return (
+        section(case_table, name, title, TRENDS[over], by={"trend": "side"}),
+        section(bars_of, name, title, TRENDS[over], y_label="share of sequences", label="side", group="case"),
+    )
 
 
 def leakage_findings(
@@ -88,6 +167,7 @@ def leakage_findings(
         figures = {"sequences": 0, "is_complete": False}
         return Findings(figures, ["Nothing has been measured yet."], conclusion=NOT_MEASURED)
     reference, measurements = results.reference, results.measurements
+    tables, charts = _report(results)
     return Findings(
         figures={
             "model": names[reference.model],
@@ -107,8 +187,8 @@ def leakage_findings(
             "is_complete": results.is_complete,
         },
         sentences=list(_sentences(results)),
-        tables=_tables(results),
-        charts=_charts(results),
+        tables=tables,
+        charts=[*_leak_charts(results), *charts],
         passages=_passages(results),
         conclusion=_conclusion(results),
         definitions=DEFINITIONS,
@@ -143,62 +223,26 @@ def _conclusion(results: LeakageResults) -> Conclusion:
     )
 
 
-def _tables(results: LeakageResults) -> list[FoundTable]:
-    """Return all tables for which there are results."""
-    measured, of_reference = results.measured, results.of_reference
-    tables = [
-        wide_table(
-            "schemes",
-            f"Leakage by decoding scheme, {results.where}",
-            measured.select(
-                MEAN_ESP,
-                (QUANTILE, 0.5),
-                (OVER, 1_000),
-                EXCEED,
-                EXPECTED_EXCEED,
-                FACTOR,
-                EXPECTED_FACTOR,
-                LAST_TO_FIRST,
-                **of_reference,
-            ),
-            by={"scheme": "case"},
-            intervals=(OVER,),
-            number="sequences",
-        ),
-        _likeliest_table(results),
+def _report(results: LeakageResults) -> tuple[list[FoundTable], list[Chart]]:
+    """Return all tables, and the charts of measured values."""
+    measured, label = results.measured, results.params.label(Scheme.TOP_K)
+    of_top_k = measured.select(*MEASURES, **results.of_reference, case=label)
+    parts = [
+        draw_sections(measured.select(*MEASURES, **results.of_reference), _OF_REFERENCE, where=results.where),
+        ([_likeliest_table(results)], []),
+        draw_sections(measured, _OF_SETTINGS if len(results.measurements.settings) > 1 else ()),
+        draw_sections(measured, _OF_ALL, scheme=label),
     ]
-    if len(results.measurements.settings) > 1:
-        by = {"model": "model", "prefix": "side"}
-        tables += [
-            case_table("settings", "Mean ESP by model and prefix length", measured.select(MEAN_ESP), by=by),
-            case_table(
-                "settings-over",
-                "Sequences with ESP > 1/1000 by model and prefix length",
-                measured.select((OVER, 1_000)),
-                by=by,
-            ),
-        ]
-    if easier := measured.select(*EASIER.values()):
-        title = "Sequences with a larger ESP in another setting than the largest model with whole prefixes"
-        tables.append(wide_table("easier", title, easier, by={"scheme": "case"}, intervals=tuple(EASIER.values())))
     for trend in results.trends:
-        title = f"ESP over {len(trend.settings)} {trend.over}, shares of {len(trend.sequences):,} sequences"
-        name = f"trends-over-{trend.over.replace(' ', '-')}"
-        tables.append(case_table(name, title, measured.select(TRENDS[trend.over]), by={"trend": "side"}))
-        tables += _easier_table(results, trend)
-    if inexact := measured.select(ISP_EXACT, ISP_ESP, ISP, ISP_OVER, ISP_OVER_MOST):
-        title = "Suffixes with exactly n tokens substituted"
-        by = {"scheme": "case", "n": "at"}
-        tables.append(wide_table("inexact", title, inexact, by=by, intervals=(ISP, ISP_OVER)))
-    if wrong := measured.select(WRONG):
-        title = f"Wrong positions in the {MOST_MATCHES} likeliest partial matches with n tokens substituted"
-        tables.append(case_table("wrong-positions", title, wrong, by={"substituted": "at", "wrong positions": "side"}))
-    if measured.select(NEAR_OVER):
-        tables.append(near_verbatim_table(measured, results.params.label(Scheme.TOP_K), by="model", part="model"))
-    tables.append(measure_table(measured))
-    if results.matches:
-        tables.append(_match_table(results))
-    return [*tables, _sequence_table(results)]
+        numbers = {"settings": f"{len(trend.settings)}", "sequences": f"{len(trend.sequences):,}"}
+        parts += [
+            draw_sections(measured, _sections_of_trend(trend.over), **numbers),
+            (_easier_table(results, trend), []),
+        ]
+    parts.append(draw_sections(of_top_k, DISCOVERABLE_SECTIONS, what=f"{label}, {results.where}"))
+    matches = [_match_table(results)] if results.matches else []
+    details = [measure_table(measured), *matches, _sequence_table(results)]
+    return [*(table for tables, _ in parts for table in tables), *details], [c for _, charts in parts for c in charts]
 
 
 def _passages(results: LeakageResults) -> list[Passage]:
@@ -315,76 +359,10 @@ def _sequence_table(results: LeakageResults) -> FoundTable:
     return table_of("sequences", "Every sequence", rows, is_detail=True, text_columns=_TEXTS)
 
 
-def _charts(results: LeakageResults) -> list[Chart]:
-    """Return all charts for which there are results."""
-    measured, label = results.measured, results.params.label(Scheme.TOP_K)
-    has_markers = results.suffix_length <= _FEW_POSITIONS
-    greedy = results.params.label(Scheme.GREEDY)
-    tokens, over_one_in = measured.select(TOKEN), "Sequences with ESP > 1/X"
-    charts: list[Chart] = [
-        leak_chart("leaked", over_one_in, results.data_set),
-        *(
-            leak_chart(f"leaked-{number}", over_one_in, data_set)
-            for number, data_set in enumerate(results.pairs.data_sets, 2)
-        ),
-        leak_chart(
-            "leaked-expected", "Expected share of sequences leaked within X queries", results.data_set, expected_share
-        ),
-        lines_of(
-            "token-probability",
-            f"Mean probability of each suffix token, {results.where}",
-            "position in the suffix",
-            "mean probability",
-            [row for row in tokens if row.case != greedy] + [row for row in tokens if row.case == greedy],
-            series="case",
-            controls=(greedy,),
-            has_markers=has_markers,
-        ),
-    ]
-    if len(results.measurements.settings) > 1:
-        charts.append(_settings_chart(results))
-    for trend in results.trends:
-        rows = measured.select(TRENDS[trend.over])
-        title = f"ESP over {len(trend.settings)} {trend.over} ({len(trend.sequences):,} sequences; classes overlap)"
-        name = f"trends-over-{trend.over.replace(' ', '-')}"
-        charts.append(bars_of(name, title, "share of sequences", rows, label="side", group="case"))
-    if inexact := measured.select(ISP_OVER):
-        title = "Sequences with n-ISP > ESP"
-        inexact = sorted(inexact, key=lambda row: row.at or 0)
-        charts.append(
-            bars_of(
-                "inexact-over-exact",
-                title,
-                "share of sequences",
-                inexact,
-                label="case",
-                group=lambda row: f"n = {int(row.at or 0)}",
-            )
-        )
-    if measured.select(NEAR_OVER):
-        charts.append(near_verbatim_chart(measured, label, "sequence", part="model"))
-    discoverable = measured.select(*DISCOVERABLE.values(), **results.of_reference, case=label)
-    return [*charts, discoverable_chart(discoverable, "sequence", f"{label}, {results.where}")]
-
-
-def _settings_chart(results: LeakageResults) -> HeatMap:
-    label = results.params.label(Scheme.TOP_K)
-    settings = results.measurements.settings
-    models = list(dict.fromkeys(results.names[setting.model] for setting in settings))
-    lengths = sorted({setting.prefix_length for setting in settings})
-    values = np.full((len(models), len(lengths)), np.nan)
-    for setting in settings:
-        name = results.names[setting.model]
-        rate = results.measured.get(MEAN_ESP, model=name, side=setting.side, case=label)
-        values[models.index(name), lengths.index(setting.prefix_length)] = rate.value
-    return HeatMap(
-        "settings",
-        f"Mean ESP under {label} by model and prefix length",
-        models,
-        [f"{length} tokens" for length in lengths],
-        values,
-        [["" if np.isnan(value) else format_score(value) for value in row] for row in values],
-    )
+def _leak_charts(results: LeakageResults) -> list[Chart]:
+    """Return the leaked sequences by number of queries (Tiwari & Suh 2024, Figure 2), of other data sets as well."""
+    others = [leak_chart(f"leaked-{number}", DataSet(*of)) for number, of in enumerate(results.pairs.data_sets, 2)]
+    return [leak_chart("leaked", results.data_set), *others]
 
 
 def _sentences(results: LeakageResults) -> Iterator[str]:

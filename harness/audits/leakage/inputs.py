@@ -83,8 +83,8 @@ def read_pairs(source: Source, models: Sequence[Model], size: PairSize, *, limit
         *first_token_notes(models, prefixes[chosen]),
     ]
     return Pairs(
-        prefixes[chosen],
-        suffixes[chosen],
+        prefixes[chosen].astype(np.int64),
+        suffixes[chosen].astype(np.int64),
         tokenizer.content,
         all_notes,
         rows,
@@ -294,9 +294,10 @@ def stored_leakage(audit: StoredAudit) -> tuple[LeakageParams, Pairs, Sequence[s
     """
     if audit.audit != "leakage":
         raise HarnessError(f"{audit.id} is an audit of kind {audit.audit}, and --run takes leakage audits.")
-    params, inputs = LeakageParams.model_validate(audit.params), Pairs.from_inputs(audit.inputs)
-    names, _ = inputs.split_models(params.model_names(tuple(audit.models)))
-    return params, measured_pairs(inputs, audit.rows), names
+    params, pairs = LeakageParams.model_validate(audit.params), audit.inputs
+    assert isinstance(pairs, Pairs)
+    names, _ = pairs.split_models(params.model_names(tuple(audit.models)))
+    return params, measured_pairs(pairs, audit.rows), names
 
 
 def stored_data_set(audit: StoredAudit) -> DataSet:
@@ -310,7 +311,8 @@ def stored_data_set(audit: StoredAudit) -> DataSet:
     if len(whole) < len(names) or len(whole[-1].sequences) + whole[-1].unmeasured < len(pairs):
         raise HarnessError(f"{audit.id} has not measured all sequences. Continue with harness resume.")
     data_set = whole[-1].data_set(names[whole[-1].model], params)
-    return data_set._replace(name=f"{data_set.name}, {audit.id}")
+    logs = {scheme: np.asarray(values).tolist() for scheme, values in data_set.logs.items()}
+    return data_set._replace(name=f"{data_set.name}, {audit.id}", logs=logs)
 
 
 class LeakageSubject(PairSubject):
@@ -356,8 +358,7 @@ class LeakageSubject(PairSubject):
         params = params.probed(models[0], preparation.say)
         files = source_files("pairs" if self.corpus is None else "corpus", source)
         files |= {f"run {number}": audit.path for number, audit in enumerate(audits, 1)}
-        inputs = replace(pairs, data_sets=data_sets).to_inputs()
-        return Reading(params, inputs, source_name(source), files, records)
+        return Reading(params, replace(pairs, data_sets=data_sets), source_name(source), files, records)
 
     def _source(self) -> Source:
         """Return the source that is named. Raises UsageError if there is none, or options that do not fit together."""

@@ -12,7 +12,7 @@ from harness.audits.near_results import NearParams
 from harness.audits.probabilities import DEFAULT_SCHEMES, MOST_QUERIES, RANDOM_SCHEMES, SCHEMES, DataSet, Scheme
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field
-from harness.core.audit import AuditInputs
+from harness.core.audit import Inputs
 from harness.core.options import option
 from harness.core.tokenizers import Tokenizer, decode_pieces, parse_tokenizer
 from harness.core.windows import WINDOW, cluster_ids
@@ -100,7 +100,7 @@ class LeakageParams(NearParams, ScoringParams):
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(Inputs):
     """The n pairs of an audit: prefixes [n, prefix length] and suffixes [n, length]."""
 
     prefixes: Tokens
@@ -114,13 +114,13 @@ class Pairs:
     names: Sequence[str] = ()
     """The name of each pair's record or document, [n]; () for pairs that are not read from text."""
     source_rows: int = 0
-    """The number of rows of the source; it is not stored."""
+    """The number of rows of the source."""
     documents: Sequence[str] = ()
     """Texts, if there are no pairs yet: the audit cuts them at the entities that a tagger marks."""
     limit: int = 0
     """The maximum number of pairs that are used of those cut from the documents."""
     data_sets: Sequence[DataSet] = ()
-    """Results of stored audits of other data sets."""
+    """Results of stored audits of other data sets; lists of their parts after they were stored."""
 
     def __len__(self) -> int:
         return len(self.prefixes)
@@ -140,45 +140,6 @@ class Pairs:
         """Return the cluster of near-copies of each of the `chosen` pairs, [chosen] int64."""
         whole = np.concatenate([self.prefixes[chosen], self.suffixes[chosen]], axis=1)
         return cluster_ids([whole], window=min(WINDOW, whole.shape[1]))
-
-    def to_inputs(self) -> AuditInputs:
-        """Return the pairs in the form in which the run stores them."""
-        tokenizer = [] if self.tokenizer is None else [self.tokenizer]
-        texts = {"tokenizer": tokenizer, "notes": list(self.notes), "documents": list(self.documents)}
-        texts["names"] = list(self.names)
-        texts["data_sets"] = [data_set.name for data_set in self.data_sets]
-        arrays = {
-            "prefixes": self.prefixes.astype(np.int64),
-            "suffixes": self.suffixes.astype(np.int64),
-            "limit": np.array(self.limit),
-            "rows": self.rows,
-        }
-        for number, (_, labels, logs) in enumerate(self.data_sets):
-            texts[f"labels_{number}"] = [labels.get(scheme, "") for scheme in SCHEMES]
-            arrays |= {f"{scheme.value}_{number}": of_scheme for scheme, of_scheme in logs.items()}
-        return AuditInputs(texts, arrays)
-
-    @classmethod
-    def from_inputs(cls, inputs: AuditInputs) -> "Pairs":
-        """Return the pairs that `to_inputs` stored."""
-        texts, arrays = inputs.texts, inputs.arrays
-        data_sets = []
-        for number, name in enumerate(texts.get("data_sets", ())):
-            labels = {scheme: label for scheme, label in zip(SCHEMES, texts[f"labels_{number}"], strict=True) if label}
-            logs = {scheme: np.asarray(arrays[f"{scheme.value}_{number}"], np.float64) for scheme in labels}
-            data_sets.append(DataSet(name, labels, logs))
-        tokenizer = next(iter(texts["tokenizer"]), None)
-        return cls(
-            arrays["prefixes"],
-            arrays["suffixes"],
-            tokenizer,
-            texts["notes"],
-            arrays.get("rows", np.empty(0, np.int64)),
-            texts.get("names", ()),
-            documents=texts["documents"],
-            limit=int(arrays["limit"]),
-            data_sets=data_sets,
-        )
 
     def split_models(self, models: Sequence[ModelType]) -> tuple[Sequence[ModelType], ModelType | None]:
         """Return the targets among the audit's models, and the tagger of the documents, which is the last one."""

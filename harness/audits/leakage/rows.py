@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 
 from harness.audits.leakage.pairs import LeakageParams, Pairs
+from harness.audits.leakage.tokens import MODELS, TOKENS
 from harness.audits.near_results import NEAR
 from harness.audits.probabilities import SCHEMES, DataSet, Scheme, log_esp
 from harness.core.arrays import Bools, Floats, Ints, place_among_equals
@@ -15,15 +16,6 @@ from harness.core.rows import Kind, Rows, table
 
 PAIRS = table("pair", document=Kind.INTEGER, start=Kind.INTEGER, order=Kind.REAL, tokens=Kind.REALS)
 """Pairs cut from documents: the character at which the suffix begins, a random number in [0, 1), and all tokens."""
-MODELS = table("model", model=Kind.INTEGER, parameters=Kind.INTEGER)
-TOKENS = table(
-    "token",
-    model=Kind.INTEGER,
-    prefix_length=Kind.INTEGER,
-    sequence=Kind.INTEGER,
-    **{scheme.value: Kind.REALS for scheme in SCHEMES},
-)
-"""A sequence after a prefix: the log-probability of each suffix token under each scheme."""
 _MATCH_KEY = dict.fromkeys(("model", "sequence", "scheme", "errors"), Kind.INTEGER)
 INEXACT = table("inexact", **_MATCH_KEY, probability=Kind.REAL, bound=Kind.REAL)
 """The probability of the suffixes with a number of substitutions that were followed, and a bound of all others."""
@@ -33,6 +25,12 @@ TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES, NEAR)
 MOST_MATCHES = 100
 """The likeliest matches of each number of substitutions that are reported (Tiwari & Suh 2024, Table 2)."""
 MODEL_SIZES, PREFIX_LENGTHS = "model sizes", "prefix lengths"
+CLASSES = tuple(
+    f"{shape}, {direction}"
+    for shape in ("straight", "U-shaped", "inverted-U-shaped")
+    for direction in ("increasing", "decreasing")
+)
+"""The source's six classes of the change of a probability over growing settings."""
 
 
 def side_of(prefix_length: int) -> str:
@@ -137,12 +135,6 @@ def likeliest_matches(matches: Rows) -> Ints:
     return order[place_among_equals(np.asarray(matches["errors"])[order]) < MOST_MATCHES]
 
 
-def rows_of_setting(tokens: Rows, model: int, prefix_length: int) -> Ints:
-    """Return the places of the rows of `TOKENS` with this model and prefix length, ascending."""
-    is_setting = (np.asarray(tokens["model"]) == model) & (np.asarray(tokens["prefix_length"]) == prefix_length)
-    return np.flatnonzero(is_setting)
-
-
 def _mean_by_position(logprobs: Floats, log_esps: Floats) -> Floats:
     """Return the mean probability of each token of the sequences with a log ESP, [length]; NaN if none has one."""
     known = logprobs[~np.isnan(log_esps)]
@@ -159,14 +151,6 @@ def _grouped(rows: Rows, names: tuple[str, ...]) -> list[tuple[tuple[int, ...], 
         part = {name: np.asarray(values)[places[last]] for name, values in rows.items()}
         groups.append((tuple(key.tolist()), part))
     return groups
-
-
-CLASSES = tuple(
-    f"{shape}, {direction}"
-    for shape in ("straight", "U-shaped", "inverted-U-shaped")
-    for direction in ("increasing", "decreasing")
-)
-"""The source's six classes of the change of a probability over growing settings."""
 
 
 def source_classes(values: Floats) -> Bools:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.audits.likelihoods import local_or_served
-from harness.audits.membership.findings import MEASURES, membership_findings
+from harness.audits.membership.findings import AUC, MEASURES, membership_findings
 from harness.audits.membership.inputs import (
     MODEL_SCORES,
     REFERENCE,
@@ -27,7 +27,7 @@ from harness.audits.membership.statistics import (
     zlib_score,
 )
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.findings import Findings
 
 if TYPE_CHECKING:  # both load torch, which `harness audit membership --help` does not need
@@ -53,9 +53,11 @@ class MembershipAudit(Audit[MembershipParams]):
     )
     tables = TABLES
     measures = MEASURES
+    live = (AUC,)
+    inputs_type = Documents
 
     def run(self, context: AuditContext) -> None:
-        documents = Documents.from_inputs(context.inputs)
+        documents: Documents = context.inputs
         number = len(documents.tokens)
         context.announce(_SCORES_STAGE, number)
         if self.params.reference:
@@ -68,14 +70,13 @@ class MembershipAudit(Audit[MembershipParams]):
         if self.params.reference:
             self._score_reference(context, documents)
 
-    def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        return membership_findings(self.params, Documents.from_inputs(inputs), rows, self.params.model_names(models))
+    def findings(self, inputs: Documents, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+        return membership_findings(self.params, inputs, rows, self.params.model_names(models))
 
     def _score(self, context: AuditContext, documents: Documents) -> None:
         done = np.asarray(context.rows(SCORES.name)["document"], np.int64)
-        scored = len(done)
         with local_or_served(LocalModel(context), self.params, context) as source:
-            shots = self._shots(source.context_length(), context, documents, is_begun=scored > 0)
+            shots = self._shots(source.context_length(), context, documents, is_begun=len(done) > 0)
             for numbers, alone, after in source.statistics(
                 _SCORES_STAGE, documents.tokens, shots, size=_DOCUMENTS, done=done
             ):
@@ -85,8 +86,6 @@ class MembershipAudit(Audit[MembershipParams]):
                 ]
                 columns = {score.value: [of.get(score, np.nan) for of in scores] for score in MODEL_SCORES}
                 context.emit(SCORES.name, document=numbers, **columns)
-                scored += len(numbers)
-                context.figure("documents scored", float(scored), of=len(documents.tokens))
 
     def _shots(
         self, context_length: int | None, context: AuditContext, documents: Documents, *, is_begun: bool

@@ -9,7 +9,6 @@ from harness.audits.membership.inputs import (
     FALSE_POSITIVE_RATES,
     LABELS,
     MODEL_SCORES,
-    NEAR_COPY_WINDOW,
     SCORES,
     WORD_SHIFT,
     Documents,
@@ -17,12 +16,12 @@ from harness.audits.membership.inputs import (
     Score,
     read_scores,
 )
-from harness.audits.membership.statistics import FOLDS, PERMUTATIONS, Roc, roc_of
-from harness.audits.report import bars_of, key_figure, measure_table, table_of, wide_table
+from harness.audits.membership.statistics import FOLDS, Roc, roc_of
+from harness.audits.report import bars_of, draw_sections, key_figure, measure_table, section, table_of, wide_table
 from harness.audits.smallest_result import changing_share, smallest_at_spread
 from harness.core.arrays import Floats
 from harness.core.audit import RowsOf
-from harness.core.findings import Chart, Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
+from harness.core.findings import Conclusion, Findings, FoundTable, KeyFigure, LineChart, Series
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable, Unit
 from harness.core.paths import model_names
 from harness.core.text import format_bound, pluralize
@@ -54,6 +53,20 @@ DEFINITIONS = {
     TPR.title: TPR.meaning,
     "FPR": "false positive rate: the share of non-members above the threshold",
 }
+_SECTIONS = (
+    section(wide_table, "scores", "Membership scores", AUC, TPR, by={"score": "case"}, intervals=(AUC,)),
+    section(
+        bars_of,
+        "auc",
+        "AUC by score",
+        AUC,
+        y_label="AUC",
+        label="case",
+        group="side",
+        reference=0.5,
+        controls=(WORDS_ALONE,),
+    ),
+)
 _SIGNIFICANT = 0.025
 """The one-sided level of the test on the words; the ends of a 95 % interval have the same."""
 
@@ -104,11 +117,12 @@ def membership_findings(
         "clusters": results.clusters,
         "is_complete": results.is_complete,
     }
+    tables, charts = draw_sections(results.measured, _SECTIONS)
     return Findings(
         figures=figures,
         sentences=list(_sentences(params, results)),
-        tables=_tables(results),
-        charts=_charts(results),
+        tables=[*tables, measure_table(results.measured), _document_table(results)],
+        charts=[*charts, _roc_chart(results)],
         conclusion=_conclusion(results, target),
         definitions=DEFINITIONS,
         measures=results.measured,
@@ -207,34 +221,12 @@ def _needed(rate: float) -> int:
 
 
 def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
-    yield (
-        "Membership benchmarks mislead if members and non-members differ in more than membership. The bag of words is "
-        "a ridge regression on which words occur, judged on texts that are no near-copies of those it was trained on; "
-        "it knows no model. Its p-value is that of a one-sided permutation test: the share of "
-        f"{PERMUTATIONS + 1} labelings, the real one included, in which retraining gives at least this AUC. At "
-        f"{_SIGNIFICANT} or below, the texts count as different."
-    )
-    yield (
-        f"Each document counts with its first {params.tokens} tokens. Documents that share {NEAR_COPY_WINDOW} "
-        f"consecutive tokens are near-copies, which makes {pluralize(results.clusters, 'cluster')}. Intervals are 95 % "
-        "intervals of a bootstrap over clusters, members and non-members separately; one that reaches 0 or 1 is "
-        "extended to Wilson's interval."
-    )
     for rate in FALSE_POSITIVE_RATES:
         if results.non_members < _needed(rate):
             yield (
                 f"The TPR at {format_bound(rate)} FPR is not resolvable with "
                 f"{pluralize(results.non_members, 'non-member')}: it needs at least {_needed(rate):,}."
             )
-    yield (
-        f"The ROC curve begins at a false positive rate of 1/{results.non_members:,}, the smallest above 0 that these "
-        "non-members can show."
-    )
-    if len(results.documents.shots):
-        yield (
-            f"ReCaLL puts up to {len(results.documents.shots):,} tokens of other non-members before each text, as far "
-            "as the context has room."
-        )
     if params.endpoint is not None:
         yield "Min-K %++ needs the whole distribution, which an endpoint does not return, and is left out."
     if results.unmeasured:
@@ -243,7 +235,7 @@ def _sentences(params: MembershipParams, results: _Results) -> Iterator[str]:
     yield from results.documents.notes
 
 
-def _tables(results: _Results) -> list[FoundTable]:
+def _document_table(results: _Results) -> FoundTable:
     documents = [
         {
             "document": results.documents.names[number],
@@ -253,25 +245,14 @@ def _tables(results: _Results) -> list[FoundTable]:
         }
         for number in range(len(results.documents.tokens))
     ]
-    scores = results.measured.select(AUC, TPR)
-    return [
-        wide_table("scores", "Membership scores", scores, by={"score": "case"}, intervals=(AUC,)),
-        measure_table(results.measured),
-        table_of("documents", "Every document", documents, is_detail=True),
-    ]
+    return table_of("documents", "Every document", documents, is_detail=True)
 
 
-def _charts(results: _Results) -> list[Chart]:
-    areas = results.measured.select(AUC)
+def _roc_chart(results: _Results) -> LineChart:
     least = 1 / results.non_members
     series = [
         Series(LABELS[score], *roc.steps(least), is_dashed=score is Score.WORDS) for score, roc in results.rocs.items()
     ]
     chance = np.geomspace(least, 1, 50)
     series.append(Series("chance", chance, chance, is_dashed=True))
-    return [
-        bars_of(
-            "auc", "AUC by score", "AUC", areas, label="case", group="side", reference=0.5, controls=(WORDS_ALONE,)
-        ),
-        LineChart("roc", "ROC curve", "FPR", "TPR", series, is_x_logarithmic=True, is_y_logarithmic=True),
-    ]
+    return LineChart("roc", "ROC curve", "FPR", "TPR", series, is_x_logarithmic=True, is_y_logarithmic=True)

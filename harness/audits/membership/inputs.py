@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from harness.audits.sources import (
 )
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.attack import Field
-from harness.core.audit import AuditInputs, RowsOf
+from harness.core.audit import Inputs, RowsOf
 from harness.core.errors import HarnessError, UsageError
 from harness.core.options import option
 from harness.core.rounds import Round
@@ -99,11 +100,13 @@ NEAR_COPY_WINDOW = 16
 
 
 @dataclass(frozen=True)
-class Documents:
+class Documents(Inputs):
     """The documents of an audit."""
 
-    tokens: Sequence[Ints]
-    """The token ids of each."""
+    joined: Ints
+    """The token ids of all, one after the other."""
+    lengths: Ints
+    """The number of tokens of each, [documents]."""
     texts: Sequence[str]
     names: Sequence[str]
     is_member: Bools
@@ -112,25 +115,14 @@ class Documents:
     notes: Sequence[str]
     """Sentences about skipped input."""
 
-    def to_inputs(self) -> AuditInputs:
-        """Return the documents in the form in which the run stores them."""
-        lengths = np.array([len(tokens) for tokens in self.tokens], np.int64)
-        joined = np.concatenate([np.empty(0, np.int64), *self.tokens])
-        arrays = {"tokens": joined, "lengths": lengths, "is_member": self.is_member, "shots": self.shots}
-        return AuditInputs({"texts": list(self.texts), "names": list(self.names), "notes": list(self.notes)}, arrays)
+    @cached_property
+    def tokens(self) -> list[Ints]:
+        """The token ids of each document."""
+        return np.split(self.joined, np.cumsum(self.lengths)[:-1])
 
     def clusters(self) -> Ints:
         """Return the cluster of each document, [documents]. Near-copies are in one."""
         return cluster_ids([tokens[None] for tokens in self.tokens], NEAR_COPY_WINDOW)
-
-    @classmethod
-    def from_inputs(cls, inputs: AuditInputs) -> "Documents":
-        """Return the documents that `to_inputs` stored."""
-        arrays, texts = inputs.arrays, inputs.texts
-        ends = np.cumsum(arrays["lengths"])[:-1]
-        tokens = np.split(np.asarray(arrays["tokens"], np.int64), ends)
-        is_member = np.asarray(arrays["is_member"], bool)
-        return cls(tokens, texts["texts"], texts["names"], is_member, arrays["shots"], texts["notes"])
 
 
 def read_documents(
@@ -141,7 +133,7 @@ def read_documents(
     *,
     limit: int,
     seed: int,
-) -> AuditInputs:
+) -> Documents:
     """Read at most `limit` documents of each side, sampled by seed. models: the target and the reference model.
 
     Raises HarnessError for input that cannot be read, if a side has no document that is long enough, or if the models
@@ -177,13 +169,14 @@ def read_documents(
     scored = [ids for _, ids in documents]
     firsts = np.array([[ids[0]] for _, ids in documents])
     return Documents(
-        scored,
+        np.concatenate(scored),
+        np.array([len(ids) for ids in scored], np.int64),
         [decoder.decode(ids.tolist(), skip_special_tokens=False) for _, ids in documents],
         [name for name, _ in documents],
         np.arange(len(documents)) < min(limit, len(inside)),
         np.concatenate([np.empty(0, np.int64), *shots]),
         [*unscored, *notes.sentences, *tokenizer.notes([*scored, *shots]), *first_token_notes(models, firsts)],
-    ).to_inputs()
+    )
 
 
 def _read_side(

@@ -7,30 +7,24 @@ from dataclasses import replace
 import numpy as np
 
 from harness.audits.endpoint.params import REFUSAL
-from harness.audits.report import report_live
-from harness.audits.sequence.answers import AnswerFacts, reference_model
+from harness.audits.sequence.answers import AnswerFacts
 from harness.audits.sequence.comparison import (
     COMPARISONS,
     COMPLETIONS,
     REPETITIONS,
-    TITLES,
-    Results,
     compare,
-    read_results,
     rows_of_setting,
 )
 from harness.audits.sequence.completion import Completer, Completion, GivenCompleter, LocalCompleter, State
 from harness.audits.sequence.dataset import Control, Dataset, SequenceParams, permuted_partners
 from harness.audits.sequence.findings import sequence_findings
-from harness.audits.sequence.results import CORPUS, MEASURES, PASSED, SIDES, passed_share, sides_of
+from harness.audits.sequence.results import MEASURES, PASSED
 from harness.core.arrays import Ints
-from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.findings import Findings
-from harness.core.measures import MeasureRow
 from harness.core.paths import model_names
 
 _WARNED_FAULTS = 3
-_PARAGRAPHS_PER_REPORT = 8
 _REPEAT = "repeat"
 REPEATED = 5
 """Requests that are sent again at the end."""
@@ -46,9 +40,11 @@ class SequenceAudit(Audit[SequenceParams]):
     )
     tables = (COMPLETIONS, COMPARISONS, REPETITIONS)
     measures = MEASURES
+    live = (PASSED,)
+    inputs_type = Dataset
 
     def run(self, context: AuditContext) -> None:
-        dataset = Dataset.from_inputs(context.inputs)
+        dataset: Dataset = context.inputs
         models = range(len(dataset.models) or max(1, len(context.models)))
         settings = [(model, part) for model in models for part in dataset.by_prompt_length(self.params)]
         for number in range(len(settings)):
@@ -66,38 +62,21 @@ class SequenceAudit(Audit[SequenceParams]):
         """
         partner = permuted_partners(dataset, context.seed)
         rows = rows_of_setting(context.rows, model, dataset.prompt_length)
-        names = dataset.models or context.model_names
-        name = names[model] if len(names) > 1 else ""
-
-        def report() -> None:
-            # Live figures are about the longest prompts.
-            if dataset.prompt_length == max(self.params.prompt_length, default=dataset.prompt_length):
-                reference = reference_model(context.rows(COMPLETIONS.name), self.params.endpoint_model or "")
-                _report_rates(context, dataset, read_results(rows, len(dataset), reference), name)
-
         with self._completer(dataset, context, model) as completer:
             compared = replace(dataset, suffixes=list(map(completer.form, dataset.suffixes)))
 
             def run_stage(stage: str, paragraphs: Ints, done: Ints) -> None:
                 completer.begin(paragraphs, done)
-                since_report = 0
                 batches = context.batches(
                     _stage(stage, number), len(paragraphs), size=completer.batch_size, ends=completer.ends
                 )
                 for batch in batches:
                     self._emit(context, model, compared, partner, completer.complete(batch.items, batch.seed))
-                    since_report += len(batch.items)
-                    if since_report >= _PARAGRAPHS_PER_REPORT:
-                        since_report = 0
-                        report()
-                        if stage == "complete":
-                            context.announce(_stage("again", number), len(_unanswered_at_first(rows)))
 
             run_stage("complete", completer.order, _requested(rows, times=1))
             run_stage("again", _unanswered_at_first(rows), _requested(rows, times=2))
             if repeated:
                 self._repeat(context, model, dataset, completer, _completed(rows)[:repeated])
-        report()
 
     def _repeat(
         self, context: AuditContext, model: int, dataset: Dataset, completer: Completer, paragraphs: Ints
@@ -115,10 +94,9 @@ class SequenceAudit(Audit[SequenceParams]):
                 text=[completion.text for completion in completions],
             )
 
-    def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        dataset = Dataset.from_inputs(inputs)
-        names = dataset.models or model_names(self.params.model_names(models)) or ["the target"]
-        return sequence_findings(self.params, dataset, rows, names)
+    def findings(self, inputs: Dataset, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+        names = inputs.models or model_names(self.params.model_names(models)) or ["the target"]
+        return sequence_findings(self.params, inputs, rows, names)
 
     @contextlib.contextmanager
     def _completer(self, dataset: Dataset, context: AuditContext, model: int) -> Iterator[Completer]:
@@ -204,14 +182,3 @@ def _warn_of_faults(context: AuditContext, requested: Ints, completions: list[Co
         so_far = sum(state == State.UNANSWERED for state in context.rows(COMPLETIONS.name)["state"])
         for paragraph, fault in faulty[: max(0, _WARNED_FAULTS - so_far + len(faulty))]:
             context.warn(f"Paragraph {paragraph + 1} got no answer: the endpoint {fault}.")
-
-
-def _report_rates(context: AuditContext, dataset: Dataset, results: Results, model: str) -> None:
-    """Report the rate of each threshold so far, on the corpus and on the control."""
-    sides = sides_of(dataset, results)
-    for threshold, case in TITLES.items():
-        for side in (CORPUS, SIDES[dataset.control]):
-            measured, chosen = sides[side]
-            share = passed_share(measured[threshold][chosen])
-            if share.of:
-                report_live(context, MeasureRow(PASSED, share, model, side, case))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from pydantic import field_validator, model_validator
@@ -19,7 +19,7 @@ from pydantic import field_validator, model_validator
 from harness.audits.endpoint.params import EndpointParams
 from harness.core.arrays import Bools, Ints
 from harness.core.attack import Field
-from harness.core.audit import AuditInputs
+from harness.core.audit import Inputs
 from harness.core.options import option
 from harness.core.policy import Policy
 
@@ -195,10 +195,6 @@ class Paragraph(NamedTuple):
     is_shortened: bool = False
 
 
-_TEXTS = ("prompts", "suffixes", "documents", "notes", "models", "completions")
-_ARRAYS = ("document", "number", "occurrences", "is_control", "is_shared")
-
-
 class Control(StrEnum):
     """The baseline that the corpus is compared with."""
 
@@ -225,7 +221,7 @@ class ReadCounts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(Inputs):
     """The n paragraphs of an audit, those of the corpus first.
 
     prompts, suffixes: [n] texts.
@@ -235,6 +231,7 @@ class Dataset:
     occurrences: [n] how often its side contains it.
     is_control: [n].
     is_shared: [n] the other side contains a long run of its words.
+    readings: the numbers of `ReadCounts` of the corpus, and of the control if there is one.
     prompt_length: words of a prompt, None for the prefixes of a round or of given completions.
     notes: sentences about skipped input.
     models: the names of the models whose completions are given; empty if the audit makes the completions.
@@ -251,8 +248,7 @@ class Dataset:
     occurrences: Ints
     is_control: Bools
     is_shared: Bools
-    corpus_counts: ReadCounts
-    control_counts: ReadCounts | None
+    readings: Sequence[Sequence[int]]
     prompt_length: int | None
     notes: Sequence[str] = ()
     models: Sequence[str] = ()
@@ -277,32 +273,10 @@ class Dataset:
         """The kind of control."""
         return Control.CORPUS if bool(self.is_control.any()) else Control.PERMUTED
 
-    def to_inputs(self) -> AuditInputs:
-        """Return the dataset in the form in which the run stores it."""
-        counts = [self.corpus_counts, *([self.control_counts] if self.control_counts else [])]
-        return AuditInputs(
-            texts={name: list(getattr(self, name)) for name in _TEXTS},
-            arrays={
-                **{name: getattr(self, name) for name in _ARRAYS},
-                "readings": np.array(counts, np.int64),
-                "prompt_length": np.array([self.prompt_length or 0], np.int64),
-                "has_special_tokens": np.array([self.has_special_tokens]),
-            },
-        )
-
-    @classmethod
-    def from_inputs(cls, inputs: AuditInputs) -> "Dataset":
-        """Return the dataset that `to_inputs` stored."""
-        counts = [ReadCounts(*row) for row in inputs.arrays["readings"].tolist()]
-        fields: dict[str, Any] = {name: inputs.texts[name] for name in _TEXTS}
-        fields |= {name: inputs.arrays[name] for name in _ARRAYS}
-        return cls(
-            **fields,
-            corpus_counts=counts[0],
-            control_counts=counts[1] if len(counts) > 1 else None,
-            prompt_length=int(inputs.arrays["prompt_length"][0]) or None,
-            has_special_tokens=bool(inputs.arrays["has_special_tokens"][0]),
-        )
+    @property
+    def counts(self) -> dict[str, ReadCounts]:
+        """What happened to the paragraphs that were read, by side."""
+        return {side: ReadCounts(*row) for side, row in zip(("corpus", "control"), self.readings, strict=False)}
 
 
 def permuted_partners(dataset: Dataset, seed: int) -> Ints:

@@ -11,11 +11,11 @@ from harness.audits.report import (
     Row,
     bars_of,
     case_table,
+    draw_sections,
     finite_mean,
     lines_of,
     measure_table,
-    model_and_side,
-    share_of,
+    section,
     table_of,
     wide_table,
 )
@@ -51,24 +51,36 @@ from harness.audits.sequence.results import (
     SIDES,
     THRESHOLDS_PASSED,
     TOO_SHORT_SUFFIX,
-    UNSHARED,
     length_rows,
     measure_sides,
     sequence_conclusion,
-    sides_of,
     thresholds_passed,
 )
-from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Chart, Findings, FoundTable, LineChart, Series
-from harness.core.measures import NO_ESTIMATE, Measure, MeasureRow, MeasureTable
+from harness.core.findings import Chart, Findings, FoundTable
+from harness.core.measures import Measure, MeasureRow, MeasureTable
 from harness.core.text import json_value, pluralize
 
 _SHOWN_DOCUMENTS = 20
 _SHARE = "share of completions"
 _MAY_HIDE = "The server's answers may hide memorization: see the sentences about completions and prompts."
-_LENGTHS = "Completions that pass, by length of the prompt"
 _NUMBERS = "Completions by the number of thresholds that they pass"
+_BARS: dict[str, Any] = {"y_label": _SHARE, "group": "who", "controls": SIDES.values()}
+_CHARTS = (
+    section(bars_of, "rates", "Completions that pass each threshold", PASSED, label="case", **_BARS),
+    section(bars_of, "thresholds_passed", _NUMBERS, THRESHOLDS_PASSED, label="at", **_BARS),
+)
+_BY_LENGTH = "Completions that pass, by length of the prompt"
+_LENGTHS = section(
+    lines_of,
+    "prompt_lengths",
+    _BY_LENGTH,
+    PASSED_BY_LENGTH,
+    x_label="words of the prompt",
+    y_label=_SHARE,
+    series=lambda row: ", ".join((row.case, row.side, row.model)),
+    controls=SIDES.values(),
+)
 
 
 def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, models: Sequence[str]) -> Findings:
@@ -126,8 +138,8 @@ def _figures(params: SequenceParams, dataset: Dataset, settings: Sequence[Settin
         "word_form": params.word_form,
         "control": dataset.control.value,
         "paragraphs": {name: named.get(name, 0) for name in (*(state.value for state in State), "pending")},
-        "read": dataset.corpus_counts._asdict(),
-        "control_read": dataset.control_counts._asdict() if dataset.control_counts else None,
+        "read": dataset.counts["corpus"]._asdict(),
+        "control_read": dataset.counts["control"]._asdict() if "control" in dataset.counts else None,
         "shared": {
             "corpus": int((dataset.is_shared & ~dataset.is_control).sum()),
             "control": int((dataset.is_shared & dataset.is_control).sum()),
@@ -157,7 +169,7 @@ def _rates_tables(measured: MeasureTable, models: Sequence[str]) -> Iterator[Fou
     yield wide_table("rates", passed, rates, by=by_case, intervals=(PASSED,), number="judged")
     numbers = [row for row in select(THRESHOLDS_PASSED) if row.estimate.of]
     if lengths := select(PASSED_BY_LENGTH):
-        yield wide_table("prompt_lengths", _LENGTHS, lengths, by=by_case)
+        yield wide_table("prompt_lengths", _BY_LENGTH, lengths, by=by_case)
     yield wide_table("thresholds_passed", _NUMBERS, numbers, by={**by, "of": "side"}, number="judged")
 
 
@@ -221,58 +233,15 @@ def _paragraph_rows(setting: Setting) -> Iterator[Row]:
 
 
 def _charts(measured: MeasureTable, settings: Sequence[Setting]) -> list[Chart]:
-    """Return the charts, none before the first completion."""
-    name_of = model_and_side([setting.model for setting in settings])
-    runs = {
-        (model, side): columns["run_words"][chosen]
-        for model, dataset, results in settings
-        for side, (columns, chosen) in sides_of(dataset, results).items()
-        if chosen.any()
-    }
-    names = {key: name_of(MeasureRow(PASSED, NO_ESTIMATE, *key)) for key in runs}
-    controls = [name for (_, side), name in names.items() if side in SIDES.values()]
-    if len(controls) == len(names):
+    """Return the charts, none before the first completion of the corpus."""
+    known = {(row.model, row.side) for row in measured.select(PASSED) if row.estimate.of}
+    if not any(side == CORPUS for _, side in known):
         return []
-
-    def select(measure: Measure) -> list[MeasureRow]:
-        return [row for row in measured.select(measure) if (row.model, row.side) in runs]
-
-    longest = max(int(lengths.max()) for lengths in runs.values())
-    bars = [
-        bars_of(name, title, _SHARE, select(measure), label=label, group=name_of, controls=controls)
-        for name, title, measure, label in (
-            ("rates", "Completions that pass each threshold", PASSED, "case"),
-            ("thresholds_passed", _NUMBERS, THRESHOLDS_PASSED, "at"),
-        )
-        if any(row.estimate.of for row in select(measure))
-    ]
-    lines = [
-        _survival(names[key], lengths, longest, names[key] in controls)
-        for key, lengths in runs.items()
-        if key[1] != UNSHARED
-    ]
-    title, x_label = "Longest verbatim run of each completion", "words in the run, at least"
-    charts: list[Chart] = [*bars, LineChart("verbatim_runs", title, x_label, _SHARE, lines)]
+    rows = [row for row in measured if (row.model, row.side) in known and not row.side.endswith(PAIRED)]
+    _, charts = draw_sections([row for row in rows if row.measure is PASSED or row.estimate.of], _CHARTS)
     # Several models are compared on the corpus alone, so that there are not too many lines.
-    part, shown = ("side", [CORPUS, *SIDES.values()]) if len(settings) == 1 else ("model", [CORPUS])
-    if rates := [row for row in select(PASSED_BY_LENGTH) if row.side in shown]:
-        charts.append(
-            lines_of(
-                *("prompt_lengths", f"{_LENGTHS} and {part}", "words of the prompt", _SHARE, rates),
-                series=lambda row: f"{row.case}, {getattr(row, part)}",
-                controls=[f"{case}, {side}" for case in TITLES.values() for side in SIDES.values()],
-                has_markers=True,
-            )
-        )
-    return charts
-
-
-def _survival(name: str, runs: Ints, longest: int, is_dashed: bool) -> Series:
-    """Return the share of `runs` that have at least 0, 1, … `longest` words, with Wilson intervals."""
-    lengths = np.arange(longest + 1)
-    shares = [share_of(int((runs >= length).sum()), len(runs)) for length in lengths]
-    value, low, high, _ = np.array(shares).T
-    return Series(name, lengths, value, low, high, is_dashed)
+    by_length = [row for row in rows if row.side == CORPUS or (len(settings) == 1 and row.side in SIDES.values())]
+    return [*charts, *draw_sections(by_length, [_LENGTHS])[1]]
 
 
 def _sentences(
@@ -290,8 +259,7 @@ def _sentences(
         + _WORDS[params.word_form],
         *([lengths] if shorter else ()),
         *_control(dataset),
-        *_read(params, "corpus", dataset.corpus_counts),
-        *(_read(params, "control", dataset.control_counts) if dataset.control_counts else ()),
+        *(sentence for side, counts in dataset.counts.items() for sentence in _read(params, side, counts)),
         *state_sentences(settings),
         *blocked_sentences(params, settings),
         *answer_sentences(params, settings, rows),

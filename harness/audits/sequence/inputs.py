@@ -41,7 +41,6 @@ from harness.audits.sources import (
     target_option,
 )
 from harness.core.arrays import Tokens
-from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_clusters, load_prefixes
 from harness.core.options import option
@@ -209,7 +208,7 @@ def read_inputs(
     tokenizer_file: Path | None = None,
     has_completions: bool = False,
     on_progress: Callable[[int], None] = lambda paragraphs: None,
-) -> AuditInputs:
+) -> Dataset:
     """Read the paragraphs of both sides. tokenizer_file: the target's, which decodes rounds.
 
     has_completions: both sides are files with paragraphs and their completions.
@@ -249,7 +248,7 @@ def read_inputs(
     elif isinstance(source, Round) and source.target == "demo":
         samples.append(sampled("unseen text", control_paragraphs(source, cutting)))
     models = list(files[0].by_model) if files else []
-    dataset = replace(
+    return replace(
         _dataset(samples, files[0].prompt_length if files else length, notes.sentences),
         has_special_tokens=isinstance(source, Round),
         models=models,
@@ -261,7 +260,6 @@ def read_inputs(
             if (cut := paragraph.cut)
         ],
     )
-    return dataset.to_inputs()
 
 
 def _file_paragraphs(files: CorpusFiles, cutting: Cutting, notes: Notes) -> Iterator[Paragraph]:
@@ -319,16 +317,15 @@ def _dataset(sides: Sequence[Sample], prompt_length: int | None, notes: list[str
         occurrences=np.array([count for side in sides for count in side.occurrences], np.int64),
         is_control=is_control,
         is_shared=is_shared,
-        corpus_counts=sides[0].counts,
-        control_counts=sides[1].counts if len(sides) > 1 else None,
+        readings=[side.counts for side in sides],
         prompt_length=prompt_length,
         notes=notes,
     )
 
 
-def _form_notes(inputs: AuditInputs, models: Sequence[Model]) -> Iterator[str]:
+def _form_notes(dataset: Dataset, models: Sequence[Model]) -> Iterator[str]:
     """Yield how many paragraphs are not in the form in which they are compared. models: those on this machine."""
-    texts = list(map(" ".join, zip(inputs.texts["prompts"], inputs.texts["suffixes"], strict=True)))
+    texts = list(map(" ".join, zip(dataset.prompts, dataset.suffixes, strict=True)))
     forms = {f"The tokenizer of {model.id}": load_text_tokenizer(model).normalize for model in models}
     for name, form in (
         forms or {"Unicode normal form KC without soft hyphens and curly quotation marks": compatible}
@@ -389,7 +386,7 @@ class SequenceSubject(Subject):
         if self.completions is None:
             ids, revision = select_targets(self.target, preparation.revision, source, control, params)
             models = preparation.find_models(ids, revision=revision, is_first_served=is_served) if ids else ()
-        inputs = read_inputs(
+        dataset = read_inputs(
             source,
             control,
             params,
@@ -399,6 +396,7 @@ class SequenceSubject(Subject):
             on_progress=lambda paragraphs: preparation.say(f"read {paragraphs:,} paragraphs …"),
         )
         local = [Model(record.id, record.path) for record in models if not is_served]
-        inputs.texts["notes"].extend([*first_token_notes(local), *_form_notes(inputs, local)])
+        notes = [*dataset.notes, *first_token_notes(local), *_form_notes(dataset, local)]
+        dataset = replace(dataset, notes=notes)
         files = source_files("completions" if self.completions else "corpus", source) | source_files("control", control)
-        return Reading(params, inputs, source_name(source), files, () if is_served else models)
+        return Reading(params, dataset, source_name(source), files, () if is_served else models)

@@ -1,25 +1,20 @@
 """The screen of one audit: its answer, its figures as bars, a plot of one of them, passages and the progress."""
 
-import logging
-import math
-import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize, shorten_middle
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.audit_page import bar_table, passages, verdict
 from harness.tui.axes import Axis, ClockAxis, axis_up_to
@@ -27,7 +22,6 @@ from harness.tui.columns import Column, Row
 from harness.tui.plot import Line, Plot
 from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import AuditSnapshot, FigureHistory
-from harness.tui.subprocesses import run_command
 from harness.tui.widgets.bars import KeyFooter
 from harness.tui.widgets.heat_map_view import HeatMapView
 from harness.tui.widgets.list_table import ListTable
@@ -43,9 +37,7 @@ _COLUMNS = (
     Column("95 % interval"),
     Column("n", is_right=True),
 )
-_LOG = logging.getLogger(__name__)
 _MAX_TITLE = 40
-_FINDINGS_TIME_SHARE = 0.1
 
 
 class AuditBody(PanelGroup):
@@ -89,8 +81,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
         self._histories: Mapping[str, FigureHistory] = {}
-        self._found_at: tuple[object, ...] = ()
-        self._next_findings = 0.0
+        self._findings: Mapping[str, Any] = {}
 
     def on_mount(self) -> None:
         self.query_one("#bar-chart", Panel).show_empty("none yet")
@@ -125,31 +116,14 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         panel.show_empty(f"{pluralize(snapshot.summary.guesses, 'row')} written" if is_done else "")
         self.query_one("#figures").set_class(is_done, "-wide")
         self.query_one("#bars").display = not snapshot.summary.status.is_over
-        self._read_findings_if_due(snapshot)
+        if snapshot.findings and snapshot.findings is not self._findings:
+            self._findings = snapshot.findings
+            self._show_findings(snapshot)
         self._draw()
 
-    def _read_findings_if_due(self, snapshot: AuditSnapshot) -> None:
-        """Compute the findings again if there are new rows, in at most a tenth of the time."""
-        state = (snapshot.summary.guesses, snapshot.summary.status)
-        if snapshot.figures and state != self._found_at and time.monotonic() >= self._next_findings:
-            self._found_at, self._next_findings = state, math.inf
-            self._read_findings(snapshot.summary)
-
-    @work(thread=True, exclusive=True, group="findings")
-    def _read_findings(self, summary: RunSummary) -> None:
-        started = time.monotonic()
-        try:
-            findings = (run_command(["show", self.folder.id], on_progress=lambda line: None) or {}).get("findings")
-        except HarnessError as error:
-            _LOG.warning("no findings: %s", error)
-            findings = None
-        self._next_findings = time.monotonic() + (time.monotonic() - started) / _FINDINGS_TIME_SHARE
-        if findings is not None:
-            self.call_later(self._show_findings, findings, summary)
-
-    def _show_findings(self, findings: dict[str, Any], summary: RunSummary) -> None:
-        # The other figures are newer than the findings of a live audit.
-        when = "" if summary.status.is_over else f"  (at {format_duration(summary.elapsed_s)})"
+    def _show_findings(self, snapshot: AuditSnapshot) -> None:
+        findings, is_over = snapshot.findings, snapshot.summary.status is Status.FINISHED
+        when = "" if is_over else f"  (at {format_duration(snapshot.findings_spent)})"
         self.query_one("#verdict", Static).update(verdict(findings).append(Content.styled(when, "$foreground 55%")))
         chart = bar_table(findings)
         panel = self.query_one("#bar-chart", Panel)
@@ -157,8 +131,8 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         if chart is not None:
             panel.set_title(chart.title)
             self.query_one("#bar-table", ListTable).show(chart.columns, chart.rows)
-        if maps := [chart for chart in findings.get("heat_maps", ()) if chart["bounds"]]:
-            self.query_one(AuditBody).show_map(maps[0])
+        for chart in findings.get("heat_maps", ()):
+            self.query_one(AuditBody).show_map(chart)
         shown = passages(findings)
         self.query_one("#passages", Panel).show_empty("" if shown.plain else "none")
         self.query_one("#passages-text", Static).update(shown)

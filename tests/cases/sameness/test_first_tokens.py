@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.audits.book.inputs import BookParams, BookSubject
-from harness.audits.compare.inputs import CompareParams, CompareSubject, Stored, common_sequences
+from harness.audits.compare.inputs import CompareParams, CompareSubject, StoredTarget, common_sequences
 from harness.audits.entities.audit import EntitiesParams
 from harness.audits.entities.inputs import EntitiesSubject
 from harness.audits.leakage.inputs import LeakageSubject, PairSize, read_pairs
@@ -84,7 +84,7 @@ def test_different_first_tokens_are_named(read: Callable[[list[str], Path], Read
 
     def notes(*names: str) -> list[str]:
         reading = read([str(models[name]) for name in names], corpus)
-        return [note for note in reading.inputs.texts["notes"] if "first tokens" in note]
+        return [note for note in reading.inputs.notes if "first tokens" in note]
 
     words = "The tokenizers put different first tokens before every text: {}. Models of equal weights would differ too."
     assert notes("before", "after") == [words.format(f"{models['before']} none, {models['after']} token 0")]
@@ -97,5 +97,5 @@ def test_the_note_is_made_from_stored_audits_too(tmp_path: Path) -> None:
     for name, token in (("before", None), ("after", "<|endoftext|>")):
         model = Model(name, _put_first(tmp_path / name, token))
         pairs = read_pairs(load_round("demo"), [model], PairSize(), limit=3, seed=0)
-        audits.append((name, pairs, [Stored(name, np.zeros((3, *pairs.suffixes.shape)), 10)]))
+        audits.append((name, pairs, [StoredTarget(name, np.zeros((3, *pairs.suffixes.shape)), 10)]))
     assert sum("before none, after token 0" in note for note in common_sequences(audits).pairs.notes) == 1

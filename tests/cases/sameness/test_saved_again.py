@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from harness.audits.compare.inputs import Stored, common_sequences
+from harness.audits.compare.inputs import StoredTarget, common_sequences
 from harness.audits.leakage.inputs import PairSize, read_documents, read_pairs
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.membership import inputs as membership
@@ -179,8 +179,8 @@ def test_stored_audits_are_compared_by_the_tokens_that_occur(change: Callable[[C
     file = _text_file(tmp_path)
     audits = []
     for number, model in enumerate((DEMO, _model(tmp_path / "after", change))):
-        stored = Pairs.from_inputs(_read(file, model).to_inputs())
-        audits.append((f"run{number}", stored, [Stored(model.id, np.zeros((3, 1, 10)), 10)]))
+        stored = _read(file, model)
+        audits.append((f"run{number}", stored, [StoredTarget(model.id, np.zeros((3, 1, 10)), 10)]))
     common = common_sequences(audits)
     assert len(common.pairs) == 1
     assert any("384 is no token and '[PAD]'" in note for note in common.pairs.notes) == (change is _add_pad)
@@ -200,7 +200,7 @@ def test_membership_and_corpora_judge_the_reference_by_behaviour_too(tmp_path: P
 
     def notes(model: Model) -> list[str]:
         read = membership.read_documents(members, others, [DEMO, model], params, limit=9, seed=0)
-        return [*read.texts["notes"], *read_documents(members, [DEMO, model], PairSize(5, 4), limit=9).notes]
+        return [*read.notes, *read_documents(members, [DEMO, model], PairSize(5, 4), limit=9).notes]
 
     assert notes(_model(tmp_path / "again", _join_merges)) == notes(DEMO)
     assert sum("'[PAD]'" in note for note in notes(_model(tmp_path / "padded", _add_pad))) == 2

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext, AuditInputs
+from harness.core.audit import Audit, AuditBatch, AuditContext, Inputs
 from harness.core.findings import Findings
 from harness.core.rows import Rows, concatenate_rows, validate_columns
 from harness.core.spec import TargetConfig
@@ -34,7 +34,7 @@ class InMemory(AuditContext):
     def __init__(
         self,
         audit: Audit[Any],
-        inputs: AuditInputs,
+        inputs: Inputs,
         models: tuple[TargetConfig, ...] = (),
         *,
         api_key: str | None = None,
@@ -44,13 +44,12 @@ class InMemory(AuditContext):
         self.audit = audit
         self.inputs = inputs
         self.seed = seed
-        self.figures: dict[str, float] = {}
         self.warnings: list[str] = []
         self.announced: dict[str, int] = {}
         self._models = models
         self._api_key = api_key
         self._batches = batches
-        self._tables = {table.name: table for table in (*audit.tables, FIGURES)}
+        self._tables = {table.name: table for table in audit.tables}
         self._done: set[str] = set()
         self._rows: list[tuple[str, str, dict[str, Any]]] = []
         self._open: str | None = None
@@ -90,10 +89,6 @@ class InMemory(AuditContext):
         return self._models
 
     @property
-    def model_names(self) -> tuple[str, ...]:
-        return tuple(f"model {number}" for number in range(1, len(self._models) + 1))
-
-    @property
     def api_key(self) -> str | None:
         return self._api_key
 
@@ -130,10 +125,6 @@ class InMemory(AuditContext):
 
     def rows(self, table: str) -> Rows:
         return concatenate_rows(self._tables[table], [columns for name, _, columns in self._rows if name == table])
-
-    def figure(self, name: str, value: float, *, low: float = np.nan, high: float = np.nan, of: int = 0) -> None:
-        assert np.isnan(low) or low <= value <= high
-        self.figures[name] = value
 
     def warn(self, sentence: str) -> None:
         assert sentence.endswith(".")

@@ -1,5 +1,6 @@
 """Write the record of an audit row by row, like its supervisor."""
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ import numpy as np
 
 from harness.core.audit import FIGURES
 from harness.core.paths import runs_home
+from harness.core.protocol import FINDINGS
 from harness.core.rows import Kind, table
 from harness.core.spec import TargetRecord
 from harness.runs.folder import RunFolder
@@ -75,6 +77,12 @@ class RecordedAudit(RecordedJob):
         }
         with self.store.transaction():
             self.store.add_rows(*batch, "audit_figure", columns)
+
+    def findings(self, findings: Mapping[str, Any]) -> None:
+        """Commit the findings so far."""
+        content = json.dumps({**findings, "at": time.time()}).encode()
+        with self.store.transaction():
+            self.store.add_kept(FINDINGS, np.frombuffer(content, np.uint8))
 
     def spent(self, seconds: float, *, entry: str = "tick") -> None:
         """Commit an entry of the ledger."""

@@ -159,8 +159,8 @@ def test_short_texts_are_skipped_with_a_note(tmp_path: Path):
     (tmp_path / "long.txt").write_text(trained_text(3))
     (tmp_path / "short.txt").write_text("a few words")
     inputs = read_texts([tmp_path], None, [DEMO], PARAMS, field="text")
-    assert inputs.texts["names"] == ["long.txt"]
-    (note,) = inputs.texts["notes"]
+    assert inputs.names == ["long.txt"]
+    (note,) = inputs.notes
     assert note.startswith("Skipped short.txt: ") and note.endswith(" tokens, and a window has 100.")
 
 
@@ -170,8 +170,8 @@ def test_texts_of_equal_names_are_told_apart_and_equal_texts_are_read_once(tmp_p
         (tmp_path / folder / "book.txt").write_text(trained_text(4 if folder == "two" else 3))
     paths = [tmp_path / folder / "book.txt" for folder in ("one", "two", "three")]
     inputs = read_texts(paths, None, [DEMO], PARAMS, field="text")
-    assert inputs.texts["names"] == ["book.txt", "book.txt (2)"]
-    assert inputs.texts["notes"] == ["Skipped book.txt: the same text as book.txt."]
+    assert inputs.names == ["book.txt", "book.txt (2)"]
+    assert inputs.notes == ["Skipped book.txt: the same text as book.txt."]
     with pytest.raises(HarnessError, match=r"the control book\.txt is the same text as book\.txt\. Name text"):
         read_texts(paths[:2], paths[2], [DEMO], PARAMS, field="text")
 
@@ -181,8 +181,8 @@ def test_bytes_that_are_not_utf_8_do_not_end_a_book(tmp_path: Path):
     content = trained_text(9).encode()
     book.write_bytes(content[:900] + b"\xe9\xff" + content[900:])
     inputs = read_texts([book], None, [DEMO], PARAMS, field="text")
-    assert inputs.texts["texts"] == [f"{content[:900].decode()}\ufffd\ufffd{content[900:].decode()}"]
-    assert inputs.texts["notes"] == ["book.txt: 2 bytes that are not UTF-8 became U+FFFD."]
+    assert inputs.texts == [f"{content[:900].decode()}\ufffd\ufffd{content[900:].decode()}"]
+    assert inputs.notes == ["book.txt: 2 bytes that are not UTF-8 became U+FFFD."]
 
 
 def test_the_settings_and_special_tokens_of_a_tokenizer_do_not_change_a_text(tmp_path: Path):
@@ -195,7 +195,7 @@ def test_the_settings_and_special_tokens_of_a_tokenizer_do_not_change_a_text(tmp
     special = tokenizer["added_tokens"][0]["content"]
     book.write_text(f"{trained_text(1)}{special}{trained_text(3)}")
     inputs = read_texts([book], None, [Model("other", other)], PARAMS, field="text")
-    windows = cut_windows(inputs.texts["texts"][0], load_text_tokenizer(Model("other", other)), PARAMS)
+    windows = cut_windows(inputs.texts[0], load_text_tokenizer(Model("other", other)), PARAMS)
     assert len(windows) > 10 and not (windows.tokens == tokenizer["added_tokens"][0]["id"]).any()
 
 

@@ -1,12 +1,19 @@
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness.audits.compare.audit import CompareAudit
-from harness.audits.compare.inputs import CompareParams, Sequences, Stored, common_sequences, read_copies, with_control
+from harness.audits.compare.inputs import (
+    ComparedPairs,
+    CompareParams,
+    StoredTarget,
+    common_sequences,
+    read_copies,
+    with_control,
+)
 from harness.audits.compare.results import (
     CHANGE,
     EXACT,
@@ -36,23 +43,27 @@ COPIES = ROUND_ARRAYS / "repetitions.npy"
 
 
 @pytest.fixture(scope="module")
-def sequences() -> Sequences:
+def sequences() -> ComparedPairs:
     """40 sequences of the demo and 10 that serve as the control."""
     pairs = read_pairs(load_round("demo"), [DEMO], PairSize(), limit=40, seed=1)
     whole = read_pairs(load_round("demo"), [DEMO], PairSize(), limit=1000, seed=1)
     chosen = np.setdiff1d(whole.rows, pairs.rows)[:10]
     control = replace(whole, prefixes=whole.prefixes[chosen], suffixes=whole.suffixes[chosen], rows=chosen)
-    joined, is_control = with_control(pairs, control)
-    return Sequences(joined, is_control, read_copies(COPIES, pairs, len(control)), joined.rows)
-
-
-def context(sequences: Sequences, *models: Model, batches: int | None = None) -> InMemory:
-    folders = target_configs(*(model.path for model in models))
-    return InMemory(CompareAudit(CompareParams()), sequences.to_inputs(), folders, batches=batches)
+    return with_control(pairs, control, COPIES)
 
 
 @pytest.fixture(scope="module")
-def compared(sequences: Sequences) -> InMemory:
+def pairs(sequences: ComparedPairs) -> Pairs:
+    return Pairs(**{field.name: getattr(sequences, field.name) for field in fields(Pairs)})
+
+
+def context(sequences: ComparedPairs, *models: Model, batches: int | None = None) -> InMemory:
+    folders = target_configs(*(model.path for model in models))
+    return InMemory(CompareAudit(CompareParams()), sequences, folders, batches=batches)
+
+
+@pytest.fixture(scope="module")
+def compared(sequences: ComparedPairs) -> InMemory:
     return context(sequences, TINY, SMALL, DEMO).run()
 
 
@@ -63,12 +74,12 @@ def test_measures_follow_their_definitions():
     assert extraction_strength(predicted).tolist() == [0.5, 1, 0, 0]
 
 
-def test_the_measures_are_those_of_greedy_decoding(compared: InMemory, sequences: Sequences):
+def test_the_measures_are_those_of_greedy_decoding(compared: InMemory, sequences: ComparedPairs):
     findings = compared.findings("tiny", "small", "demo")
     figures = findings.figures
     assert (figures["sequences"], figures["control_sequences"]) == (40, 10) and figures["is_complete"]
     mean = {measure: findings.measures.get(measure, model="demo", side="text").value for measure in MEMORIZATION}
-    pairs = sequences.pairs
+    pairs = sequences
     target = load_target(DEMO.path, device="cpu", threads=1)
     samples = target.sample(pairs.prefixes[:40], Policy(top_k=1), trials=1)
     right = (samples.suffixes[np.argsort(samples.row)] == pairs.suffixes[:40]).all(axis=1)
@@ -110,7 +121,7 @@ def test_passages_show_what_both_targets_return(compared: InMemory):
     assert quoted_after_redaction(findings) == []
 
 
-def test_a_killed_comparison_continues_to_the_same_findings(compared: InMemory, sequences: Sequences):
+def test_a_killed_comparison_continues_to_the_same_findings(compared: InMemory, sequences: ComparedPairs):
     killed = context(sequences, TINY, SMALL, DEMO, batches=3)
     with pytest.raises(Killed):
         killed.run()
@@ -120,12 +131,12 @@ def test_a_killed_comparison_continues_to_the_same_findings(compared: InMemory, 
     assert plain(compared.findings_of_shuffled_rows(*names)) == plain(compared.findings(*names))
 
 
-def test_one_measured_target_is_no_comparison(sequences: Sequences):
+def test_one_measured_target_is_no_comparison(sequences: ComparedPairs):
     killed = context(sequences, TINY, DEMO, batches=1)
     with pytest.raises(Killed):
         killed.run()
     findings = killed.findings("tiny", "demo")
-    assert findings.conclusion.answer == "Not known yet" and not findings.measures
+    assert findings.conclusion.answer == "Not known yet" and not findings.measures.select(CHANGE)
 
 
 def test_intervals_are_those_of_clusters():
@@ -139,22 +150,21 @@ def test_intervals_are_those_of_clusters():
     assert bootstrap_means(values, np.arange(300)).std() == pytest.approx(values.std() / 300**0.5, rel=0.1)
 
 
-def stored(pairs: Pairs, name: str, top_k: int = 10) -> Stored:
+def stored(pairs: Pairs, name: str, top_k: int = 10) -> StoredTarget:
     logprobs = -np.random.default_rng(len(name)).random((3, *pairs.suffixes.shape))
     logprobs[0] = 0
-    return Stored(name, logprobs, top_k)
+    return StoredTarget(name, logprobs, top_k)
 
 
-def test_stored_audits_are_compared_without_their_models(sequences: Sequences):
-    pairs = sequences.pairs
+def test_stored_audits_are_compared_without_their_models(pairs: Pairs):
     order = np.arange(40)[::-1][:30]
     reordered = replace(pairs, prefixes=pairs.prefixes[order], suffixes=pairs.suffixes[order])
     first, second = stored(pairs, "a"), stored(reordered, "bb")
     common = common_sequences([("r1", pairs, [first]), ("r2", reordered, [second])])
-    assert len(common.pairs) == 30 and [target.name for target in common.stored] == ["a", "bb"]
+    assert len(common) == 30 and list(common.targets) == ["a", "bb"]
     suffixes, reordered_suffixes = pairs.suffixes.tolist(), reordered.suffixes.tolist()
-    for place, suffix in enumerate(common.pairs.suffixes.tolist()):
-        results = [target.logprobs[:, place] for target in common.stored]
+    for place, suffix in enumerate(common.suffixes.tolist()):
+        results = [logprobs[:, place] for logprobs in common.logprobs]
         assert np.array_equal(results[0], first.logprobs[:, suffixes.index(suffix)])
         assert np.array_equal(results[1], second.logprobs[:, reordered_suffixes.index(suffix)])
     findings = context(common).run().findings()
@@ -163,8 +173,7 @@ def test_stored_audits_are_compared_without_their_models(sequences: Sequences):
     assert all(label in ("end of the prefix", "suffix") for passage in findings.passages for label, _ in passage.texts)
 
 
-def test_audits_that_do_not_fit_are_refused(sequences: Sequences, tmp_path: Path):
-    pairs = sequences.pairs
+def test_audits_that_do_not_fit_are_refused(pairs: Pairs, tmp_path: Path):
     shifted = replace(pairs, suffixes=pairs.suffixes[:, ::-1])
     for second, top_k, words in (
         (replace(pairs, tokenizer="{}"), 10, r"not a tokenizer\.json: r2"),
@@ -189,27 +198,24 @@ def test_audits_that_do_not_fit_are_refused(sequences: Sequences, tmp_path: Path
         ("negative.npy", "contains a negative number"),
     ):
         with pytest.raises(HarnessError, match=words):
-            read_copies(tmp_path / file, of_source, 0)
+            read_copies(tmp_path / file, of_source)
 
 
-def test_two_precisions_of_a_target_keep_their_names(sequences: Sequences):
-    pairs = sequences.pairs
+def test_two_precisions_of_a_target_keep_their_names(pairs: Pairs):
     common = common_sequences([(run, pairs, [stored(pairs, "same")]) for run in ("r1", "r2")])
     findings = context(common).run().findings()
     assert findings.figures["targets"] == ["same (r1)", "same (r2)"]
     assert [row.model for row in findings.measures.select(GREEDY, side="text")] == findings.figures["targets"]
 
 
-def test_a_tokenizer_that_is_written_in_another_way_is_the_same(sequences: Sequences):
-    pairs = sequences.pairs
+def test_a_tokenizer_that_is_written_in_another_way_is_the_same(pairs: Pairs):
     again = replace(pairs, tokenizer=json.dumps(json.loads(pairs.tokenizer or ""), indent=3))
-    assert len(common_sequences([("r1", pairs, [stored(pairs, "a")]), ("r2", again, [stored(again, "b")])]).pairs) == 50
+    assert len(common_sequences([("r1", pairs, [stored(pairs, "a")]), ("r2", again, [stored(again, "b")])])) == 50
 
 
-def test_few_sequences_allow_no_conclusion(sequences: Sequences):
-    pairs = sequences.pairs
+def test_few_sequences_allow_no_conclusion(pairs: Pairs):
     few = replace(pairs, prefixes=pairs.prefixes[:1], suffixes=pairs.suffixes[:1])
-    sequences_of_one = Sequences(few, np.array([False]), np.array([0]), np.array([7]))
+    sequences_of_one = ComparedPairs(**vars(few), is_control=np.array([False]), copies=np.array([0]))
     findings = context(sequences_of_one, TINY, DEMO).run().findings("tiny", "demo")
     assert findings.conclusion.answer == "Too few sequences"
     assert {row.side for row in findings.measures.select(GREEDY)} == {"text", "copies: 0"}
@@ -224,15 +230,4 @@ def test_copies_of_text_pairs_follow_the_records(tmp_path: Path):
     pairs = read_pairs(CorpusFiles(file), [DEMO], PairSize(20, 5), limit=10, seed=1)
     assert pairs.rows.tolist() == [1, 3] and pairs.source_rows == 4
     np.save(tmp_path / "copies.npy", np.array([1, 20, 3, 40]))
-    assert read_copies(tmp_path / "copies.npy", pairs, 1).tolist() == [20, 40, -1]
-
-
-def test_the_live_mean_goes_on_after_a_resume(sequences: Sequences, monkeypatch: pytest.MonkeyPatch):
-    """A mean that begins again at a resume would be that of the last sequences alone."""
-    monkeypatch.setattr("harness.audits.compare.audit._SEQUENCES", 16)
-    whole = context(sequences, TINY).run()
-    killed = context(sequences, TINY, batches=2)
-    with pytest.raises(Killed):
-        killed.run()
-    resumed = killed.resumed().run()
-    assert whole.figures and resumed.figures == pytest.approx(whole.figures)
+    assert with_control(pairs, None, tmp_path / "copies.npy").copies.tolist() == [20, 40]

@@ -16,13 +16,13 @@ from tokenizers.processors import TemplateProcessing
 
 from harness.audits.book.audit import BookAudit
 from harness.audits.book.inputs import BookParams, read_texts
-from harness.audits.compare.inputs import Stored, common_sequences
+from harness.audits.compare.inputs import StoredTarget, common_sequences
 from harness.audits.endpoint.client import Endpoint
 from harness.audits.endpoint.params import ScoringParams
 from harness.audits.endpoint.probe import Probe
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import PairSize, read_pairs
-from harness.audits.leakage.pairs import LeakageParams
+from harness.audits.leakage.pairs import LeakageParams, Pairs
 from harness.audits.leakage.results import MEAN_ESP
 from harness.audits.membership.audit import MembershipAudit
 from harness.audits.membership.findings import AUC
@@ -30,7 +30,7 @@ from harness.audits.membership.inputs import LABELS, MembershipParams, Score, re
 from harness.audits.models import Model, load_text_tokenizer, require_context
 from harness.audits.probabilities import Scheme
 from harness.audits.sources import CorpusFiles
-from harness.core.audit import Audit, AuditInputs
+from harness.core.audit import Audit, Inputs
 from harness.core.errors import HarnessError, Interruption
 from harness.core.rounds import load_round
 from harness.demo import SIZES
@@ -62,12 +62,12 @@ def probed(
     return whole.model_copy(update={"form": form})
 
 
-def run(audit: Audit[Any], inputs: AuditInputs, batches: int | None = None) -> InMemory:
+def run(audit: Audit[Any], inputs: Inputs, batches: int | None = None) -> InMemory:
     return InMemory(audit, inputs, target_configs(TINY.path), batches=batches)
 
 
-def leakage_inputs(limit: int = 30) -> AuditInputs:
-    return read_pairs(load_round("demo"), [TINY], PairSize(), limit=limit, seed=0).to_inputs()
+def leakage_inputs(limit: int = 30) -> Pairs:
+    return read_pairs(load_round("demo"), [TINY], PairSize(), limit=limit, seed=0)
 
 
 LEAKAGE = LeakageParams(schemes=(Scheme.TOP_K,), inexact=0, near=0)
@@ -107,7 +107,7 @@ def test_pairs_that_begin_with_the_first_token_have_it_once(tmp_path: Path, fiel
     prefixes, suffixes = np.stack([ids[:30], ids[60:90]]), np.stack([ids[30:40], ids[90:100]])
     prefixes[0, 0] = 0
     np.savez(tmp_path / "pairs.npz", prefixes=prefixes, suffixes=suffixes)
-    inputs = read_pairs(CorpusFiles(tmp_path / "pairs.npz"), [model], PairSize(), limit=9, seed=0).to_inputs()
+    inputs = read_pairs(CorpusFiles(tmp_path / "pairs.npz"), [model], PairSize(), limit=9, seed=0)
     local = InMemory(LeakageAudit(LEAKAGE), inputs, target_configs(folder)).run()
     with serve(DemoModel(folder, most_logprobs=50, **fields).answer) as served:
         served_params = probed(LEAKAGE, served, top_k=10, model=model)
@@ -243,7 +243,7 @@ def test_another_model_behind_the_endpoint_is_noticed() -> None:
 
 def test_answers_of_another_model_are_left_out_and_named() -> None:
     model = DemoModel(TINY.path)
-    fallback = leakage_inputs(12).arrays["suffixes"][[3, 8]].tolist()
+    fallback = leakage_inputs(12).suffixes[[3, 8]].tolist()
 
     def answer(body: Body) -> Body:
         return model.answer(body) | {"model": "\x1b[1mother" if body["prompt"][-50:] in fallback else "tiny-2026"}
@@ -287,7 +287,7 @@ def test_a_server_that_drifts_or_refuses_neutral_parameters_is_named() -> None:
 @pytest.mark.parametrize("code", [400, 500])
 def test_texts_that_a_working_server_cannot_answer_are_left_out_and_counted(code: int) -> None:
     model = DemoModel(TINY.path)
-    poison = leakage_inputs(12).arrays["suffixes"][[3, 8]].tolist()
+    poison = leakage_inputs(12).suffixes[[3, 8]].tolist()
 
     def answer(body: Body) -> Body:
         if body["prompt"][-50:] in poison:
@@ -309,7 +309,7 @@ def test_a_served_audit_can_be_compared_without_what_was_left_out() -> None:
     partial = logprobs.copy()
     partial[:, 2] = np.nan
     pairs = read_pairs(load_round("demo"), [TINY], PairSize(), limit=4, seed=0)
-    audits = [(name, pairs, [Stored(name, each, 10)]) for name, each in (("a", logprobs), ("b", partial))]
+    audits = [(name, pairs, [StoredTarget(name, each, 10)]) for name, each in (("a", logprobs), ("b", partial))]
     shared = common_sequences(audits)
     assert len(shared.pairs) == 3
     assert shared.rows.tolist() == [0, 1, 3]
@@ -319,7 +319,7 @@ def test_a_served_audit_can_be_compared_without_what_was_left_out() -> None:
 def test_a_scheme_that_an_answer_does_not_settle_leaves_the_others_their_row() -> None:
     model = DemoModel(TINY.path)
     inputs = leakage_inputs(12)
-    poison = inputs.arrays["suffixes"][[2, 7, 9]].tolist()
+    poison = inputs.suffixes[[2, 7, 9]].tolist()
 
     def answer(body: Body) -> Body:
         found = model.answer(body)

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForTokenClassification
 
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, NameProbe
-from harness.audits.entities.inputs import HAND_WRITTEN, MASK, PARTS, Prompt, read_inputs
+from harness.audits.entities.inputs import HAND_WRITTEN, MASK, PARTS, Names, Prompt, read_inputs
 from harness.audits.entities.measures import (
     BEST_MODIFIED,
     BEST_ON_DEV,
@@ -23,7 +23,6 @@ from harness.audits.entities.measures import (
     WORST_MODIFIED,
     WORST_ON_DEV,
 )
-from harness.core.audit import AuditInputs
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.unit.audits.in_memory import InMemory, plain, target_configs
 
@@ -40,7 +39,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def read(root: Path, *prompts: str) -> AuditInputs:
+def read(root: Path, *prompts: str) -> Names:
     (root / "prompts.txt").write_text("\n".join(prompts))
     return read_inputs(in_train=root / "in-train.txt", out_train=root / "out-train.txt", prompts=root / "prompts.txt")
 
@@ -98,7 +97,7 @@ def formulas(root: Path) -> Formulas:
 
 
 def test_prompt_engineering_ranks_and_spread(whole, formulas):
-    names = whole.inputs.texts
+    names = whole.inputs.parts
     on_dev, on_test = (
         [formulas.m_mem(prompt, names[f"in_{half}"], names[f"out_{half}"]) for prompt in PROMPTS]
         for half in ("dev", "test")
@@ -157,7 +156,7 @@ def test_attention_is_averaged_over_the_tokens_of_a_name(root, formulas, named):
 
 def test_attention_maps_are_means_over_the_names_of_dev(root, whole):
     charts = {chart.name: chart for chart in whole.findings("bert").charts}
-    probe = NameProbe(*target_configs(root / "bert"), whole.inputs.texts["in_dev"], (), by_set=False)
+    probe = NameProbe(*target_configs(root / "bert"), whole.inputs.in_dev, (), by_set=False)
     for name in ("attention-best", "attention-worst"):
         chart = charts[name]
         (shown,) = (
@@ -174,7 +173,7 @@ def test_attention_maps_are_means_over_the_names_of_dev(root, whole):
 def test_properties_are_counted_in_tokens_of_the_model(whole, formulas):
     lengths, positions = {}, {}
     for prompt in PROMPTS:
-        m_mem = formulas.m_mem(prompt, whole.inputs.texts["in_dev"], whole.inputs.texts["out_dev"])
+        m_mem = formulas.m_mem(prompt, whole.inputs.in_dev, whole.inputs.out_dev)
         before, after = (
             len(formulas.tokenizer.encode(part, add_special_tokens=False).ids) for part in prompt.split("MASK")
         )
@@ -202,7 +201,7 @@ def test_the_pairs_of_the_source_come_from_a_corpus_and_a_query(tmp_path: Path):
     in_query = known[:1651] + unknown + ["Plato", "Socrates"]
     labels = rng.sample(in_query, len(in_query)) + rng.sample(in_query, 300)
     (tmp_path / "query.csv").write_text("person,personLabel\n" + "".join(f"Q1,{label}\n" for label in labels))
-    texts = read_inputs(conll=[tmp_path / "eng.train"], wikidata=tmp_path / "query.csv").texts
+    texts = read_inputs(conll=[tmp_path / "eng.train"], wikidata=tmp_path / "query.csv").parts
     d_t = {name for name in marked if len(name.split()) > 1}
     d_w = {name for name in labels if len(name.split()) > 1}
     assert set(texts["in_dev"] + texts["in_test"]) == d_w & d_t

@@ -41,7 +41,7 @@ DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 
 def _context(params: LeakageParams, pairs: Pairs, *models: Model, batches: int | None = None) -> InMemory:
     folders = target_configs(*(model.path for model in models))
-    return InMemory(LeakageAudit(params), pairs.to_inputs(), folders, batches=batches)
+    return InMemory(LeakageAudit(params), pairs, folders, batches=batches)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_scheme_has_one_key_in_all_line_charts(findings):
 
 
 def test_figures_equal_the_targets_probabilities(swept, findings):
-    pairs = Pairs.from_inputs(swept.inputs)
+    pairs = swept.inputs
     target = load_target(DEMO.path, device="cpu", threads=1)
     policies = swept.audit.params.policies
     logprobs = exact_logprobs(target, pairs.prefixes, pairs.suffixes, list(policies.values()))
@@ -121,17 +121,10 @@ def test_larger_models_and_longer_prefixes_leak_more(findings):
     assert means[0] < means[1] < means[2] < means[5]
 
 
-def test_live_figures_are_shares_with_intervals(swept):
-    whole = f"{WHOLE}, model 2"
-    assert {f"mean ESP, greedy, {whole}", f"ESP > 1/1,000, top-k 10, {whole}"} <= set(swept.figures)
-    mean = swept.findings("model 1", "model 2").measures.get(MEAN_ESP, model="model 2", side=WHOLE, case="plain")
-    assert swept.figures[f"mean ESP, plain, {whole}"] == pytest.approx(mean.value)
-
-
 def test_the_likeliest_sequences_are_listed_with_record_and_text(swept, findings):
     (shown,) = [table for table in findings.tables if table.name == "likeliest"]
     (every,) = [table for table in findings.tables if table.name == "sequences"]
-    pairs = Pairs.from_inputs(swept.inputs)
+    pairs = swept.inputs
     assert not shown.is_detail and shown.title.startswith("Sequences, likeliest first, under top-k 10, demo")
     assert shown.title.endswith("(20 of 70)") and shown.text_columns == every.text_columns != ()
     logs = {
@@ -365,7 +358,7 @@ def test_pairs_of_a_corpus_are_a_sample_by_seed_that_other_audits_read(tmp_path,
         _context(params, read_documents(corpus_files, [TINY], PairSize(), limit=limit), TINY, tagger)
         for limit in (10_000, 7)
     ]
-    every, sample = (measured_pairs(Pairs.from_inputs(one.run().inputs), one.rows) for one in contexts)
+    every, sample = (measured_pairs(one.run().inputs, one.rows) for one in contexts)
     rows = {row.tobytes(): number for number, row in enumerate(np.hstack([every.prefixes, every.suffixes]))}
     places = [rows[row.tobytes()] for row in np.hstack([sample.prefixes, sample.suffixes])]
     assert len(every) > 20 and len(places) == 7 and places == sorted(set(places)) and places != list(range(7))

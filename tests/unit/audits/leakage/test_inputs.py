@@ -23,7 +23,6 @@ from harness.audits.leakage.inputs import (
 from harness.audits.leakage.pairs import LeakageParams, Pairs, TokenDecoder, entity_pairs, token_at
 from harness.audits.options import Reading
 from harness.audits.sources import CorpusFiles
-from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.demo import CORPUS, SIZES, WEIGHTS
@@ -64,8 +63,8 @@ def test_token_files_are_read_as_pairs(tmp_path):
 
 def test_pairs_are_stored_and_read(tmp_path):
     pairs = demo_name_pairs([TINY], PairSize(), limit=9, seed=0)
-    pairs.to_inputs().write(tmp_path)
-    back = Pairs.from_inputs(AuditInputs.read(tmp_path))
+    pairs.write(tmp_path)
+    back = Pairs.read(tmp_path)
     assert (back.rows == pairs.rows).all() and len(back.rows) == 9
     assert (back.prefixes == pairs.prefixes).all() and back.tokenizer == pairs.tokenizer and len(back) == 9
 
@@ -335,7 +334,7 @@ def test_a_corpus_is_read_with_a_tagger_which_is_the_last_model(tmp_path):
     path.write_text('{"body": "A text."}\n')
     corpus = {"corpus": path, "target": ("demo",), "field": "body"}
     reading = reading_of(LeakageSubject(**corpus, tagger="ner", limit=7), 10)
-    pairs = Pairs.from_inputs(reading.inputs)
+    pairs = reading.inputs
     assert (list(pairs.documents), pairs.limit, reading.files) == (["A text."], 7, {"corpus": path})
     assert pairs.prefix_length == 50 and pairs.suffixes.shape == (0, 4)
     assert pairs.split_models([model.id for model in reading.models]) == (["demo"], "ner")

@@ -48,13 +48,13 @@ def unseen(tmp_path_factory: pytest.TempPathFactory) -> CorpusFiles:
 
 def context(params: MembershipParams, inputs: Documents, *models: Model, batches: int | None = None) -> InMemory:
     folders = target_configs(*(model.path for model in models))
-    return InMemory(MembershipAudit(params), inputs.to_inputs(), folders, batches=batches)
+    return InMemory(MembershipAudit(params), inputs, folders, batches=batches)
 
 
 @pytest.fixture(scope="module")
 def documents(unseen: CorpusFiles) -> Documents:
     params = MembershipParams(reference=True)
-    return Documents.from_inputs(read_documents(load_round("demo"), unseen, [DEMO, OTHER], params, limit=100, seed=1))
+    return read_documents(load_round("demo"), unseen, [DEMO, OTHER], params, limit=100, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def against(unseen: CorpusFiles, folder: Path, texts: list[str]) -> Findings:
     members = folder / "members.jsonl"
     members.write_text("\n".join(json.dumps({"text": text}) for text in texts))
     params = MembershipParams(shots=0)
-    inputs = Documents.from_inputs(read_documents(CorpusFiles(members), unseen, [DEMO], params, limit=60, seed=1))
+    inputs = read_documents(CorpusFiles(members), unseen, [DEMO], params, limit=60, seed=1)
     return context(params, inputs, DEMO).run().findings("demo")
 
 
@@ -206,7 +206,7 @@ def test_every_document_that_is_not_scored_is_accounted_for(tmp_path: Path, unse
             (folder / f"{place:02}.txt").write_text(f"{folder.name} {place} " + "A sentence of the text. " * 20)
     (inside / "again.txt").write_text((inside / "00.txt").read_text())
     sides = (CorpusFiles(inside), CorpusFiles(outside))
-    read = Documents.from_inputs(read_documents(*sides, [DEMO], MembershipParams(), limit=7, seed=1))
+    read = read_documents(*sides, [DEMO], MembershipParams(), limit=7, seed=1)
     assert read.is_member.sum() == 7 and (~read.is_member).sum() == 7
     assert list(read.notes[:4]) == [
         "3 of 32 non-members are the shots of ReCaLL and are not scored.",

@@ -12,7 +12,6 @@ from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sequence.results import P_VALUE, PASSED, PASSED_BY_LENGTH, RUN_P
 from harness.audits.sources import CorpusFiles
-from harness.core.audit import AuditInputs
 from harness.core.findings import Findings
 from harness.core.rounds import load_round
 from harness.demo import REFERENCE, SEED, SIZES, WEIGHTS
@@ -28,12 +27,12 @@ PARAMS = SequenceParams(limit=40)
 
 
 @pytest.fixture(scope="module")
-def inputs() -> AuditInputs:
+def inputs() -> Dataset:
     return read_inputs(load_round("demo"), None, PARAMS, seed=0, tokenizer_file=WEIGHTS / "tokenizer.json")
 
 
 @pytest.fixture(scope="module")
-def whole(inputs: AuditInputs) -> InMemory:
+def whole(inputs: Dataset) -> InMemory:
     return InMemory(SequenceAudit(PARAMS), inputs, DEMO).run()
 
 
@@ -49,14 +48,8 @@ def test_the_demo_target_completes_its_training_text_only(whole: InMemory) -> No
     assert figures["is_complete"]
 
 
-def test_live_figures_equal_the_findings(whole: InMemory) -> None:
-    measured = whole.findings("demo").measures
-    assert whole.figures["passed, trigrams, corpus"] == measured.get(PASSED, side="corpus", case="trigrams").value
-    assert whole.figures["passed, overlap, control"] == measured.get(PASSED, side="control", case="overlap").value
-
-
 @pytest.mark.parametrize("batches", first_is_fast([2, 0]))
-def test_a_resumed_audit_has_the_same_findings(inputs: AuditInputs, whole: InMemory, batches: int) -> None:
+def test_a_resumed_audit_has_the_same_findings(inputs: Dataset, whole: InMemory, batches: int) -> None:
     killed = InMemory(SequenceAudit(PARAMS), inputs, DEMO, batches=batches)
     with pytest.raises(Killed):
         killed.run()
@@ -68,7 +61,7 @@ def test_a_resumed_audit_has_the_same_findings(inputs: AuditInputs, whole: InMem
     assert resumed.figures == whole.figures
 
 
-def test_findings_without_rows(inputs: AuditInputs) -> None:
+def test_findings_without_rows(inputs: Dataset) -> None:
     findings = InMemory(SequenceAudit(PARAMS), inputs, DEMO).findings("demo")
     assert findings.measures.as_json()[0]["value"] is None
     assert findings.charts == []
@@ -94,13 +87,13 @@ def test_passages_mark_common_runs_and_tables_name_their_text_columns(whole: InM
 def test_sentences_and_figures_quote_no_text(whole: InMemory) -> None:
     findings = whole.findings("demo")
     said = " ".join(findings.sentences) + str(findings.figures)
-    material = Dataset.from_inputs(whole.inputs)
+    material = whole.inputs
     texts = [*material.prompts, *material.suffixes, *whole.rows("completion")["text"]]
     assert not any(text in said for text in texts if len(text.split()) > 2)
 
 
-def test_a_completion_does_not_depend_on_its_batch(inputs: AuditInputs) -> None:
-    material = Dataset.from_inputs(inputs)
+def test_a_completion_does_not_depend_on_its_batch(inputs: Dataset) -> None:
+    material = inputs
     target = load_target(WEIGHTS, threads=1)
     for params in (PARAMS, SequenceParams(temperature=1.0, top_k=10)):
         completer = LocalCompleter(target, material, params, seed=0)
@@ -111,8 +104,8 @@ def test_a_completion_does_not_depend_on_its_batch(inputs: AuditInputs) -> None:
         assert together == [completer.complete(np.array([item]), 7)[1][0] for item in batch]
 
 
-def test_every_paragraph_is_completed_once(inputs: AuditInputs) -> None:
-    completer = LocalCompleter(load_target(WEIGHTS, threads=1), Dataset.from_inputs(inputs), PARAMS, seed=3)
+def test_every_paragraph_is_completed_once(inputs: Dataset) -> None:
+    completer = LocalCompleter(load_target(WEIGHTS, threads=1), inputs, PARAMS, seed=3)
     assert sorted(completer.order.tolist()) == list(range(80))
 
 

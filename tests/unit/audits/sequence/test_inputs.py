@@ -25,7 +25,6 @@ from harness.audits.sequence.dataset import (
 )
 from harness.audits.sequence.inputs import Paragraph, SequenceSubject, read_inputs, sample_paragraphs, select_targets
 from harness.audits.sources import CorpusFiles, Source, named_source
-from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.demo import SEED, WEIGHTS
@@ -104,8 +103,7 @@ TOKENIZER = WEIGHTS / "tokenizer.json"
 
 
 def read_dataset(source: Source, control: Source | None = None, seed: int = 0, **fields: Any) -> Dataset:
-    inputs = read_inputs(source, control, SequenceParams.checked(**fields), seed=seed, tokenizer_file=TOKENIZER)
-    return Dataset.from_inputs(inputs)
+    return read_inputs(source, control, SequenceParams.checked(**fields), seed=seed, tokenizer_file=TOKENIZER)
 
 
 def numbered(first: int, count: int) -> str:
@@ -136,7 +134,7 @@ def test_inputs_are_stored_and_read(tmp_path: Path) -> None:
     folder = tmp_path / "inputs"
     folder.mkdir()
     inputs.write(folder)
-    found = Dataset.from_inputs(AuditInputs.read(folder))
+    found = Dataset.read(folder)
     assert found.suffixes == ["c", "f"]
     assert found.documents == ["a.jsonl:1", "a.jsonl:3"]
     assert found.notes == ["Skipped a.jsonl, line 2: not valid JSON."]

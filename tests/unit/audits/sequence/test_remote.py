@@ -13,7 +13,7 @@ import pytest
 from harness.audits.endpoint.client import NEUTRAL, Answer, Endpoint
 from harness.audits.sequence.audit import REPEATED, SequenceAudit
 from harness.audits.sequence.comparison import TITLES
-from harness.audits.sequence.dataset import Dataset, SequenceParams
+from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.remote import ServedText, complete_prompt, max_tokens
 from harness.audits.sequence.results import P_VALUE, PASSED, TOO_SHORT_SUFFIX
 from harness.core.errors import Interruption
@@ -288,7 +288,7 @@ def test_a_huge_answer_without_spaces_is_cut(tmp_path: Path) -> None:
     with completions_server(lambda body, number: completion("x" * (3 << 20))) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 2))
         run.run()
-    suffix = Dataset.from_inputs(run.inputs).suffixes[0]
+    suffix = run.inputs.suffixes[0]
     assert [len(text) for text in run.rows("completion")["text"]] == [8 * len(suffix) + 1_000] * 2
 
 
