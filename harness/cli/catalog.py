@@ -1,6 +1,5 @@
 """Attacks and rounds as `harness list` and `harness show` print them."""
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +9,6 @@ from harness.core.rounds import Round, preset_text
 from harness.core.times import format_duration, moment_text
 from harness.data.files import RoundStatus, round_status
 from harness.plugins.discovery import AttackFile
-from harness.plugins.parameters import parameters_in
 from harness.plugins.schema import fetch_schema
 
 _RULES = (
@@ -33,9 +31,9 @@ _CONTEST_RULES = tuple(name for name, field in Round.model_fields.items() if fie
 def print_attack(attack: AttackFile, *, json: bool) -> None:
     """Print what an attack does, its file and its parameters."""
     schema = fetch_schema(attack.path, digest=attack.sha256)
-    parameters = parameters_in(schema.schema)
+    parameters = schema.parameters
     if json:
-        described = {"doc": schema.doc, "parameters": [asdict(parameter) for parameter in parameters]}
+        described = {"doc": schema.doc, "parameters": [parameter.as_json() for parameter in parameters]}
         print_json({**attack_as_json(attack), **described, "schema": schema.schema})
         return
     print(sanitize(attack.shown_name))

@@ -11,10 +11,10 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.records import noun_of_parent
 from harness.core.errors import HarnessError
+from harness.core.parameters import settings_from
 from harness.core.spec import TargetRecord
 from harness.core.text import format_number
 from harness.core.times import format_duration
-from harness.plugins.parameters import settings_from
 from harness.runs.facts import facts_about, input_facts, nondeterminism_reasons
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader, last_event

@@ -11,11 +11,11 @@ from harness.cli.output import say
 from harness.cli.resolving import reference_record, target_record, usable_device
 from harness.cli.watching import follow
 from harness.core.errors import HarnessError
+from harness.core.parameters import settings_from
 from harness.core.rounds import Round
 from harness.core.run_request import DeviceOptions, RunRequest
 from harness.core.spec import TargetRecord
 from harness.core.text import shorten
-from harness.plugins.parameters import settings_from
 from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.planning import plan_attack, start_attack

@@ -10,11 +10,11 @@ from harness.cli.output import is_terminal, print_json, sanitize, say
 from harness.cli.resolving import ResolvedRun, resolve_run
 from harness.cli.watching import interrupts_after_start, start_and_follow
 from harness.core.extras import install_sentence, missing_module
+from harness.core.parameters import setting_text
 from harness.core.rounds import preset_text
 from harness.core.run_request import RunRequest
 from harness.core.text import shorten
 from harness.plugins.discovery import find_attacks
-from harness.plugins.parameters import setting_text
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.planning import start_attack
 from harness.runs.specs import AttackSpec

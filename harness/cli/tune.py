@@ -24,8 +24,8 @@ from harness.core.run_request import RunRequest
 from harness.core.text import format_score
 from harness.core.times import format_duration
 from harness.plugins.discovery import attack_named
-from harness.plugins.parameters import Span, settings_of, space_of
 from harness.plugins.schema import fetch_schema
+from harness.plugins.search_space import Span, settings_of, space_of
 from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.status import Status

@@ -5,12 +5,10 @@ import functools
 import inspect
 import os
 import re
-import types
 from collections.abc import Callable, Mapping, Set
 from copy import copy
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
 from typer import Option
@@ -20,6 +18,10 @@ from typer.main import get_command
 from harness.cli import output
 from harness.cli.completion import COMPLETIONS
 from harness.core.text import sanitize
+
+if TYPE_CHECKING:
+    from harness.core.options import Options
+    from harness.core.parameters import Parameter
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
@@ -221,11 +223,6 @@ def one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-    from pydantic.fields import FieldInfo
-
-
 class Without:
     """The names of fields for which a command has no option."""
 
@@ -257,21 +254,30 @@ def option_class(annotation: Any) -> OptionClass | None:
         left_out = next((part.names for part in more if isinstance(part, Without)), ())
     if not hasattr(annotation, "model_fields"):
         return None
+    # It imports pydantic, which not every command needs.
+    from harness.core.parameters import parameters_in
+
     fields = {
-        name: field
-        for name, field in annotation.model_fields.items()
-        if not _hints(field).get("is_hidden") and name not in left_out
+        parameter.name: parameter
+        for parameter in parameters_in(annotation.model_json_schema())
+        if not parameter.hints.get("is_hidden") and parameter.name not in left_out
     }
 
     def make(values: Mapping[str, Any], names: Set[str]) -> Any:
         # Without a value, the default of the field counts.
-        named = {name: _values(fields[name], value) for name, value in values.items() if name in names}
-        return annotation.checked(**named)
+        separators = {name: fields[name].hints.get("separator") for name in names & values.keys()}
+        return annotation.checked(
+            **{
+                name: values[name].replace(separator, " ").split() if separator else values[name]
+                for name, separator in separators.items()
+            }
+        )
 
     # The fields of a base class with a heading of its own come last.
     root = next(vars(base)["heading"] for base in reversed(annotation.__mro__) if "heading" in vars(base))
-    parameters = [_parameter(name, field, annotation) for name, field in fields.items()]
-    parameters.sort(key=lambda parameter: _heading_of(parameter.name, annotation) == root)
+    headings = {name: _heading_of(parameter, annotation) for name, parameter in fields.items()}
+    parameters = [_parameter(parameter, headings[name]) for name, parameter in fields.items()]
+    parameters.sort(key=lambda parameter: headings[parameter.name] == root)
     return OptionClass(parameters, make)
 
 
@@ -282,83 +288,56 @@ def _under_heading(parameter: inspect.Parameter, heading: str) -> inspect.Parame
     return parameter.replace(annotation=Annotated[annotation, info])
 
 
-def _parameter(name: str, field: "FieldInfo", options: "type[BaseModel]") -> inspect.Parameter:
+def _parameter(option: "Parameter", heading: str | None) -> inspect.Parameter:
     """Return the parameter of a command for one field of a class of options."""
-    hints, metavar = _hints(field), _hints(field).get("metavar") or None
-    kind: Any
-    kind, is_list = _kind_of(field)
+    from harness.core.parameters import type_of
+
+    hints, default = option.hints, option.hints.get("default")
+    is_list, separator = option.value_type is list, hints.get("separator")
+    kind: Any = type_of(option.rules["items"] if is_list else option.rules) or str
+    metavar = hints.get("metavar") or (f"<{'|'.join(option.choices)}>" if option.choices else None)
     annotation: Any
-    default: Any = inspect.Parameter.empty
-    if not field.is_required():
-        default = None if field.default_factory is not None else field.default
-    is_enum = isinstance(kind, type) and issubclass(kind, Enum)
-    if is_enum or get_origin(kind) is Literal:
-        # The class of options checks a choice as it checks all values.
-        choices = [choice.value for choice in kind] if is_enum else get_args(kind)
-        metavar = metavar or f"<{'|'.join(choices)}>"
-        kind, default = str, default.value if isinstance(default, Enum) else default
-    if is_list and hints.get("separator"):
-        annotation, default = str | None, hints["separator"].join(map(str, default or ())) or None
-    elif is_list:
-        annotation, default = list[kind] | None, None
+    if is_list:
+        annotation = str | None if separator else list[kind] | None
+        default = separator.join(map(str, default or ())) or None if separator else None
     else:
         annotation = kind | None if default is None else kind
     if hints.get("is_argument"):
-        info = typer.Argument(metavar=metavar, help=field.description)
+        info = typer.Argument(metavar=metavar, help=option.description)
     else:
-        short = hints.get("short") or ("-r" if name == "round" else "")
         info = typer.Option(
-            f"--{(hints.get('name') or name).replace('_', '-')}",
-            *filter(None, [short]),
+            f"--{(hints.get('name') or option.name).replace('_', '-')}",
+            *filter(None, [hints.get("short") or ("-r" if option.name == "round" else "")]),
             metavar=metavar,
-            help=_help_of(field),
-            autocompletion=COMPLETIONS.get(name.rpartition("_")[2]),
-            rich_help_panel=_heading_of(name, options),
+            help=_help_of(option),
+            autocompletion=COMPLETIONS.get(option.name.rpartition("_")[2]),
+            rich_help_panel=heading,
         )
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, info]
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if option.default is None else default,
+        annotation=Annotated[annotation, info],
     )
 
 
-def _help_of(field: "FieldInfo") -> str:
+def _help_of(option: "Parameter") -> str:
     """Return the help of an option: its description, what counts without a value, and its range.
 
     The class checks the range, not Typer, so that an error is one sentence.
     """
-    unset = _hints(field).get("unset")
-    bounds = {name: getattr(rule, name) for rule in field.metadata for name in ("ge", "le") if hasattr(rule, name)}
-    least, most = (f"{bounds[name]:,}" if name in bounds else None for name in ("ge", "le"))
+    ends = [option.rules.get(key) for key in ("minimum", "maximum")]
+    least, most = (None if end is None else f"{end:,}" for end in ends)
     parts = [
-        field.description or "",
-        f"[default: {unset}]" if unset else "",
-        f"[{in_words(least, most)}]" if bounds else "",
+        option.description,
+        f"[default: {unset}]" if (unset := option.hints.get("unset")) else "",
+        f"[{in_words(least, most)}]" if least or most else "",
     ]
     return "  ".join(filter(None, parts))
 
 
-def _heading_of(name: str, options: "type[BaseModel]") -> str | None:
+def _heading_of(option: "Parameter", options: "type[Options]") -> str | None:
     """Return the heading of a field: its own, or that of the class that declares it, or of the first that has one."""
     headings = {base: vars(base)["heading"] for base in reversed(options.__mro__) if "heading" in vars(base)}
-    declaring = next(base for base in options.__mro__ if name in inspect.get_annotations(base))
-    panel = _hints(options.model_fields[name]).get("panel")
-    return panel or headings.get(declaring) or next(iter(headings.values()), None)
-
-
-def _values(field: "FieldInfo", value: Any) -> Any:
-    separator = _hints(field).get("separator")
-    return value.replace(separator, " ").split() if separator else value
-
-
-def _kind_of(field: "FieldInfo") -> tuple[Any, bool]:
-    """Return the type of a value, and whether the field is a list of them."""
-    kind = field.annotation
-    if get_origin(kind) in (types.UnionType, Union):
-        (kind,) = (member for member in get_args(kind) if member is not types.NoneType)
-    is_list = get_origin(kind) is tuple
-    if is_list:
-        kind = get_args(kind)[0]
-    return (get_args(kind)[0] if get_origin(kind) is Annotated else kind), is_list
-
-
-def _hints(field: "FieldInfo") -> dict[str, Any]:
-    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    declaring = next(base for base in options.__mro__ if option.name in inspect.get_annotations(base))
+    return option.hints.get("panel") or headings.get(declaring) or next(iter(headings.values()), None)

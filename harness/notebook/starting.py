@@ -12,13 +12,13 @@ from harness.analysis import comparison
 from harness.analysis import comparison_tables as tables
 from harness.core.errors import HarnessError
 from harness.core.options import hints_of
+from harness.core.parameters import settings_from
 from harness.core.run_request import RunRequest
 from harness.core.text import align_columns, sanitize
 from harness.notebook.progress import ProgressLine
 from harness.notebook.runs import Run, open_run
 from harness.notebook.scores import FIGURE_SIZE, html_figure, html_table, html_text
 from harness.plugins.discovery import attack_named
-from harness.plugins.parameters import settings_from
 from harness.runs.folder import RunFolder
 from harness.runs.subcommand import run_subcommand
 

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness.core import paths
 from harness.core.errors import HarnessError, UsageError, unknown_name
 from harness.core.files import file_errors, file_sha256, file_version, temporary_folder, write_atomically
+from harness.core.parameters import Parameter, parameters_in
 from harness.core.text import shorten
 from harness.core.version import __version__
 from harness.sandbox import SandboxedProcess, SandboxPolicy
@@ -59,6 +60,11 @@ class AttackSchema:
     """Names in a request that are no parameters."""
     changed: tuple[str, ...] = ()
     """Names of the parameters whose value is not the attack's default."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The description of each parameter."""
+        return parameters_in(self.schema, self.params)
 
 
 @dataclass(frozen=True)

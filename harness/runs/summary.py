@@ -16,10 +16,10 @@ from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
 from harness.core.files import read_start, write_atomically
 from harness.core.inputs import as_harness_error
+from harness.core.parameters import settings_from
 from harness.core.spec import JobSpec
 from harness.core.text import display_name, format_interval, sanitize, shorten
 from harness.core.times import format_duration
-from harness.plugins.parameters import settings_from
 from harness.runs.audit_reader import AuditReader
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import hardware, versions

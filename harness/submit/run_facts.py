@@ -15,9 +15,9 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.exports import redact_suffix
 from harness.core.inputs import as_harness_error
 from harness.core.intervals import JudgedRows
+from harness.core.parameters import Parameter
 from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.core.text import format_interval, format_score
-from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
 from harness.runs.attack_record import Submission, any_guess_correct, submission_of
 from harness.runs.facts import Fact, nondeterminism_reasons, score_facts
@@ -139,8 +139,7 @@ def _parameters(folder: RunFolder, spec: AttackSpec) -> tuple[Parameter, ...]:
     if not spec.params:
         return ()
     try:
-        schema = fetch_schema(folder.code / spec.attack.file, digest=spec.attack.sha256)
-        return parameters_in(schema.schema)
+        return fetch_schema(folder.code / spec.attack.file, digest=spec.attack.sha256).parameters
     except (OSError, HarnessError):
         return ()  # A run whose code is gone or cannot be imported here is described without defaults.
 

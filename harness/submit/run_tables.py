@@ -10,11 +10,11 @@ import numpy as np
 
 from harness.core.arrays import Bools
 from harness.core.intervals import Interval
+from harness.core.parameters import Parameter, setting_text
 from harness.core.scoring import ERROR_COUNTS, Score
 from harness.core.spec import TargetRecord
-from harness.core.text import NO_VALUE, format_interval, format_number, format_percent, format_score, pluralize
+from harness.core.text import NO_VALUE, format_interval, format_number, format_percent, format_score, pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
-from harness.plugins.parameters import Parameter, typed_value
 from harness.sandbox import backend_named
 from harness.submit.run_facts import RunFacts
 
@@ -115,7 +115,7 @@ def parameters(facts: RunFacts) -> Rows:
             record = spec.paths[name]
             shown = f"{record.path.name}, sha256 {record.sha256[:12]}"
         else:
-            shown = typed_value(value, _MAX_VALUE)
+            shown = shorten(setting_text(value), _MAX_VALUE)
         rows.append((Monospace(name), shown, *(_default_and_meaning(known.get(name)) if known else ())))
     return rows
 
@@ -123,7 +123,7 @@ def parameters(facts: RunFacts) -> Rows:
 def _default_and_meaning(parameter: Parameter | None) -> tuple[str, str]:
     if parameter is None:
         return NO_VALUE, ""
-    default = "required" if parameter.default is None else parameter.default or "empty"
+    default = "required" if parameter.default is None else shorten(parameter.default) or "empty"
     bounds = f" ({', '.join(parameter.bounds)})." if parameter.bounds else ""
     return default, f"{parameter.description.rstrip('.')}{bounds}".strip() if bounds else parameter.description
 

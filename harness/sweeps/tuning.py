@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from harness.core.errors import HarnessError
 from harness.core.extras import require_extra
 from harness.core.run_request import RunRequest
-from harness.plugins.parameters import Span, every_setting, settings_of, space_of
 from harness.plugins.schema import fetch_schema
+from harness.plugins.search_space import Span, every_setting, settings_of, space_of
 from harness.runs.folder import RecordFiles, RunFolder, attack_runs
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status

@@ -20,10 +20,9 @@ from pydantic_core import ErrorDetails
 from harness.core.attack import Params
 from harness.core.errors import HarnessError
 from harness.core.inputs import JSON_WORDS, fault_message
+from harness.core.parameters import NULL_WORDS
 from harness.core.text import shorten
 from harness.worker.plugin import describe_exception, load_attack
-
-_NONE_WORDS = ("none", "null")
 
 Fault = dict[str, str]
 """A refused value: its "field" ("" for all fields), and a "message" with the place, the rule and the given value."""
@@ -97,7 +96,7 @@ def _parse(field: FieldInfo, value: Any) -> Any:
     annotation: Any = Annotated[field.annotation, field]
     adapter = TypeAdapter(annotation)
     with contextlib.suppress(ValidationError):
-        if value.lower() in _NONE_WORDS:
+        if value.lower() in NULL_WORDS:
             return adapter.validate_python(None)
     with contextlib.suppress(ValidationError):
         return adapter.validate_strings(value)

@@ -8,12 +8,12 @@ import pytest
 from harness.core import paths
 from harness.core.attack import GUESS_STAGE
 from harness.core.examples import load_prefixes, load_training
+from harness.core.parameters import parameters_in
 from harness.core.rounds import load_round
 from harness.demo import SIZES
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.plugins.discovery import AttackFile
-from harness.plugins.parameters import parameters_in
 from harness.worker.plugin import load_attack
 from tests.contract.attacks import BUILT_IN, fast_settings, write_short_demo
 from tests.unit.attacks.running import SmallContext, run

@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from harness.audits.registry import AUDITS, audit_named
 from harness.cli.app import PANELS, app, load_command
 from harness.cli.typer_classes import HarnessGroup, summary_of
+from harness.core.parameters import Parameter, parameters_in
 from harness.core.rounds import Round
 from harness.core.settings import Settings
 from harness.plugins.discovery import BUILT_IN, AttackFile, find_attacks
-from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import fetch_schema
 from harness.sweeps.file import SWEEP_FILE
 from tests.functional.machine import ROOT
@@ -115,7 +115,7 @@ def _attack(attack: AttackFile) -> Iterator[str]:
     facts += [] if attack.uses_target else ["It uses no target."]
     facts += [f"It needs {', '.join(attack.requires)}."] if attack.requires else []
     yield " ".join(facts)
-    parameters = list(parameters_in(schema.schema))
+    parameters = list(schema.parameters)
     yield _table("parameter", parameters) if parameters else "It has no parameters."
 
 

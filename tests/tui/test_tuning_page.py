@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from harness.core.run_request import RunRequest
 from harness.core.text import NO_VALUE
-from harness.plugins.parameters import Span
+from harness.plugins.search_space import Span
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status

@@ -26,7 +26,6 @@ from harness.core.paths import runs_home
 from harness.core.text import format_score, pluralize, sanitize
 from harness.core.times import day_and_time
 from harness.plugins.discovery import BUILT_IN, AttackFile
-from harness.plugins.parameters import parameters_in
 from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
@@ -84,7 +83,7 @@ def attack_description(attack: AttackFile, schema: AttackSchema | None = None) -
     lines = [sanitize(attack.shown_name), "", *(f"{sanitize(paragraph)}\n" for paragraph in paragraphs)]
     if attack.reference:
         lines += [f"Reference: {sanitize(attack.reference)}", ""]
-    lines += [sanitize(f"{parameter.name}: {parameter.in_words}") for parameter in parameters_in(schema.schema)]
+    lines += [sanitize(f"{parameter.name}: {parameter.in_words}") for parameter in schema.parameters]
     return "\n".join(lines)
 
 

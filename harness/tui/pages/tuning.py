@@ -14,7 +14,7 @@ from textual.worker import get_current_worker
 from harness.core.errors import HarnessError
 from harness.core.text import format_score
 from harness.core.times import day_and_time
-from harness.plugins.parameters import Span
+from harness.plugins.search_space import Span
 from harness.sweeps.tuning import (
     TUNINGS,
     Setting,

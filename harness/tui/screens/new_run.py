@@ -9,11 +9,11 @@ from textual.content import Content
 
 from harness.audits.registry import AUDITS
 from harness.core.errors import HarnessError
+from harness.core.parameters import setting_text
 from harness.core.rounds import load_round
 from harness.core.run_request import AuditRequest, DeviceOptions, RunRequest
 from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
-from harness.plugins.parameters import setting_text
 from harness.plugins.schema import AttackSchema, fetch_schema
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AttackSpec
@@ -35,7 +35,7 @@ def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path |
     parameters = tuple(parameter_fields(schema))
     visible_parameters = parameters[:MAX_PARAMETERS]
     options = option_fields(RunRequest, uses_target=attack.uses_target)
-    round_ = Field("round", FieldKind.ROUND, None, "name or TOML file", description="Round to attack.", is_option=True)
+    round_ = Field("round", "name or TOML file", kind=FieldKind.ROUND, description="Round to attack.", is_option=True)
     # What the attack declares is known here.
     declared = {"reference": attack.reference_model or "none", "guesses-per-example": str(attack.guesses_per_example)}
     options = (replace(field, empty_means=declared.get(field.name, field.empty_means)) for field in options)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.plugins.parameters import Span, space_of
+from harness.plugins.search_space import Span, space_of
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.sweeps.tuning import Step, Tried, best_of, importances, is_pruned, next_step, settings_tried

@@ -181,7 +181,7 @@ def test_a_round_without_its_data_names_a_command(tmp_path: Path, monkeypatch: p
 
 def test_invalid_and_exponential_patterns_are_safe() -> None:
     for pattern in ("(?=a)b", "(", "(a+)+$"):
-        field = Field("p", FieldKind.TEXT, None, rules={"type": "string", "pattern": pattern})
+        field = Field("p", kind=FieldKind.TEXT, rules={"type": "string", "pattern": pattern})
         field.error("a" * 5000 + "!")
 
 

@@ -11,9 +11,9 @@ from harness.tui.form import Field, FieldKind
 from harness.tui.saved_state import load_values, save_values
 
 FIELDS = (
-    Field("trials", FieldKind.NUMBER, "100", rules={"type": "integer", "minimum": 1}),
-    Field("label", FieldKind.TEXT, "x"),
-    Field("seed", FieldKind.NUMBER, "0", rules={"type": "integer", "minimum": 0}, is_option=True),
+    Field("trials", default="100", kind=FieldKind.NUMBER, rules={"type": "integer", "minimum": 1}),
+    Field("label", default="x", kind=FieldKind.TEXT),
+    Field("seed", default="0", kind=FieldKind.NUMBER, rules={"type": "integer", "minimum": 0}, is_option=True),
 )
 
 
