@@ -14,9 +14,9 @@ from harness.core.findings import Findings, FoundTable
 from harness.core.inputs import as_harness_error
 from harness.core.text import plain_value
 from harness.runs.audit_reader import AuditReader
+from harness.runs.facts import read_record
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AuditSpec
-from harness.runs.summary import run_summary
 from harness.submit.audit_page import format_column, is_numeric_column, named_figures, redact_findings
 
 if TYPE_CHECKING:
@@ -109,20 +109,10 @@ def audit_header(folder: RunFolder) -> "AuditHeader":
     # It loads jinja2.
     from harness.submit.audit_page import AuditHeader
 
-    spec, summary = folder.audit_spec(), run_summary(folder)
-    audit_type = audit_named(spec.audit)
-    with AuditReader(folder.store) as reader:
-        warnings, loaded = reader.warnings(), reader.last_event("worker_target")
-    return AuditHeader(
-        spec=with_precision(spec, None if loaded is None else str(loaded["dtype"])),
-        title=audit_type.title,
-        reference=audit_type.reference,
-        status=summary.status,
-        reason=summary.reason,
-        elapsed=summary.elapsed_s,
-        sandbox=summary.sandbox or "none yet",
-        warnings=warnings,
-    )
+    record, spec = read_record(folder), folder.audit_spec()
+    audit_type, loaded = audit_named(spec.audit), record.events.get("worker_target", {}).get("dtype")
+    fields = vars(record) | {"spec": with_precision(spec, loaded)}
+    return AuditHeader(**fields, title=audit_type.title, reference=audit_type.reference)
 
 
 def with_precision(spec: AuditSpec, loaded: str | None) -> AuditSpec:

@@ -11,40 +11,41 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.records import noun_of_parent
 from harness.core.errors import HarnessError
-from harness.core.parameters import settings_from
 from harness.core.spec import TargetRecord
 from harness.core.text import format_number
-from harness.core.times import format_duration
-from harness.runs.facts import facts_about, input_facts, nondeterminism_reasons
+from harness.runs.facts import RunRecord, facts_in, read_record
 from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader, last_event
-from harness.runs.specs import AttackSpec, RunSpec
-from harness.runs.summary import RunSummary, run_summary
-from harness.sandbox import backend_named
+from harness.runs.specs import AttackSpec
+from harness.runs.summary import run_summary
 
-_COURSE = (
-    "time",
-    "progress",
-    "stages",
-    "guesses",
-    "rows",
-    "left_out",
-    "recall",
-    "interval",
-    "exact_at_1",
-    "any_guess_correct",
+if TYPE_CHECKING:
+    from harness.engine.target import Target
+
+MAX_CANDIDATES = 50
+"""Candidates beyond the best ones are not scored: nobody reads them token by token."""
+_INPUTS = (
+    *("attack", "origin", "round", "examples", "local_models", "workers", "endpoint"),
+    *("input_paths", "figures", "params", "changed", "seed", "warnings"),
 )
-_PLACE = ("created", "directory", "submission", "parent", "tags", "note")
-"""The facts that `show` prints about the course of a run, and about its record."""
+_PLAN = ("run", *_INPUTS, "budget", "error_cap")
+_RECORD = (
+    *("run", "status", *_INPUTS),
+    *("time", "progress", "stages", "guesses", "rows", "left_out"),
+    *("recall", "interval", "exact_at_1", "any_guess_correct"),
+    *("sandbox", "in_force", "network", "reproducible", "versions"),
+    *("created", "directory", "submission", "parent", "tags", "note"),
+)
+"""The facts that `run --dry-run` and `show` print, in their order."""
 
 
 def run_as_json(folder: RunFolder) -> dict[str, Any]:
-    """Return what `show --json` prints: the run's summary, its spec, and its models as they were loaded."""
+    """Return the run's summary, its spec, and its models as they were loaded, for `show --json`."""
+    record = read_record(folder)
     return run_summary(folder).as_json() | {
-        "not_reproducible_because": _nondeterminism(folder),
-        "target_as_loaded": last_event(folder.store, "worker_target"),
-        "reference_as_loaded": last_event(folder.store, "worker_reference"),
-        "spec": folder.spec().model_dump(mode="json"),
+        "not_reproducible_because": list(record.nondeterminism),
+        "target_as_loaded": record.events.get("worker_target"),
+        "reference_as_loaded": record.events.get("worker_reference"),
+        "spec": record.spec.model_dump(mode="json"),
     }
 
 
@@ -68,21 +69,13 @@ def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
 
 
 def describe_plan(spec: AttackSpec) -> str:
-    """Return what `run --dry-run` prints: lines of a name and a value, as in `show`."""
-    rows = [("run", spec.id), *_input_rows(RunFolder.of(spec.id), spec)]
-    return _lines([*rows, ("budget", format_duration(spec.budget)), ("error cap", f"{spec.error_cap:,}")])
+    """Return the facts that `run --dry-run` prints: lines of a name and a value, as in `show`."""
+    return _lines(RunRecord(spec), _PLAN)
 
 
 def describe(folder: RunFolder) -> str:
-    """Return what `show` prints: lines of a name and a value."""
-    spec, summary = folder.spec(), run_summary(folder)
-    rows = [*_facts(summary, ("run", "status")), *_input_rows(folder, spec), *_facts(summary, _COURSE)]
-    if summary.sandbox is not None:
-        rows += _sandbox_rows(summary)
-    reasons = _nondeterminism(folder)
-    rows.append(("reproducible", f"not guaranteed: {'; '.join(reasons)}" if reasons else "yes, byte for byte"))
-    rows.append(("versions", ", ".join(f"{name} {value}" for name, value in spec.versions.items())))
-    return _lines([*rows, *_facts(summary, _PLACE)])
+    """Return the facts that `show` prints: lines of a name and a value."""
+    return _lines(read_record(folder), _RECORD)
 
 
 def describe_example(folder: RunFolder, example: Example, probabilities: Mapping[str, Any] | None = None) -> str:
@@ -121,54 +114,12 @@ def _least_likely(text: TokenText, ids: list[int], probabilities: list[float]) -
     return f"mean probability {format_number(mean)}, least likely {least}"
 
 
-def _lines(rows: list[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-
-def _input_rows(folder: RunFolder, spec: RunSpec) -> list[tuple[str, str]]:
-    """Return what the job was given."""
-    rows = [*input_facts(folder, spec), ("params", _params_text(spec.params))]
-    if changed := spec.labels.changed:
-        rows.append(("not default", _params_text(changed)))
-    rows.append(("seed", str(spec.seed)))
-    if folder.store.exists():
-        with RunReader(folder.store) as reader:
-            rows += [("warning", sanitize(sentence)) for sentence in reader.warnings()]
-    return rows
-
-
-def _params_text(params: Mapping[str, Any]) -> str:
-    # The form of an endpoint is described in a row of its own.
-    shown = {name: value for name, value in params.items() if name != "form"}
-    return sanitize(", ".join(settings_from(shown)) or "none")
-
-
-def _facts(summary: RunSummary, keys: Sequence[str]) -> list[tuple[str, str]]:
-    facts = {fact.key: (fact.label, sanitize(fact.text)) for fact in facts_about(summary, keys)}
-    if "parent" in facts and summary.parent is not None:
-        facts["parent"] = (noun_of_parent(summary.parent), facts["parent"][1])
-    return list(facts.values())
-
-
-def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return the sandbox of the attack, its limits, and the network access."""
-    rows = [("sandbox", sanitize(f"{summary.sandbox} – {backend_named(str(summary.sandbox)).description}"))]
-    if summary.in_force is not None:
-        rows.append(("in force", sanitize(summary.in_force.summary)))
-    rows.append(("network", "none" if summary.network == "none" else f"{summary.network}, as the job requested"))
-    return rows
-
-
-def _nondeterminism(folder: RunFolder) -> list[str]:
-    return nondeterminism_reasons(folder) if folder.store.exists() else []
-
-
-if TYPE_CHECKING:
-    from harness.engine.target import Target
-
-MOST_CANDIDATES = 50
-"""Candidates beyond the best ones are not scored: nobody reads them token by token."""
+def _lines(record: RunRecord, keys: Sequence[str]) -> str:
+    rows = []
+    for fact in facts_in(record, keys):
+        label = noun_of_parent(fact.value) if fact.key == "parent" else fact.label
+        rows.append((label, sanitize(fact.text)))
+    return align_columns(rows)
 
 
 def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
@@ -180,7 +131,7 @@ def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
     spec = folder.attack_spec()
     if not spec.targets:
         raise HarnessError(f"{spec.attack.name} does not use a target, so tokens have no probability.")
-    suffixes = [candidate.suffix for candidate in example.candidates[:MOST_CANDIDATES]]
+    suffixes = [candidate.suffix for candidate in example.candidates[:MAX_CANDIDATES]]
     if example.answer is not None:
         suffixes.append(example.answer)
     if not suffixes:

@@ -19,7 +19,7 @@ from harness.core.times import date_and_time, format_duration
 from harness.data.files import round_status
 from harness.plugins.discovery import find_attacks
 from harness.runs import trash
-from harness.runs.facts import COLUMNS
+from harness.runs.columns import COLUMNS
 from harness.runs.folder import ModelType, RecordFiles, RunFolder
 from harness.runs.queue import queued_runs
 from harness.runs.specs import AttackSpec, RunSpec

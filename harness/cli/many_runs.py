@@ -11,10 +11,10 @@ from harness.cli.output import sanitize, say
 from harness.cli.resolving import current_weights
 from harness.core.hardware import usable_cores
 from harness.core.run_request import DeviceOptions
-from harness.runs.facts import failure_text
 from harness.runs.folder import RunFolder
 from harness.runs.machine import hardware
 from harness.runs.status import Status
+from harness.runs.status_line import failure_text
 from harness.runs.summary import run_summary
 from harness.sweeps.running import Executor, LocalExecutor
 

@@ -13,9 +13,10 @@ import typer
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
 from harness.core.errors import HarnessError
-from harness.runs.facts import failure_text, score_text, status_line
+from harness.runs.facts import score_text
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
+from harness.runs.status_line import failure_text, status_line
 from harness.runs.summary import RunSummary, run_status, run_summary
 
 EXIT_INCOMPLETE = 3

@@ -14,11 +14,13 @@ from harness.core.spec import JobSpec
 from harness.core.text import sanitize
 from harness.notebook.progress import ProgressLine, say
 from harness.notebook.scores import FIGURE_SIZE, Score, html_figure, html_table
-from harness.runs.facts import COLUMNS, facts_about, failure_text, status_line
+from harness.runs.columns import COLUMNS
+from harness.runs.facts import facts_about
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.launch import stop_run
 from harness.runs.specs import AttackSpec
 from harness.runs.status import Status
+from harness.runs.status_line import failure_text, status_line
 from harness.runs.subcommand import run_subcommand
 from harness.runs.summary import RunSummary, matching_summaries, run_status, run_summary
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _REFRESH_SECONDS = 0.25
-_FACTS = ("run", "status", "attack", "round", "time", "guesses", "recall")
+_FACTS = ("run", "status", "attack", "parameters", "round", "time", "guesses", "recall")
 
 
 class Run:

@@ -1,26 +1,25 @@
-"""The facts about a run, each said once: commands, the TUI, the report, the PDF and notebooks show them."""
+"""The facts about a run, each declared once: commands, the TUI, documents and notebooks choose keys and an order."""
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.inputs import as_harness_error
+from harness.core.parameters import settings_from
 from harness.core.spec import TargetRecord
-from harness.core.text import display_name, format_number, format_score, pluralize, sanitize, shorten
-from harness.core.times import date_and_time, format_duration
-from harness.runs.audit_reader import AuditReader
+from harness.core.text import display_name, format_number, format_score, pluralize, shorten
+from harness.core.times import date_and_time, format_duration, utc_date_and_time
+from harness.runs.audit_reader import AuditFigure, AuditReader
 from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader, last_event
-from harness.runs.specs import AttackSpec, RunSpec
+from harness.runs.specs import AuditSpec, RunSpec
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, run_status
+from harness.runs.summary import RunSummary, run_summary
+from harness.sandbox import backend_named
 
-_FIGURES_IN_A_LINE = 2
-_LOG_END_BYTES = 8 << 10
-_LONGEST_LOG_LINE = 200
+Event = tuple[int, float, str, dict[str, Any]]
+_MAX_VALUE = 160
+_GIB = 1 << 30
 
 
 class Fact(NamedTuple):
@@ -32,16 +31,72 @@ class Fact(NamedTuple):
     value: Any
     text: str
     """The value for people, as recorded: whoever prints it makes control characters visible. Empty if unknown."""
+    is_code: bool = False
+    """True for a hash, or a name in a program."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The record of one run, which its facts are read from.
+
+    events: the detail of the last event of each name.
+    executions: the number of times that the run was started or resumed.
+    nondeterminism: why a second run may not give the same submission bytes; empty if it should.
+    """
+
+    spec: RunSpec
+    summary: RunSummary | None = None
+    """None for a run that was only planned."""
+    events: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    executions: int = 0
+    nondeterminism: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
+    figures: Sequence[AuditFigure] = ()
+
+
+def read_record(folder: RunFolder) -> RunRecord:
+    """Return the record of a run. Raises HarnessError if it cannot be read."""
+    spec, summary = folder.spec(), run_summary(folder)
+    if not folder.store.exists():
+        return RunRecord(spec, summary)
+    with as_harness_error(folder.path), AuditReader(folder.store) as reader:
+        events, figures = reader.events(), reader.newest_figures() if spec.has_figures else ()
+        return RunRecord(
+            spec,
+            summary,
+            reader.last_events(),
+            sum(name == "execution" for _, _, name, _ in events),
+            tuple(_nondeterminism(spec, summary.status, events)),
+            reader.warnings(),
+            figures,
+        )
 
 
 def facts_about(run: RunSummary, keys: Sequence[str] = ()) -> list[Fact]:
     """Return what is known about a run: all facts, or those with the given keys, in the order of the keys."""
+    return _with_keys(_summary_facts(run), keys)
+
+
+def facts_in(record: RunRecord, keys: Sequence[str]) -> list[Fact]:
+    """Return the known facts of a record with the given keys, in the order of the keys."""
+    summary = [] if record.summary is None else _summary_facts(record.summary)
+    return _with_keys([*summary, *_spec_facts(record), *_event_facts(record)], keys)
+
+
+def _with_keys(facts: Sequence[Fact], keys: Sequence[str]) -> list[Fact]:
+    known = [fact for fact in facts if fact.text]
+    return [fact for key in keys for fact in known if fact.key == key] if keys else known
+
+
+def _summary_facts(run: RunSummary) -> list[Fact]:
     is_scored = run.guesses > 0 and not run.is_blind
-    facts = [
-        Fact("run", "run", run.id, run.id),
+    left_out = f"{run.rows_left_out:,} rows beyond the row cap" if run.rows_left_out else ""
+    network = "none" if run.network == "none" else f"{run.network}, as the job requested"
+    sandbox = "" if run.sandbox is None else f"{run.sandbox} – {backend_named(run.sandbox).description}"
+    return [
+        Fact("run", "run", run.id, run.id, is_code=True),
         Fact("status", "status", run.status, " – ".join(filter(None, (run.status.words, run.reason)))),
-        Fact("attack", "attack", run.attack, run.labelled_attack),
-        Fact("round", "round", run.round, run.round),
+        *_subject_facts(run.kind, run.attack, run.round, is_control=run.is_control),
         Fact("target", "target", run.target, run.target or ""),
         Fact("parameters", "parameters", run.changed, run.changed_text),
         Fact("time", "time", run.elapsed_s, f"{run.time_text} spent"),
@@ -49,7 +104,7 @@ def facts_about(run: RunSummary, keys: Sequence[str] = ()) -> list[Fact]:
         Fact("stages", "stages", run.stages, _stages_text(run)),
         Fact("guesses", "guesses" if run.has_score else "rows", run.guesses, f"{run.guesses:,} committed"),
         Fact("rows", "rows", run.rows, f"{run.rows or 0:,} in the submission" if run.has_score else ""),
-        Fact("left_out", "left out", run.rows_left_out, _left_out_text(run)),
+        Fact("left_out", "left out", run.rows_left_out, left_out),
         *score_facts(
             run.error_cap,
             run.known_recall,
@@ -57,7 +112,7 @@ def facts_about(run: RunSummary, keys: Sequence[str] = ()) -> list[Fact]:
             run.exact_at_1 if is_scored else None,
             run.any_guess_correct if is_scored else None,
         ),
-        Fact("interval", "interval", run.recall_interval, _interval_text(run)),
+        interval_fact(run.recall_interval, run.recall_interval_unit if run.interval_text else None),
         Fact("device", "device", run.device, run.device or ""),
         Fact("created", "started", run.created_at, date_and_time(run.created_at)),
         Fact("directory", "directory", run.directory, run.directory),
@@ -65,129 +120,134 @@ def facts_about(run: RunSummary, keys: Sequence[str] = ()) -> list[Fact]:
         Fact("parent", "group", run.parent, run.parent or ""),
         Fact("tags", "tags", run.tags, ", ".join(run.tags)),
         Fact("note", "note", run.note, run.note),
+        Fact("sandbox", "sandbox", run.sandbox, sandbox),
+        Fact("in_force", "in force", run.in_force, "" if run.in_force is None else run.in_force.summary),
+        Fact("network", "network", run.network, network if sandbox else ""),
     ]
-    known = {fact.key: fact for fact in facts if fact.text}
-    return [known[key] for key in keys or known if key in known]
+
+
+def _subject_facts(kind: str, attack: str, round_: str, *, is_control: bool) -> list[Fact]:
+    """Return the attack and its round, or the audit and its subject."""
+    name = display_name(attack.removeprefix("audit "), is_control=is_control)
+    return [
+        Fact("attack", kind, attack, name),
+        Fact("round", "round" if kind == "attack" else "subject", round_, round_),
+    ]
+
+
+def _spec_facts(record: RunRecord) -> Iterator[Fact]:
+    """Yield the facts about what the job was given."""
+    spec, labels = record.spec, record.spec.labels
+    if record.summary is None:
+        yield Fact("run", "run", spec.id, spec.id, is_code=True)
+        yield from _subject_facts(spec.kind, labels.attack, labels.round, is_control=labels.is_control)
+    params = {name: value for name, value in spec.params.items() if name != "form"}
+    yield Fact("params", "parameters", params, _params_text(params) or "none")
+    yield Fact("changed", "not default", labels.changed, _params_text(labels.changed))
+    yield Fact("seed", "seed", spec.seed, str(spec.seed))
+    yield Fact("budget", "budget", spec.budget, format_duration(spec.budget))
+    yield Fact(
+        "versions", "versions", spec.versions, ", ".join(f"{name} {text}" for name, text in spec.versions.items())
+    )
+    yield Fact("machine", "machine", spec.hardware, _machine_text(spec.hardware) if spec.hardware else "")
+    if isinstance(spec, AuditSpec):
+        # Of several models, the last report says nothing about the others.
+        loaded = record.events.get("worker_target") if len(spec.models) == 1 else None
+        for model in spec.models:
+            yield from _model_facts("tokenizer" if model.is_tokenizer_only else "model", model, loaded)
+        if endpoint := spec.params.get("endpoint"):
+            form = spec.params.get("form")
+            how = f", prompts as {form['prompt']}, log-probabilities by {form['field']}" if form else ""
+            yield Fact("endpoint", "endpoint", endpoint, f"{endpoint}, model {spec.params.get('endpoint_model')}{how}")
+        for name, file in spec.paths.items():
+            yield Fact("inputs", name, file.path, f"{file.path.name}, sha256 {file.sha256}", is_code=True)
+            yield Fact("input_paths", name, file.path, str(file.path))
+        return
+    rules, attack = spec.round, spec.attack
+    training = ", no training examples" if rules.train_prefix_file is None else ""
+    yield Fact("origin", "from", attack.origin, attack.origin)
+    yield Fact("source", "attack source", attack.sha256, f"{attack.file}, sha256 {attack.sha256}", is_code=True)
+    yield Fact("title", "title", rules.title, rules.title)
+    text = f"{spec.examples:,} of {pluralize(spec.round_examples, 'example')}{training}"
+    yield Fact("examples", "attacked", spec.examples, text)
+    yield Fact("error_cap", "error cap", spec.error_cap, f"{spec.error_cap:,}")
+    text = (
+        f"prefixes of {rules.prefix_length} and suffixes of {pluralize(rules.suffix_length, 'token')}, error cap "
+        f"{rules.error_cap:,}, row cap {rules.row_cap:,}, budget {format_duration(rules.budget)}"
+    )
+    yield Fact("rules", "rules", rules, text)
+    files = ", ".join(f"{Path(file).name} {digest[:12]}" for file, digest in spec.data_sha256.items())
+    yield Fact("data", "data (sha256)", spec.data_sha256, files)
+    if spec.target is None:
+        yield Fact("models", "target", None, "none: the attack does not use one")
+    for label, target in (("target", spec.target), ("reference model", spec.reference)):
+        if target is not None:
+            yield from _model_facts(label, target, record.events.get(f"worker_{label.partition(' ')[0]}"))
+
+
+def _event_facts(record: RunRecord) -> Iterator[Fact]:
+    """Yield the facts about what happened in the run."""
+    spec, nondeterminism = record.spec, list(record.nondeterminism)
+    if record.summary is None or not record.summary.status.is_over:
+        nondeterminism.insert(0, "the run is not over")
+    text = (
+        f"not guaranteed: {'; '.join(nondeterminism)}"
+        if nondeterminism
+        else ("yes, byte for byte, on the same device, precision, thread count and versions")
+    )
+    yield Fact("reproducible", "reproducible", not nondeterminism, text)
+    times = "once" if record.executions == 1 else f"{record.executions:,} times"
+    text = f"{utc_date_and_time(spec.created_at)}, started or resumed {times}"
+    yield Fact("created_utc", "created", spec.created_at, text)
+    if spec.devices:
+        restarted = record.events.get("worker_restarted")
+        again = "" if restarted is None else f"; worker {restarted['worker']} was started again: {restarted['reason']}"
+        place = ", ".join(dict.fromkeys(spec.devices)) if spec.cluster is None else f"the Ray cluster {spec.cluster}"
+        yield Fact("workers", "workers", spec.devices, f"{len(spec.devices)}, on {place}{again}")
+    for figure in record.figures:
+        yield Fact("figures", "figure", figure.value, figure.text)
+    for sentence in record.warnings:
+        yield Fact("warnings", "warning", sentence, sentence)
+
+
+def _model_facts(label: str, model: TargetRecord, loaded: Mapping[str, Any] | None) -> Iterator[Fact]:
+    """Yield the facts about a model. `loaded`: the report of the worker that loaded it."""
+    revision = f", revision {model.revision} at {model.commit}" if model.commit else ""
+    if loaded is None:
+        text = f"{model.place}, precision {model.dtype}, {pluralize(model.threads, 'thread')}"
+    else:
+        name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
+        place = f"{model.place}{name}, {loaded['blocks']} blocks" if model.shards else f"{loaded['device']}{name}"
+        first = "" if loaded.get("bos_token") is None else f", token {loaded['bos_token']} first in every prefix"
+        text = (
+            f"{place}, {loaded['dtype']}, {pluralize(loaded['threads'], 'thread')}, {loaded['rows_at_once']} rows at "
+            f"once, {loaded['architecture']}, {loaded['parameters'] / 1e6:,.1f} M parameters{first}"
+        )
+    for key, name in (("models", model.name), ("local_models", model.id)):
+        yield Fact(key, label, model.id, f"{name}{revision}, {model.hashed} sha256 {model.weights_sha256}")
+        yield Fact(key, "loaded as", loaded, "" if model.is_tokenizer_only else text)
 
 
 def score_facts(
-    cap: int,
-    recall: float | None,
-    recall_text: str,
-    exact_at_1: float | None,
-    any_guess_correct: float | None,
+    cap: int, recall: float | None, recall_text: str, exact_at_1: float | None, any_guess_correct: float | None
 ) -> list[Fact]:
     """Return the scores of a submission: recall at `cap` errors, exact@1, and the share with any correct guess."""
+    first, best = ("" if share is None else format_score(share) for share in (exact_at_1, any_guess_correct))
     return [
         Fact("recall", recall_label(cap), recall, recall_text),
-        Fact("exact_at_1", "exact@1", exact_at_1, "" if exact_at_1 is None else format_score(exact_at_1)),
-        Fact(
-            "any_guess_correct",
-            "any guess correct",
-            any_guess_correct,
-            "" if any_guess_correct is None else format_score(any_guess_correct),
-        ),
+        Fact("exact_at_1", "exact@1", exact_at_1, first),
+        Fact("any_guess_correct", "any guess correct", any_guess_correct, best),
     ]
+
+
+def interval_fact(interval: object, unit: object) -> Fact:
+    """Return how the interval of a recall was computed: by a bootstrap over what; None for no interval."""
+    return Fact("interval", "interval", interval, "" if unit is None else f"95 %, bootstrap over {unit}s")
 
 
 def recall_label(cap: int) -> str:
     """Return the name of the recall at an error cap, such as `Recall@100`; `Recall` if the cap is 0."""
     return f"Recall@{cap:,}" if cap else "Recall"
-
-
-def input_facts(folder: RunFolder, spec: RunSpec) -> list[tuple[str, str]]:
-    """Return what the job was given: names, and values that are safe to print."""
-    if isinstance(spec, AttackSpec):
-        name = display_name(spec.attack.name, is_control=spec.attack.control)
-        training = ", no training examples" if spec.round.train_prefix_file is None else ""
-        rows = [
-            ("attack", f"{name}, from {sanitize(spec.attack.origin)}"),
-            ("round", f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples{training}"),
-        ]
-        if spec.target is not None:
-            rows += [("target", _model_text(spec.target)), ("device", _device_text(folder, spec.target))]
-        if spec.devices:
-            rows.append(("workers", _workers_text(folder, spec)))
-        return rows if spec.reference is None else [*rows, ("reference", _model_text(spec.reference))]
-    labels = spec.labels
-    rows = [(spec.kind, sanitize(labels.attack.removeprefix(f"{spec.kind} "))), ("subject", sanitize(labels.round))]
-    rows += [("model", _model_text(model)) for model in spec.targets]
-    if form := spec.params.get("form"):
-        rows.append(("endpoint", f"prompts as {form['prompt']}, log-probabilities by {form['field']}"))
-    rows += [(name, sanitize(str(record.path))) for name, record in spec.paths.items()]
-    if spec.has_figures and folder.store.exists():
-        with AuditReader(folder.store) as reader:
-            rows += [("figure", sanitize(figure.text)) for figure in reader.newest_figures()]
-    return rows
-
-
-def _model_text(model: TargetRecord) -> str:
-    commit = f" at {model.commit}" if model.commit else ""
-    return f"{sanitize(model.id)}{commit}, {model.hashed} {model.weights_sha256[:12]}"
-
-
-def _device_text(folder: RunFolder, target: TargetRecord) -> str:
-    """Return how the worker loaded the target, or how it will."""
-    if (loaded := last_event(folder.store, "worker_target")) is None:
-        return f"{target.place}, precision {target.dtype}, {target.threads} threads"
-    name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
-    first = "" if loaded.get("bos_token") is None else f", token {loaded['bos_token']} first in every prefix"
-    place = f"{target.place}{name}, {loaded['blocks']} blocks" if target.shards else f"{loaded['device']}{name}"
-    return sanitize(
-        f"{place}, {loaded['dtype']}, {loaded['threads']} threads, "
-        f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters{first}"
-    )
-
-
-def _workers_text(folder: RunFolder, spec: AttackSpec) -> str:
-    """Return the number of workers and their devices, and which one died last."""
-    restarted = last_event(folder.store, "worker_restarted")
-    again = "" if restarted is None else f"; worker {restarted['worker']} was started again: {restarted['reason']}"
-    place = ", ".join(dict.fromkeys(spec.devices)) if spec.cluster is None else f"the Ray cluster {spec.cluster}"
-    return sanitize(f"{len(spec.devices)}, on {place}{again}")
-
-
-def nondeterminism_reasons(folder: RunFolder) -> list[str]:
-    """Return why a second run may not give the same submission bytes; empty if it should.
-
-    Raises HarnessError if the record cannot be read.
-    """
-    with as_harness_error(folder.path), RunReader(folder.store) as reader:
-        events = reader.events()
-    status = run_status(folder)
-    reasons = []
-    if status in (Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST):
-        reasons.append(f"it ended {status.words}")
-    if folder.spec().network == "endpoint":
-        reasons.append("an endpoint may answer differently")
-    if any(name == "worker_read_clock" for _, _, name, _ in events):
-        reasons.append("the attack read the clock")
-    if any(name == "device" and detail.get("is_mixed") for _, _, name, detail in events):
-        reasons.append("its devices are of different models")
-    used = [detail for _, _, name, detail in events if name == "execution"]
-    if any(detail != used[0] for detail in used[1:]):
-        reasons.append("it was resumed with other versions or on another machine")
-    return reasons
-
-
-def status_line(summary: RunSummary) -> str:
-    """Return the run in one line: status, time spent of the budget, progress, ETA, guesses, recall at the error cap."""
-    parts = [
-        summary.id,
-        f"queued ({sanitize(summary.reason.rstrip('.'))})" if summary.status is Status.QUEUED else summary.status.words,
-        summary.time_text,
-    ]
-    if summary.progress_text:
-        parts.append(summary.progress_text)
-    if summary.has_score:
-        parts += [f"{summary.guesses:,} guesses", score_text(summary)]
-    else:
-        parts.append(pluralize(summary.guesses, "row"))
-        figures = [(name, value) for name, value in summary.figures.items() if value is not None]
-        parts += [
-            f"{sanitize(name.replace('_', ' '))} {format_number(value)}" for name, value in figures[:_FIGURES_IN_A_LINE]
-        ]
-    return " · ".join(parts)
 
 
 def score_text(summary: RunSummary) -> str:
@@ -196,11 +256,31 @@ def score_text(summary: RunSummary) -> str:
     return text if summary.known_recall is None else f"{recall_label(summary.error_cap)}: {text}"
 
 
-def failure_text(summary: RunSummary) -> str:
-    """Return why a run crashed or was lost, with the last line of its log and the command that prints the log."""
-    text = f"{summary.id} {summary.status}: {sanitize(summary.reason)}"
-    line = _last_log_line(RunFolder(Path(summary.directory)))
-    return text if line is None else f'{text} Last line of its log: "{line}". See harness show {summary.id} --log.'
+def _nondeterminism(spec: RunSpec, status: Status, events: Sequence[Event]) -> Iterator[str]:
+    if status in (Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST):
+        yield f"it ended {status.words}"
+    if spec.network == "endpoint":
+        yield "an endpoint may answer differently"
+    if any(name == "worker_read_clock" for _, _, name, _ in events):
+        yield "the attack read the clock"
+    if any(name == "device" and detail.get("is_mixed") for _, _, name, detail in events):
+        yield "its devices are of different models"
+    used = [detail for _, _, name, detail in events if name == "execution"]
+    if any(detail != used[0] for detail in used[1:]):
+        yield "it was resumed with other versions or on another machine"
+
+
+def _params_text(params: Mapping[str, Any]) -> str:
+    return ", ".join(shorten(setting, _MAX_VALUE) for setting in settings_from(params))
+
+
+def _machine_text(hardware: Mapping[str, Any]) -> str:
+    gpus = ", ".join(map(str, hardware["gpus"]))
+    return (
+        f"{hardware['processor'] or hardware['machine']}, {pluralize(int(hardware['cores']), 'usable core')}, "
+        f"{format_number(int(hardware['memory']) / _GIB)} GiB of memory, {f'GPU {gpus}' if gpus else 'no GPU'}; "
+        f"{hardware['system']}, {hardware['machine']}"
+    )
 
 
 def _recall_text(run: RunSummary) -> str:
@@ -212,14 +292,6 @@ def _recall_text(run: RunSummary) -> str:
     return f"{format_score(run.known_recall)}{run.interval_text}{part}"
 
 
-def _left_out_text(run: RunSummary) -> str:
-    return f"{run.rows_left_out:,} rows beyond the row cap" if run.rows_left_out else ""
-
-
-def _interval_text(run: RunSummary) -> str:
-    return f"95 %, bootstrap over {run.recall_interval_unit}s" if run.interval_text else ""
-
-
 def _stages_text(run: RunSummary) -> str:
     """Return how many of several stages are done, and the share of the current one that is."""
     stages = [stage for stage in run.stages if stage.announced > 0]
@@ -229,93 +301,3 @@ def _stages_text(run: RunSummary) -> str:
     current = next((stage for stage in stages if stage.left > 0), None)
     now = "" if current is None else f", next {current.stage} ({current.done / current.announced:.0%})"
     return f"{complete:,} of {len(stages):,} done{now}"
-
-
-def last_log_lines(folder: RunFolder, limit: int) -> list[str]:
-    """Return the last lines of the log, of up to `limit` bytes; none if it cannot be read."""
-    try:
-        with folder.log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - limit))
-            lines = file.read(limit).decode(errors="replace").splitlines()
-    except OSError:
-        return []
-    return lines[1:] or lines if size > limit else lines
-
-
-def _last_log_line(folder: RunFolder) -> str | None:
-    """Return the last line of the log that is not empty, shortened and safe to print; None without one."""
-    lines = reversed(last_log_lines(folder, _LOG_END_BYTES))
-    last = next((line.strip() for line in lines if line.strip()), None)
-    return None if last is None else shorten(sanitize(last), _LONGEST_LOG_LINE)
-
-
-_MAX_NOTE = 40
-
-
-@dataclass(frozen=True)
-class RunColumn:
-    """One column of a list of runs."""
-
-    title: str
-    value: Callable[[RunSummary], Any]
-    text: Callable[[RunSummary], str]
-    """The value for people, as recorded: whoever prints it makes control characters visible."""
-    name: str = ""
-    """The name in a data frame, if it is not the title."""
-    is_right: bool = False
-    """True if the text is aligned at the right."""
-    sort_key: Callable[[RunSummary], Any] | None = None
-    """Returns what the TUI sorts by; None if it cannot sort by this column."""
-    is_descending: bool = False
-    """True if the highest value comes first."""
-    priority: int = 1
-    """1 for a column that the TUI shows too, which has less room; 2 for one of `harness list` and notebooks only."""
-
-
-def _time_text(run: RunSummary) -> str:
-    return f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}"
-
-
-def recall_text(run: RunSummary) -> str:
-    """Return the recall at the error cap, `blind`, or a dash without a score."""
-    return "blind" if run.is_blind else format_score(run.known_recall)
-
-
-COLUMNS = (
-    RunColumn("run", lambda run: run.id, lambda run: run.id),
-    RunColumn("attack", lambda run: run.attack, lambda run: run.labelled_attack, sort_key=lambda run: run.attack),
-    RunColumn(
-        "status", lambda run: str(run.status), lambda run: run.status.words, sort_key=lambda run: run.status.value
-    ),
-    RunColumn("round", lambda run: run.round, lambda run: run.round, priority=2),
-    RunColumn(
-        "recall",
-        lambda run: run.recall_at_cap,
-        lambda run: recall_text(run) + run.interval_text,
-        is_right=True,
-        sort_key=lambda run: -1.0 if run.known_recall is None else run.known_recall,
-        is_descending=True,
-    ),
-    RunColumn(
-        "time",
-        lambda run: run.elapsed_s,
-        _time_text,
-        "elapsed_s",
-        is_right=True,
-        sort_key=lambda run: run.elapsed_s,
-        is_descending=True,
-    ),
-    RunColumn("guesses", lambda run: run.guesses, lambda run: f"{run.guesses:,}", is_right=True, priority=2),
-    RunColumn(
-        "started",
-        lambda run: datetime.fromtimestamp(run.created_at, UTC),
-        lambda run: date_and_time(run.created_at),
-        "created_at",
-        sort_key=lambda run: run.created_at,
-        is_descending=True,
-    ),
-    RunColumn("tags", lambda run: run.tags, lambda run: " ".join(run.tags), priority=2),
-    RunColumn("note", lambda run: run.note, lambda run: shorten(run.note, _MAX_NOTE)),
-)
-"""The columns from left to right."""

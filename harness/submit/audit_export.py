@@ -125,12 +125,13 @@ def _without_directories(findings: Findings, header: AuditHeader) -> tuple[Findi
                 text = text.replace(directory, model.name) if "/" in directory else text
         return text
 
+    summary = replace(header.summary, reason=named(header.summary.reason))
     said = findings.conclusion
     if said is not None:
         said = replace(said, question=named(said.question), evidence=named(said.evidence), caveat=named(said.caveat))
     return (
         replace(findings, sentences=[*map(named, findings.sentences)], conclusion=said),
-        replace(header, warnings=[*map(named, header.warnings)], reason=named(header.reason)),
+        replace(header, warnings=[*map(named, header.warnings)], summary=summary),
     )
 
 
@@ -200,15 +201,15 @@ def _recorded_files(record: Path) -> set[str] | None:
 
 
 def _header_as_json(header: AuditHeader) -> dict[str, Any]:
-    spec = header.spec
+    spec, summary = header.spec, header.summary
     return {
         "run": spec.id,
         "audit": spec.audit,
         "reference": header.reference,
-        "status": header.status.words,
-        "reason": header.reason,
+        "status": summary.status.words,
+        "reason": summary.reason,
         "created_at": spec.created_at,
-        "elapsed_s": header.elapsed,
+        "elapsed_s": summary.elapsed_s,
         "budget_s": spec.budget,
         "models": [model.model_dump(mode="json", exclude={"path"}) | {"id": model.name} for model in spec.models],
         "endpoint": header.endpoint or None,
@@ -216,7 +217,7 @@ def _header_as_json(header: AuditHeader) -> dict[str, Any]:
         "params": spec.params,
         "seed": spec.seed,
         "versions": spec.versions,
-        "sandbox": header.sandbox,
+        "sandbox": summary.sandbox or "none yet",
     }
 
 

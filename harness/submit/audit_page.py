@@ -24,12 +24,13 @@ from harness.core.findings import (
     Stretch,
 )
 from harness.core.text import NO_VALUE, format_bound, format_number, format_score, plain_value, pluralize, shorten
-from harness.core.times import format_duration, utc_date_and_time
 from harness.figures.palette import RISING
+from harness.runs.facts import RunRecord
 from harness.runs.specs import AuditSpec
 from harness.runs.status import Status
+from harness.runs.summary import RunSummary
 from harness.submit.html_page import explained, inline_svg, page, terms_of
-from harness.submit.run_tables import Monospace, Rows
+from harness.submit.run_tables import Rows, fact_rows
 
 if TYPE_CHECKING:
     import pyarrow
@@ -165,24 +166,22 @@ def _arrow_column(cells: list[Any]) -> "pyarrow.Array":
 
 _MAX_ROWS = 60
 _LONE_RETURN = re.compile(r"\r(?!\n)")
-_MAX_CELL, _MAX_VALUE = 240, 160
+_MAX_CELL = 240
+_RECORD = (
+    *("attack", "run", "models", "endpoint", "inputs", "params", "seed", "status", "created_utc", "time", "sandbox"),
+    "versions",
+)
+"""The facts of the record, in their order."""
 
 
-@dataclass(frozen=True)
-class AuditHeader:
-    """The record of an audit, which its page shows around the findings.
-
-    `elapsed` is in seconds. `warnings` name what was left out or went wrong.
-    """
+@dataclass(frozen=True, kw_only=True)
+class AuditHeader(RunRecord):
+    """The record of an audit, which its page shows around the findings. `title` and `reference` are the audit's."""
 
     spec: AuditSpec
+    summary: RunSummary
     title: str
     reference: str
-    status: Status
-    reason: str
-    elapsed: float
-    sandbox: str
-    warnings: Sequence[str] = ()
 
     @property
     def model(self) -> str:
@@ -214,7 +213,7 @@ def audit_page(
         "audit.html.j2",
         findings=findings,
         header=header,
-        caution=_caution(header),
+        caution=_caution(header.summary),
         figures=named_figures(findings.figures),
         charts=charts,
         tables=tables,
@@ -291,39 +290,15 @@ def _without_empty_stretches(passage: Passage) -> Passage:
     return passage._replace(texts=texts)
 
 
-def _caution(header: AuditHeader) -> str:
-    if header.status is Status.FINISHED:
+def _caution(summary: RunSummary) -> str:
+    if summary.status is Status.FINISHED:
         return ""
-    reason = f": {header.reason.rstrip('.')}" if header.reason else ""
-    return f"The audit is {header.status.words}{reason}. The findings cover only what was measured before."
+    reason = f": {summary.reason.rstrip('.')}" if summary.reason else ""
+    return f"The audit is {summary.status.words}{reason}. The findings cover only what was measured before."
 
 
 def _record(header: AuditHeader) -> Rows:
-    spec = header.spec
-    rows: Rows = [("Audit", f"{header.title} ({spec.audit})"), ("Run", Monospace(spec.id))]
-    for model in spec.models:
-        commit = f" at {model.commit}" if model.commit else ""
-        named = f"{model.name}, revision {model.revision}{commit}"
-        if model.is_tokenizer_only:
-            rows.append(("Tokenizer", named))
-        else:
-            rows.append(("Model", f"{named}, {model.dtype} on {model.device}"))
-        label = "Tokenizer hash" if model.is_tokenizer_only else "Weights"
-        rows.append((label, Monospace(f"sha256 {model.weights_sha256}")))
-    if header.endpoint:
-        rows.append(("Endpoint", f"{header.endpoint}, model {header.spec.params.get('endpoint_model')}"))
-    rows += [(name, Monospace(f"{record.path.name}, sha256 {record.sha256}")) for name, record in spec.paths.items()]
-    shown = {name: value for name, value in spec.params.items() if name != "form"}
-    params = ", ".join(f"{name} = {shorten(str(value), _MAX_VALUE)}" for name, value in shown.items())
-    rows += [
-        ("Parameters", params or "none"),
-        ("Seed", str(spec.seed)),
-        ("Status", f"{header.status.words}{f': {header.reason}' if header.reason else ''}"),
-        ("Started", utc_date_and_time(spec.created_at)),
-        ("Time", f"{format_duration(header.elapsed)} of {format_duration(spec.budget)} (includes model loading)"),
-        ("Sandbox", header.sandbox),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in spec.versions.items())),
-    ]
+    rows: Rows = [("Title", header.title), *fact_rows(header, _RECORD)]
     if header.reference:
         rows.append(("Reference", header.reference))
     if header.warnings:

@@ -14,7 +14,7 @@ from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import submission_bytes
 from harness.core.version import __version__
 from harness.runs.attack_record import scorecard_of, submission_now
-from harness.runs.facts import nondeterminism_reasons
+from harness.runs.facts import read_record
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.specs import AttackSpec
@@ -128,7 +128,7 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         sandbox=summary.sandbox,
         hardware=spec.hardware,
         versions=spec.versions,
-        unpromised=nondeterminism_reasons(folder),
+        unpromised=list(read_record(folder).nondeterminism),
         batch_sizes=batch_sizes,
     )
 

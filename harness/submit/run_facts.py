@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,23 +20,23 @@ from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.core.text import format_interval, format_score
 from harness.plugins.schema import fetch_schema
 from harness.runs.attack_record import Submission, any_guess_correct, submission_of
-from harness.runs.facts import Fact, nondeterminism_reasons, score_facts
+from harness.runs.facts import Fact, RunRecord, read_record, score_facts
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import StageWork
 from harness.runs.specs import AttackSpec
-from harness.runs.summary import RunSummary, run_summary
+from harness.runs.summary import RunSummary
 
 _MAX_POINTS = 200
 
 
-@dataclass(frozen=True)
-class RunFacts:
+@dataclass(frozen=True, kw_only=True)
+class RunFacts(RunRecord):
     """The state of one run. Everything that needs answers is None in a blind round."""
 
-    folder: RunFolder
     spec: AttackSpec
     summary: RunSummary
+    folder: RunFolder
     parameters: tuple[Parameter, ...]
     """The parameters of the attack with their defaults, none if the run's copy of the code cannot be read."""
     submission: Submission
@@ -55,15 +55,6 @@ class RunFacts:
     stages: tuple[StageWork, ...]
     repeated_batches: int
     """Number of batches that started more than once."""
-    executions: int
-    """The number of times that the run was started or resumed."""
-    read_training: bool
-    """True if the attack read the training rows."""
-    target_as_loaded: dict[str, Any] | None
-    """The report of the worker on the target."""
-    reference_as_loaded: dict[str, Any] | None
-    """The report of the worker on the reference model."""
-    not_reproducible_because: tuple[str, ...]
 
     @property
     def is_correct(self) -> Bools | None:
@@ -82,21 +73,25 @@ class RunFacts:
         label = f"Precision@{self.score.cap:,}"
         return [scores[0], Fact("precision", label, precision, format_score(precision)), *scores[1:]]
 
+    @property
+    def read_training(self) -> bool:
+        """True if the attack read the training rows."""
+        return "worker_read_train" in self.events
+
 
 def run_facts(folder: RunFolder) -> RunFacts:
     """Return the facts of a run. Raises HarnessError if its record or its round's files cannot be read."""
     spec = folder.attack_spec()
     # Read before the guesses, so that the record of a run that is over includes its last guess.
-    summary = run_summary(folder)
+    record = vars(read_record(folder))
+    summary: RunSummary = record["summary"]
     answers = load_answers(spec.round)
     with as_harness_error(f"round {spec.round.name}"):
         parts = attacked_parts(spec)
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         guesses, final = reader.guesses(), reader.final_order()
         submission = submission_of(spec, reader)
-        stages, repeated, events = tuple(reader.stages()), len(reader.repeated_batches()), reader.events()
-        read_training = reader.last_event("worker_read_train") is not None
-        target, reference = reader.last_event("worker_target"), reader.last_event("worker_reference")
+        stages, repeated = tuple(reader.stages()), len(reader.repeated_batches())
         judged = score = not_in_train_score = first = moments = None
         if answers is None:
             curve = [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
@@ -111,9 +106,8 @@ def run_facts(folder: RunFolder) -> RunFacts:
             if summary.status.is_over:
                 curve.append((spent, score.recall_at_cap))
     return RunFacts(
+        **record,
         folder=folder,
-        spec=spec,
-        summary=summary,
         parameters=_parameters(folder, spec),
         submission=submission,
         answers=answers,
@@ -127,11 +121,6 @@ def run_facts(folder: RunFolder) -> RunFacts:
         moments=moments,
         stages=stages,
         repeated_batches=repeated,
-        executions=sum(name == "execution" for _, _, name, _ in events),
-        read_training=read_training,
-        target_as_loaded=target,
-        reference_as_loaded=reference,
-        not_reproducible_because=tuple(nondeterminism_reasons(folder)),
     )
 
 

@@ -3,8 +3,7 @@
 Cells contain text as recorded. Whoever renders them escapes it and makes control characters visible.
 """
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,23 +11,22 @@ from harness.core.arrays import Bools
 from harness.core.intervals import Interval
 from harness.core.parameters import Parameter, setting_text
 from harness.core.scoring import ERROR_COUNTS, Score
-from harness.core.spec import TargetRecord
-from harness.core.text import NO_VALUE, format_interval, format_number, format_percent, format_score, pluralize, shorten
-from harness.core.times import format_duration, utc_date_and_time
-from harness.sandbox import backend_named
+from harness.core.text import NO_VALUE, format_interval, format_percent, format_score, pluralize, shorten
+from harness.core.times import format_duration
+from harness.runs.facts import RunRecord, facts_in, interval_fact
 from harness.submit.run_facts import RunFacts
 
+TARGET_AND_MACHINE = ("round", "title", "rules", "models", "machine", "time")
+RECORD = ("run", "created_utc", "status", "seed", "sandbox", "reproducible", "source", "data", "versions")
+"""The facts about the inputs of a run, and about its identity, status and versions."""
+Rows = list[tuple[str, ...]]
 _MAX_VALUE = 160
-_GIB = 1 << 30
 
 
 class Monospace(str):
     """A cell in a fixed-width font: a hash, or a name in a program."""
 
     __slots__ = ()
-
-
-Rows = list[tuple[str, ...]]
 
 
 def headline(facts: RunFacts) -> str:
@@ -72,17 +70,14 @@ def cautions(facts: RunFacts) -> list[str]:
 
 def results(facts: RunFacts) -> Rows:
     """Return name and value of each figure of the submission."""
-    guesses = [("Guesses committed", f"{facts.summary.guesses:,}")]
-    if facts.submission.left_out:
-        beyond = f"{facts.submission.left_out:,} rows above the row cap of {facts.spec.round.row_cap:,}"
-        guesses.append(("Left out", beyond))
+    guesses = fact_rows(facts, ("guesses", "left_out"))
     score = facts.score
     if score is None:
         submitted = f"{len(facts.submission.ids):,}"
         return [("Score", "unknown: the round is blind"), ("Rows submitted", submitted), *guesses]
     rows: Rows = [
         *((fact.label, fact.text) for fact in facts.scores),
-        ("Interval", f"95 %, bootstrap by {score.interval.unit}"),
+        ("Interval", interval_fact(score.interval, score.interval.unit).text),
         ("Examples solved", f"{score.solved:,} of {score.examples:,}"),
         ("Rows read", f"{score.rows_read:,} of {score.rows:,}, {score.wrong_rows_read:,} of them wrong"),
         *guesses,
@@ -195,84 +190,11 @@ def training_overlap(facts: RunFacts) -> Rows:
     return rows
 
 
-def target_and_machine(facts: RunFacts) -> Rows:
-    """Return name and value of the round, the target, the reference model, the machine and the time."""
-    spec, summary = facts.spec, facts.summary
-    rules = spec.round
-    rows: Rows = [
-        ("Round", f"{rules.name}: {rules.title}"),
-        (
-            "Rules",
-            f"prefixes of {rules.prefix_length} and suffixes of {pluralize(rules.suffix_length, 'token')}, error cap "
-            f"{rules.error_cap:,}, row cap {rules.row_cap:,}, budget {format_duration(rules.budget)}",
-        ),
-    ]
-    if spec.target is None:
-        rows.append(("Target", "none: the attack does not use one"))
-    else:
-        rows += _model("Target", spec.target, facts.target_as_loaded)
-    if spec.reference is not None:
-        rows += _model("Reference model", spec.reference, facts.reference_as_loaded)
-    if spec.hardware:
-        rows.append(("Machine", _machine(spec.hardware)))
-    rows.append(("Time", f"{summary.time_text} (includes model loading)"))
-    return rows
-
-
-def record(facts: RunFacts) -> Rows:
-    """Return name and value of the run's identity, status, inputs and versions."""
-    spec, summary = facts.spec, facts.summary
-    sandbox = summary.sandbox
-    data = ", ".join(f"{Path(file).name} {digest[:12]}" for file, digest in spec.data_sha256.items())
-    started = "once" if facts.executions == 1 else f"{facts.executions:,} times"
-    return [
-        ("Run", Monospace(spec.id)),
-        ("Created", f"{utc_date_and_time(spec.created_at)}, started or resumed {started}"),
-        ("Status", f"{summary.status.words}{f': {summary.reason}' if summary.reason else ''}"),
-        ("Seed", f"{spec.seed}"),
-        ("Sandbox", "no worker started" if sandbox is None else f"{sandbox}: {backend_named(sandbox).description}"),
-        ("Reproducible", reproducibility(facts)),
-        ("Attack source", Monospace(f"{spec.attack.file}, sha256 {spec.attack.sha256}")),
-        ("Data (sha256)", data),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in spec.versions.items())),
-    ]
-
-
-def reproducibility(facts: RunFacts) -> str:
-    """Return whether another run gives the same submission byte for byte, or why this is not promised."""
-    if not facts.summary.status.is_over:
-        return "not promised: the run is not over"
-    if facts.not_reproducible_because:
-        return f"not promised: {'; '.join(facts.not_reproducible_because)}"
-    return "byte for byte, on the same device, dtype, thread count and versions"
+def fact_rows(record: RunRecord, keys: Sequence[str]) -> Rows:
+    """Return label and text of the known facts with these keys."""
+    facts = facts_in(record, keys)
+    return [(fact.label.capitalize(), Monospace(fact.text) if fact.is_code else fact.text) for fact in facts]
 
 
 def _bounds(interval: Interval) -> str:
     return format_interval(interval.low, interval.high)
-
-
-def _model(name: str, model: TargetRecord, loaded: dict[str, Any] | None) -> Rows:
-    commit = f" at {model.commit}" if model.commit else ""
-    return [
-        (name, f"{model.id}, revision {model.revision}{commit}"),
-        ("Weights", Monospace(f"sha256 {model.weights_sha256}")),
-        ("Loaded as", _loaded(model, loaded) if loaded else f"{model.dtype} on {model.place}; never loaded"),
-    ]
-
-
-def _loaded(model: TargetRecord, loaded: dict[str, Any]) -> str:
-    place = model.place if model.shards else loaded["device"]
-    name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
-    return (
-        f"{loaded['architecture']}, {format_number(loaded['parameters'] / 1e6)} M parameters, {loaded['dtype']} on "
-        f"{place}{name}, {pluralize(int(loaded['threads']), 'thread')}"
-    )
-
-
-def _machine(hardware: dict[str, Any]) -> str:
-    gpus = ", ".join(map(str, hardware["gpus"]))
-    return (
-        f"{hardware['processor'] or hardware['machine']}, {pluralize(int(hardware['cores']), 'usable core')}, "
-        f"{format_number(int(hardware['memory']) / _GIB)} GiB of memory, {f'GPU {gpus}' if gpus else 'no GPU'}; "
-        f"{hardware['system']}, {hardware['machine']}"
-    )

@@ -7,9 +7,9 @@ from typing import Any, Generic, TypeVar
 
 from harness.core.errors import HarnessError
 from harness.core.inputs import as_harness_error
-from harness.runs.facts import last_log_lines
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
+from harness.runs.status_line import last_log_lines
 from harness.runs.summary import RunSummary, run_summary
 from harness.tui.snapshot import Snapshot
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from harness.core.text import format_score, pluralize, shorten
 from harness.core.times import day_and_time, format_duration
-from harness.runs.facts import COLUMNS, recall_label, recall_text
+from harness.runs.columns import COLUMNS, recall_text
+from harness.runs.facts import recall_label
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.columns import GLYPHS, Cell, Column, Drawn, Row, Span, bar, spark

@@ -50,7 +50,7 @@ def packed_folder(few: Bundler, tmp_path_factory: pytest.TempPathFactory) -> Pac
 @pytest.mark.slow
 def test_a_bundle_with_a_reference_model_is_reproduced(few: Bundler, packed: Packed, tmp_path: Path) -> None:
     shown = few.machine.run("show", packed.run.id).stdout
-    assert re.search(r"^reference +demo-reference, weights ", shown, re.MULTILINE)
+    assert re.search(r"^reference model +demo-reference, weights ", shown, re.MULTILINE)
     recorded = few.machine.json("show", packed.run.id)
     assert recorded["spec"]["reference"]["id"] == recorded["changed"]["reference"] == "demo-reference"
     assert recorded["reference_as_loaded"]["parameters"] < recorded["target_as_loaded"]["parameters"] * 1.01

@@ -261,7 +261,7 @@ def test_the_pieces_of_a_target_are_recorded_and_used_again(machine: Machine) ->
     shown = machine.json("show", summary["id"])
     assert shown["spec"]["target"]["shards"] == ["cpu", "cpu"] and shown["spec"]["devices"] == []
     assert shown["target_as_loaded"]["blocks"] == "2 + 2"
-    assert "cpu, cpu, 2 + 2 blocks, float32, 1 threads" in machine.run("show", summary["id"]).stdout
+    assert "cpu, cpu, 2 + 2 blocks, float32, 1 thread," in machine.run("show", summary["id"]).stdout
     again = machine.json("run", "--like", summary["id"], "--dry-run")["spec"]["target"]
     assert (again["shards"], again["threads"]) == (["cpu", "cpu"], 1)
     whole = machine.json("run", "--like", summary["id"], "--device", "cpu", "--dry-run")["spec"]["target"]

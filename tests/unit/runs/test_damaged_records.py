@@ -14,7 +14,7 @@ from harness.analysis.decoded_text import TokenText
 from harness.analysis.replay import best_other_curve
 from harness.core.errors import HarnessError
 from harness.core.inputs import as_harness_error
-from harness.runs.facts import nondeterminism_reasons
+from harness.runs.facts import read_record
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.specs import AttackSpec
 from harness.runs.summary import run_status, run_summary
@@ -32,7 +32,7 @@ def search(folder: RunFolder) -> object:
 READERS: dict[str, Callable[[RunFolder], object]] = {
     "status": run_status,
     "summary": run_summary,
-    "reproducibility": nondeterminism_reasons,
+    "record": read_record,
     "feed": lambda folder: RunFeed(folder).poll(),
     "search": search,
     "example": lambda folder: load_example(folder, 3),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from harness.core.spec import PathRecord, TargetRecord
 from harness.runs.specs import AuditSpec
-from harness.runs.status import Status
 from harness.submit.audit_page import AuditHeader
+from tests.unit.tui.summaries import summary_of
 
 MODEL = TargetRecord(
     id="demo",
@@ -34,11 +34,17 @@ HEADER = AuditHeader(
         inputs_sha256="",
         models=(MODEL,),
     ),
+    summary=summary_of(
+        "abcd-demo",
+        kind="audit",
+        attack="audit sequence",
+        round="corpus",
+        elapsed_s=42.0,
+        budget_s=600.0,
+        sandbox="bubblewrap",
+    ),
+    executions=1,
+    warnings=["One document was empty."],
     title="Sequence extraction",
     reference="A paper",
-    status=Status.FINISHED,
-    reason="",
-    elapsed=42.0,
-    sandbox="bubblewrap",
-    warnings=["One document was empty."],
 )

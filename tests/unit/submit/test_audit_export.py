@@ -122,7 +122,8 @@ def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("redact", [True, False])
 def test_the_page_runs_no_script_and_links_only_to_its_own_files(text: str, redact: bool, tmp_path: Path) -> None:
     spec = HEADER.spec.model_copy(update={"params": {text: text, "endpoint": text}})
-    header = replace(HEADER, spec=spec, reason=text, status=Status.CRASHED, warnings=[text])
+    summary = replace(HEADER.summary, reason=text, status=Status.CRASHED)
+    header = replace(HEADER, spec=spec, summary=summary, warnings=[text])
     found = replace(findings(text, text), sentences=[text])
     write_audit(tmp_path / "out", redact_findings(found) if redact else found, header)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
@@ -146,7 +147,7 @@ def test_the_page_marks_passages_and_shows_empty_texts(written: Path) -> None:
 
 
 def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> None:
-    header = replace(HEADER, status=Status.OUT_OF_TIME)
+    header = replace(HEADER, summary=replace(HEADER.summary, status=Status.OUT_OF_TIME))
     write_audit(tmp_path / "out", WITHOUT_CHARTS, header)
     words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
     for sentence in (
@@ -158,7 +159,7 @@ def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> N
         "bubblewrap",
         "harness 0.1",
         "One document was empty.",
-        "prompt_length = 35",
+        "prompt_length=35",
     ):
         assert sentence in words
     assert "rate" in words and "is known" in words  # a table shown, and a detailed one by its columns

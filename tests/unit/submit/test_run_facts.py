@@ -17,7 +17,7 @@ from harness.runs.attack_record import scorecard_of, submission_now
 from harness.runs.reader import RunReader, StageWork
 from harness.submit.code_spec import SPEC, code_spec_from_run, read_code_spec, round_toml, to_toml, write_blind_round
 from harness.submit.run_facts import run_facts
-from harness.submit.run_tables import query_summary, target_and_machine, training_overlap, training_summary
+from harness.submit.run_tables import TARGET_AND_MACHINE, fact_rows, query_summary, training_overlap, training_summary
 from tests.unit.submit.ended import ended_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 from tests.unit.tui.recorded_audit import MODEL
@@ -42,15 +42,17 @@ def test_queries_are_counted_by_stage(home: Path) -> None:
 
 def test_a_reference_model_is_listed_with_its_weights(home: Path) -> None:
     facts = run_facts(ended_run(home))
-    assert "Reference model" not in [name for name, *_ in target_and_machine(facts)]
+    assert "Reference model" not in [name for name, *_ in fact_rows(facts, TARGET_AND_MACHINE)]
     both = replace(
         facts,
         spec=facts.spec.model_copy(update={"target": MODEL, "reference": MODEL, "versions": {"python": "3.11.7"}}),
     )
-    rows = target_and_machine(both)
+    rows = fact_rows(both, TARGET_AND_MACHINE)
     (row,) = [number for number, (name, *_) in enumerate(rows) if name == "Reference model"]
-    assert [name for name, *_ in rows[row : row + 3]] == ["Reference model", "Weights", "Loaded as"]
-    assert rows[row][1].startswith(f"{MODEL.id}, revision") and MODEL.weights_sha256 in str(rows[row + 1][1])
+    assert rows[row : row + 2] == [
+        ("Reference model", f"{MODEL.id}, weights sha256 {MODEL.weights_sha256}"),
+        ("Loaded as", "cpu, precision float32, 1 thread"),
+    ]
 
 
 def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.runs.facts import RunColumn, facts_about
+from harness.runs.columns import RunColumn
+from harness.runs.facts import facts_about
 from harness.runs.reader import EtaBasis
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
