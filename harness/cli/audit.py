@@ -2,22 +2,19 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
-
-import typer
+from typing import Any, ClassVar
 
 from harness.audits.options import Preparation, Reading, StoredAudit
 from harness.audits.registry import AUDITS, AuditEntry, audit_named
 from harness.cli.audit_findings import findings_in_words, findings_of, write_findings
-from harness.cli.options import Detach, Json
 from harness.cli.output import print_json, say
 from harness.cli.resolving import model_records
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import follow_audit, interrupts_after_start, leave, print_detached
 from harness.core.audit import Audit
 from harness.core.errors import UsageError
+from harness.core.options import Options, option
 from harness.core.rows import Rows
 from harness.core.run_request import AuditRequest
 from harness.core.spec import TargetRecord
@@ -31,20 +28,15 @@ from harness.runs.summary import run_summary
 app = CommandLine(name="audit", help="Measure what a model has memorized.", no_args_is_help=True)
 
 
-@dataclass(frozen=True)
-class FindingsOptions:
+class FindingsOptions(Options):
     """The options about the findings of an audit."""
 
     heading: ClassVar[str] = "Options"
 
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
-    ] = None
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Replace text with its length and hash. File names are not redacted.")
-    ] = False
-    detach: Detach = False
-    json: Json = False
+    out: Path | None = option(None, short="-o", metavar="DIR", description="Directory for tables, figures and a page.")
+    redact: bool = option(False, description="Replace text with its length and hash. File names are not redacted.")
+    detach: bool = option(False, short="-d", description="Return as soon as the run can be watched.")
+    as_json: bool = option(False, name="json", description="Print the result as JSON.")
 
 
 def audit_command(entry: AuditEntry) -> Callable[..., None]:
@@ -98,7 +90,7 @@ def run_audit(audit: Audit[Any], reading: Reading, request: AuditRequest, option
             ),
         )
         if options.detach:
-            print_detached(folder, json=options.json)
+            print_detached(folder, json=options.as_json)
             return
     if is_interrupted.is_set():
         leave(folder)
@@ -111,7 +103,7 @@ def run_audit(audit: Audit[Any], reading: Reading, request: AuditRequest, option
             findings = findings_of(folder, redact=options.redact)
             if options.out is not None:
                 write_findings(options.out, folder, findings)
-            print_json(findings.as_json()) if options.json else print(findings_in_words(findings))
+            print_json(findings.as_json()) if options.as_json else print(findings_in_words(findings))
 
 
 def _open_audit(name: str) -> StoredAudit:

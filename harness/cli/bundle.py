@@ -14,7 +14,6 @@ from harness.cli.options import (
     AttackName,
     Json,
     Run,
-    VerifyOptions,
     budget_seconds,
     check_output_file,
     make_directory,
@@ -25,7 +24,7 @@ from harness.cli.output import align_columns, print_json, sanitize, say, shorten
 from harness.cli.rerun import rerun
 from harness.cli.resolving import resolve_run
 from harness.cli.typer_classes import CommandLine, Without
-from harness.cli.verify import prepare, verify, verify_bundle
+from harness.cli.verify import VerifyOptions, prepare, verify, verify_bundle
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.rounds import Round, load_round
 from harness.core.run_request import WORKERS, RunRequest

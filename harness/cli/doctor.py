@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import psutil
 import typer
 
-from harness.cli.options import Json, Round, round_or_default
+from harness.cli.options import Json
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.resolving import name_hidden_directory, require_device
 from harness.core import paths
@@ -24,9 +24,11 @@ from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes
 from harness.core.extras import EXTRAS, clash_sentence, extra_of, install_sentence, missing_module, require_extra
 from harness.core.hardware import resolve_device, usable_cores
+from harness.core.options import Options, option
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
 from harness.core.run_request import DeviceOptions
+from harness.core.settings import default_round
 from harness.core.text import format_number
 from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
 from harness.runs.machine import ABSENT, hardware, versions
@@ -54,17 +56,21 @@ class Finding:
     is_missing: bool = False
 
 
-@dataclass(frozen=True)
-class BenchOptions:
+class BenchOptions(Options):
     """The options of `--bench`."""
 
     heading: ClassVar[str] = "Benchmark"
 
-    bench: Annotated[bool, typer.Option("--bench", help="Measure the sampling and search speed instead.")] = False
-    target: Annotated[str, typer.Option(help="Model to measure: hub id or directory.")] = "demo"
-    round_: Round = None
-    examples: Annotated[int, typer.Option(min=1, help="Number of prefixes in each turn.")] = 64
-    turns: Annotated[int, typer.Option(min=1, help="Number of turns, each on its own prefixes.")] = 4
+    bench: bool = option(False, description="Measure the sampling and search speed instead.")
+    target: str = option("demo", description="Model to measure: hub id or directory.")
+    round: str | None = option(
+        None,
+        metavar="ROUND",
+        unset="`round` in config.toml, else demo",
+        description="Name or TOML file of a round.",
+    )
+    examples: int = option(64, ge=1, description="Number of prefixes in each turn.")
+    turns: int = option(4, ge=1, description="Number of turns, each on its own prefixes.")
 
 
 def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) -> None:
@@ -76,7 +82,7 @@ def doctor(options: BenchOptions, compute: DeviceOptions, json: Json = False) ->
     """
     if options.bench:
         counts = {"prefixes": options.examples, "turns": options.turns}
-        measure_speed(options.target, options.round_, compute, **counts, json=json)
+        measure_speed(options.target, options.round, compute, **counts, json=json)
         return
     if (options, compute) != (BenchOptions(), DeviceOptions()):
         raise typer.BadParameter("these options need --bench.", param_hint="--bench")
@@ -216,7 +222,7 @@ def measure_speed(
     """
     require_extra("torch", "`harness doctor --bench`")
     device = require_device(compute)
-    loaded = load_round(round_or_default(round_name))
+    loaded = load_round(round_name or default_round())
     name_hidden_directory(target)
     model = resolve_target(target)
     require_capacity(model, loaded)

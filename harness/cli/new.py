@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer import Argument, Option
@@ -16,7 +16,6 @@ from harness.cli.options import (
     Force,
     Json,
     Seed,
-    TextOptions,
     budget_seconds,
     make_directory,
     usage_errors,
@@ -26,6 +25,7 @@ from harness.cli.progress import ProgressBars
 from harness.cli.resolving import name_hidden_directory, require_device
 from harness.cli.typer_classes import CommandLine, Without
 from harness.core.errors import HarnessError, UsageError
+from harness.core.options import Options, option
 from harness.core.paths import expand_home
 from harness.core.run_request import DeviceOptions
 from harness.core.spec import BUILT_IN_TARGETS
@@ -41,6 +41,15 @@ if TYPE_CHECKING:
 
 _SECONDS_BETWEEN_LINES = 5.0
 app = CommandLine(name="new", help="Write a new attack, or draw a round from a corpus.", no_args_is_help=True)
+
+
+class TextOptions(Options):
+    """The options for reading text from files."""
+
+    heading: ClassVar[str] = "Corpus"
+
+    field: str | None = option(None, unset="text", description="Field or column with the text of a record.")
+    keep_line_ends: bool = option(False, description="Keep CR LF and CR, which otherwise become LF.")
 
 
 def make_round(
@@ -143,9 +152,9 @@ def _require_free(corpus: Path, out: Path, answers: Path | None, name: str, *, f
     from harness.corpora.opening import is_interrupted
     from harness.corpora.round_files import CARD, existing_files
 
-    for option, folder in (("--out", out), ("--answers-out", answers)):
+    for word, folder in (("--out", out), ("--answers-out", answers)):
         if folder is not None and corpus.is_dir() and folder.resolve().is_relative_to(corpus.resolve()):
-            raise HarnessError(f"{option} {folder} is inside the corpus. Choose another directory.")
+            raise HarnessError(f"{word} {folder} is inside the corpus. Choose another directory.")
     existing_paths = existing_files(out, name, answers)
     if is_interrupted(out) and out / CARD not in existing_paths:
         # An earlier command wrote those in the directory, and did not end.

@@ -2,9 +2,8 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import typer
 
@@ -43,69 +42,11 @@ Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as 
 Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the TUI.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Redact = Annotated[bool, typer.Option("--redact", help="Replace guesses and answers with their length and hash.")]
-KeepLineEnds = Annotated[bool, typer.Option("--keep-line-ends", help="Keep CR LF and CR, which otherwise become LF.")]
 
 
 def round_option(help: str) -> Any:
     """Return the option `--round` with its own help text."""
     return typer.Option("--round", "-r", metavar="ROUND", help=help, autocompletion=round_names, show_default=False)
-
-
-Round = Annotated[
-    str | None, round_option("Name or TOML file of a round.  [default: `round` in config.toml, else demo]")
-]
-
-
-@dataclass(frozen=True)
-class TextOptions:
-    """Options for reading text from files."""
-
-    heading: ClassVar[str] = "Corpus"
-
-    field: Annotated[str | None, typer.Option(help="Field or column with the text of a record.  [default: text]")] = (
-        None
-    )
-    keep_line_ends: KeepLineEnds = False
-
-
-@dataclass(frozen=True)
-class VerifyOptions:
-    """The options for running the code of a bundle again."""
-
-    target: Annotated[
-        str | None, typer.Option(help="Hub id or directory.  [default: the round's, else the bundle's]")
-    ] = None
-    reference: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Reference model: hub id or directory.  [default: the bundle's]"),
-    ] = None
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION", help="Budget of the code, in the round's unit.  [default: the round's budget, else 24h]"
-        ),
-    ] = None
-    allow_network_install: Annotated[
-        bool,
-        typer.Option(
-            "--allow-network-install",
-            help="Allow network access during installation only.",
-            rich_help_panel="Installation",
-        ),
-    ] = False
-    wheels: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Install from this directory of wheels.", rich_help_panel="Installation"),
-    ] = None
-    own_environment: Annotated[
-        bool,
-        typer.Option(
-            "--own-environment",
-            help="Use the current environment (its versions must match the bundle's lock).",
-            rich_help_panel="Installation",
-        ),
-    ] = False
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="Run the code even without a sandbox.")] = False
 
 
 def checked_group(name: str | None) -> str | None:
@@ -119,13 +60,6 @@ def checked_group(name: str | None) -> str | None:
             if (noun := noun_of_parent(name)) != "group":
                 raise HarnessError(f"{name} is a {noun}. Use another name.")
     return name
-
-
-def round_or_default(name: str | None) -> str:
-    """Return the name given by `--round`, or the default from the settings."""
-    from harness.core.settings import default_round
-
-    return default_round() if name is None else name
 
 
 @contextlib.contextmanager

@@ -1,12 +1,10 @@
 """Typer's classes as all commands use them: common options, classes of options, and the layout of help texts."""
 
-import dataclasses
 import functools
 import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Set
-from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
@@ -181,7 +179,7 @@ class CommandLine(typer.Typer):
     def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunction], CommandFunction]:
         """Return a decorator that adds a function as a command.
 
-        A parameter whose type is a dataclass or a class of `Options` becomes one option per field of the class. Fields
+        A parameter whose type is a class of `Options` becomes one option per field of the class. Fields
         that the command has no option for are named as in `Annotated[RunRequest, Without("group")]`.
         """
         add = super().command(name, cls=HarnessCommand, **settings)
@@ -243,11 +241,6 @@ class OptionClass(NamedTuple):
 
 def option_class(annotation: Any) -> OptionClass | None:
     """Return how the fields of a class are given as options; None if `annotation` is no class of options."""
-    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        parameters = list(inspect.signature(annotation).parameters.values())
-        if heading := getattr(annotation, "heading", None):
-            parameters = [_under_heading(parameter, heading) for parameter in parameters]
-        return OptionClass(parameters, lambda values, _: annotation(**values))
     left_out: tuple[str, ...] = ()
     if get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
@@ -279,13 +272,6 @@ def option_class(annotation: Any) -> OptionClass | None:
     parameters = [_parameter(parameter, headings[name]) for name, parameter in fields.items()]
     parameters.sort(key=lambda parameter: headings[parameter.name] == root)
     return OptionClass(parameters, make)
-
-
-def _under_heading(parameter: inspect.Parameter, heading: str) -> inspect.Parameter:
-    annotation, info = get_args(parameter.annotation)
-    info = copy(info)
-    info.rich_help_panel = heading
-    return parameter.replace(annotation=Annotated[annotation, info])
 
 
 def _parameter(option: "Parameter", heading: str | None) -> inspect.Parameter:

@@ -286,17 +286,16 @@ def test_shell_completion_offers_runs_and_tunings(home: Path) -> None:
 
 
 def test_the_settings_are_defaults_of_the_command_line(home: Path) -> None:
-    from harness.cli.options import round_or_default
     from harness.cli.resolving import chosen_device
 
-    assert (round_or_default(None), round_or_default("small")) == ("demo", "small")
+    assert (RunRequest().round, RunRequest(round="small").round) == ("demo", "small")
     (home / "config").mkdir()
     (home / "config" / "config.toml").write_text('round = "satml-dev"\ndevice = "cuda:3"\n')
-    assert (round_or_default(None), round_or_default("small")) == ("satml-dev", "small")
+    assert (RunRequest().round, RunRequest(round="small").round) == ("satml-dev", "small")
     assert (chosen_device("auto"), chosen_device("cpu")) == ("cuda:3", "cpu")
     (home / "config" / "config.toml").write_text('device = "gpu0"\nround = "demmo"\n')
     with pytest.raises(HarnessError, match="line 2: round: unknown round 'demmo'"):
-        round_or_default(None)
+        RunRequest()
     with pytest.raises(HarnessError, match="line 1: device: use auto, cpu, cuda or cuda:N"):
         chosen_device("auto")
 
