@@ -27,6 +27,9 @@ EXIT_CODES = (
     "Exit codes: 0 done; 1 failed; 2 usage error; 3 ended incomplete or different (a run that ran out of time or was "
     "stopped, a verification that differs); 130 interrupted by Ctrl-C."
 )
+_CONTEXT = "command_context"
+_METAVARS = {int: "N", float: "NUMBER"}
+_RANGE = re.compile(r"\bx>=(?P<least>[\d.]+)|\b(?:(?P<low>[\d.]+)<=)?x<=(?P<most>[\d.]+)")
 
 
 def _set_home(home: Path | None) -> None:
@@ -64,9 +67,6 @@ def _common_options() -> list[Any]:
 
 _COMMON_OPTIONS = _common_options()
 _COMMON_NAMES = frozenset({"help", *(option.name for option in _COMMON_OPTIONS)})
-_CONTEXT = "command_context"
-_METAVARS = {int: "N", float: "NUMBER"}
-_RANGE = re.compile(r"\bx>=(?P<least>[\d.]+)|\b(?:(?P<low>[\d.]+)<=)?x<=(?P<most>[\d.]+)")
 
 
 def is_given(context: typer.Context, name: str) -> bool:
@@ -90,7 +90,7 @@ class _WithCommonOptions:
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
-            from harness.core.inputs import fault_message
+            from harness.core.faults import fault_message
 
             if isinstance(error.__cause__, ValidationError):
                 error.message = sanitize(fault_message(error.__cause__.errors(include_url=False)[0]))

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import sqlite3
 import stat
 import tomllib
@@ -19,15 +18,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from harness.core.errors import HarnessError
+from harness.core.faults import first_fault
 from harness.core.files import NOT_REGULAR, file_errors, file_sha256, read_start
 from harness.core.text import shorten
 
 _MAX_FILES = 100_000
 _DAMAGE = (OSError, sqlite3.Error, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 _CACHED = ("models--", "datasets--")
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def files_in(path: Path) -> list[Path]:
@@ -130,34 +130,6 @@ def _require_file(place: Path, named: Path) -> None:
         raise HarnessError(f"{place} is not a regular file{where}. Remove it, or name another path.")
 
 
-_SENTENCES = {
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be less than {lt}",
-    "int": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float": "must be a number",
-    "bool": "must be true or false",
-    "string": "must be text",
-    "path": "must be a path, as text",
-    **dict.fromkeys(("list", "tuple", "set"), "must be a list in brackets"),
-    **dict.fromkeys(("dict", "model"), "must be a table"),
-    "string_pattern_mismatch": "must match {pattern}",
-    "missing": "is required",
-    "extra_forbidden": "unknown field",
-    "value_error": "{error}",
-    "assertion_error": "{error}",
-}
-"""The sentence for each type of pydantic's errors, without the endings `_type` and `_parsing`."""
-JSON_WORDS = {
-    **dict.fromkeys(("list", "tuple", "set"), "must be a list, written as JSON"),
-    **dict.fromkeys(("dict", "model"), "must be an object, written as JSON"),
-}
-"""The sentences that differ for a value of the command line or of a form."""
-Model = TypeVar("Model", bound=BaseModel)
-
-
 def read_bounded(path: Path, *, limit: int) -> bytes:
     """Return the content of a regular file of at most `limit` bytes.
 
@@ -233,29 +205,6 @@ def _check_names(pairs: Sequence[tuple[str, Any]]) -> None:
         if name in names:
             raise ValueError(f"the field {shorten(name)!r} occurs twice")
         names.add(name)
-
-
-def fault_message(fault: ErrorDetails, words: Mapping[str, str] = {}) -> str:
-    """Return the rule that a value breaks, as a clause such as `must be at least 1`.
-
-    words: sentences that replace those of `_SENTENCES`.
-    """
-    kind = fault["type"].removesuffix("_type").removesuffix("_parsing")
-    if (sentence := {**_SENTENCES, **words}.get(kind)) is not None:
-        message = sentence.format_map(fault.get("ctx", {}))
-    else:
-        message = re.sub(r"^\w+ should ", "must ", fault["msg"]).replace(" after validation", "")
-    return shorten(" ".join(message.split()).rstrip("."), 200)
-
-
-def first_fault(error: ValidationError, words: Mapping[str, str] = {}) -> str:
-    """Return the first field that failed validation and the reason, as `field: reason`.
-
-    words: as in `fault_message`.
-    """
-    fault = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in fault["loc"])
-    return f"{shorten(field) + ': ' if field else ''}{fault_message(fault, words)}"
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from harness.core.attack import Params
 from harness.core.errors import UsageError
-from harness.core.inputs import fault_message
+from harness.core.faults import fault_message
 
 
 def option(

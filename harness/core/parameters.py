@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError
 
-from harness.core.inputs import JSON_WORDS, fault_message
+from harness.core.faults import JSON_WORDS, fault_message
 from harness.core.text import shorten
 
 Schema = Mapping[str, Any]

@@ -13,7 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
-from harness.core.inputs import first_fault, read_bounded_toml, validate_fields
+from harness.core.faults import first_fault
+from harness.core.inputs import read_bounded_toml, validate_fields
 from harness.core.text import shorten
 from harness.core.times import parse_duration, parse_moment
 

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.inputs import first_fault, read_bounded_toml
+from harness.core.faults import first_fault
+from harness.core.inputs import read_bounded_toml
 from harness.core.rounds import load_round
 
 _MAX_BYTES = 1 << 20

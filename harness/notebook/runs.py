@@ -27,7 +27,6 @@ from harness.runs.summary import RunSummary, matching_summaries, run_status, run
 if TYPE_CHECKING:
     import pandas as pd
 
-
 _REFRESH_SECONDS = 0.25
 _FACTS = ("run", "status", "attack", "parameters", "round", "time", "guesses", "recall")
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.core.faults import first_fault
 from harness.core.files import file_errors, read_start
 from harness.core.guesses import GUESSES
-from harness.core.inputs import first_fault
 from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.rows import Table
 from harness.core.run_request import RunRequest

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from harness.core import paths
 from harness.core.arrays import Floats, tokens_sha256
 from harness.core.errors import HarnessError
+from harness.core.faults import first_fault
 from harness.core.files import atomic_file, file_sha256, write_atomically
-from harness.core.inputs import check_plain_files, first_fault, read_bounded_text, read_bounded_toml
+from harness.core.inputs import check_plain_files, read_bounded_text, read_bounded_toml
 from harness.core.rounds import Round, load_round
 from harness.core.submission import write_submission
 from harness.plugins.discovery import AttackFile, attack_named

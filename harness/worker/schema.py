@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 
 from harness.core.attack import Params
 from harness.core.errors import HarnessError
-from harness.core.inputs import JSON_WORDS, fault_message
+from harness.core.faults import JSON_WORDS, fault_message
 from harness.core.parameters import NULL_WORDS
 from harness.core.text import shorten
 from harness.worker.plugin import describe_exception, load_attack
