@@ -1,4 +1,4 @@
-"""The HTML page about runs."""
+"""The HTML page about one run, or about several runs of one round."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
