@@ -17,7 +17,7 @@ from harness.runs.audit_reader import AuditReader
 from harness.runs.facts import read_record
 from harness.runs.folder import RunFolder
 from harness.runs.specs import AuditSpec
-from harness.submit.audit_page import format_column, is_numeric_column, named_figures, redact_findings
+from harness.submit.finding_tables import format_column, is_numeric_column, named_figures, redact_findings
 
 if TYPE_CHECKING:
     from harness.submit.audit_page import AuditHeader

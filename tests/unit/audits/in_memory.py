@@ -16,7 +16,7 @@ from harness.core.spec import TargetConfig
 from harness.core.text import plain_value
 from harness.engine.loading import load_target
 from harness.engine.target import Target
-from harness.submit.audit_page import redact_findings
+from harness.submit.finding_tables import redact_findings
 
 
 class Killed(Exception):

@@ -7,7 +7,7 @@ import pytest
 from harness.cli.audit_findings import findings_in_words, with_precision
 from harness.core.exports import redact_text
 from harness.core.findings import Conclusion, Findings, FoundTable
-from harness.submit.audit_page import redact_findings
+from harness.submit.finding_tables import redact_findings
 from tests.unit.submit.audit_header import HEADER, MODEL
 
 HOSTILE = "\x1b]0;owned\x07\u202e\n\t[bold]"

@@ -28,7 +28,7 @@ from harness.core.findings import (
 )
 from harness.runs.status import Status
 from harness.submit.audit_export import check_audit_folder, write_audit
-from harness.submit.audit_page import redact_findings
+from harness.submit.finding_tables import redact_findings
 from tests.unit.submit.audit_header import HEADER
 from tests.unit.submit.pages import parsed_page
 

@@ -16,8 +16,10 @@ from markdown_it.token import Token
 
 from harness.core.findings import Conclusion, Findings, FoundTable
 from harness.core.text import sanitize
-from harness.submit.audit_export import markdown_text, write_audit, yaml_string
-from harness.submit.audit_page import AuditHeader, redact_findings, whole_text
+from harness.submit.audit_export import write_audit
+from harness.submit.audit_page import AuditHeader
+from harness.submit.dataset_card import markdown_text, yaml_string
+from harness.submit.finding_tables import redact_findings, whole_text
 from tests.unit.submit.audit_header import HEADER, MODEL
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])

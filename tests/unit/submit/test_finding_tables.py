@@ -21,7 +21,7 @@ from harness.core.findings import (
     heat_map_as_json,
 )
 from harness.core.text import json_value, plain_value
-from harness.submit.audit_page import (
+from harness.submit.finding_tables import (
     format_column,
     format_value,
     is_numeric_column,

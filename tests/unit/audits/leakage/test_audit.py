@@ -27,7 +27,7 @@ from harness.core.rounds import load_round
 from harness.core.text import format_percent
 from harness.demo import SIZES
 from harness.engine.loading import load_target
-from harness.submit.audit_page import redact_findings
+from harness.submit.finding_tables import redact_findings
 from tests.demo_target.classifiers import FRAMES, Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
 from tests.demo_target.names import NAME, demo_name_pairs
