@@ -13,7 +13,7 @@ import torch
 from tokenizers import Encoding
 from transformers import AutoModelForTokenClassification, PreTrainedModel
 
-from harness.audits.entities.inputs import PERSONS
+from harness.audits.entities.names import PERSONS
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.text import shorten

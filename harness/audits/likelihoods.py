@@ -1,12 +1,12 @@
 """The models of an audit as a source of exact probabilities: on this machine, or one behind an endpoint."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from harness.audits.endpoint.params import ScoringParams
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.audits.endpoint.scoring import ScoringParams
+from harness.audits.stage import Stage
+from harness.core.arrays import Floats, Ints
 from harness.core.audit import AuditContext
 from harness.core.policy import Policy
 
@@ -14,21 +14,8 @@ if TYPE_CHECKING:
     from harness.audits.endpoint.served_model import ServedModel
 
 Local = TypeVar("Local")
-
-
-@dataclass(frozen=True)
-class Stage:
-    """The sequences of a stage of an audit."""
-
-    name: str
-    sequences: int
-    """Their number."""
-    pairs: Callable[[Ints], tuple[Tokens, Tokens]]
-    """Returns the prefixes and the suffixes of some, [n, tokens] each."""
-    size: int
-    """The number of sequences in a batch of a model on this machine."""
-    done: Ints
-    """Those with rows."""
+Likelihoods: TypeAlias = "LocalModels | ServedModel"
+"""A source of the probabilities of given text under the models of an audit, by their number."""
 
 
 class LocalModels:
@@ -53,10 +40,6 @@ class LocalModels:
             prefixes, suffixes = stage.pairs(batch.items)
             target = self._context.target(model)
             yield batch.items, exact_logprobs(target, prefixes, suffixes, policies, least=least)
-
-
-Likelihoods: TypeAlias = "LocalModels | ServedModel"
-"""A source of the probabilities of given text under the models of an audit, by their number."""
 
 
 def likelihoods(params: ScoringParams, context: AuditContext) -> AbstractContextManager[Likelihoods]:

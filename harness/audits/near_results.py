@@ -5,18 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.audits.probabilities import SchemeParams
+from harness.audits.near_params import CHARACTER_EDITS, NearParams
 from harness.audits.report import grouped, share_of
 from harness.core.arrays import Ints, Tokens
-from harness.core.attack import Field
 from harness.core.audit import AuditContext, RowsOf
 from harness.core.measures import Estimate, Measure, MeasureRow, MeasureTable
 from harness.core.policy import Policy
 from harness.core.rows import Kind, table
 from harness.core.tokenizers import Tokenizer
 
-CHARACTER_EDITS = (5, 10, 20)
-"""The numbers of character edits at which probabilities are reported."""
 NEAR_DEFINITION = (
     "a suffix that differs from the given one by at most the given number of insertions, deletions and substitutions; "
     "its probability is a lower bound, the sum over likely such suffixes"
@@ -30,8 +27,6 @@ TOKEN_EDITS, CHARACTER_EDITS_CASE = "token edits", "character edits"
 NEAR_WEIGHT = 40.0
 """Work for a near-verbatim probability, relative to an exact one."""
 NEAR_BATCH = 16
-
-
 NEAR_MEAN = Measure(
     "near_mean",
     "mean probability",
@@ -48,14 +43,6 @@ NEAR_OVER = Measure(
 )
 NEAR_MEASURES = (NEAR_MEAN, NEAR_OVER)
 NEAR_SECTIONS = grouped("near-verbatim", "Near-verbatim suffixes (lower bounds), {scheme}", *NEAR_MEASURES)
-
-
-class NearParams(SchemeParams):
-    """The parameters of an audit that measures near-verbatim probabilities."""
-
-    near: int = Field(100, ge=0, description="Sequences whose near-verbatim probability is bounded; 0 for none.")
-    edits: int = Field(5, ge=1, le=50, description="Maximum token edits of a near-verbatim suffix.")
-    beams: int = Field(16, ge=1, le=256, description="Partial suffixes followed in the near-verbatim search.")
 
 
 def near_stage(model: int) -> str:
@@ -79,7 +66,7 @@ def measure_near(
     """
     if not len(keys[0]):
         return
-    from harness.audits.beam import near_probabilities  # loads torch
+    from harness.audits.near_suffixes import near_probabilities  # loads torch
 
     for batch in context.batches(near_stage(model), len(keys[0]), size=NEAR_BATCH, weight=NEAR_WEIGHT):
         prefixes, suffixes = (part[batch.items] for part in pairs)

@@ -17,6 +17,24 @@ from harness.core.options import option
 from harness.core.policy import Policy
 from harness.core.text import format_percent
 
+_DECAY_TOKENS = 20
+MOST_QUERIES = 1_000_000
+DISCOVERABLE_QUERIES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+DISCOVERABLE = {
+    probability: Measure(
+        f"discoverable_{probability:g}",
+        f"p = {probability:g}",
+        f"the share of sequences that at least one of n queries returns with a probability of at least {probability:g}",
+        at="n = {}",
+        at_name="queries n",
+    )
+    for probability in (0.1, 0.5, 0.9)
+}
+"""The (n, p)-discoverable extraction rate for each p (Hayes et al. 2024)."""
+DISCOVERABLE_SECTIONS = grouped("discoverable", "(n, p)-discoverable, {what}", *DISCOVERABLE.values())
+_ROUNDING = 1e-12
+"""Difference below which two shares of the same number of sequences are equal."""
+
 
 class Scheme(StrEnum):
     """The decoding schemes, in the order in which results are shown."""
@@ -31,13 +49,16 @@ class Scheme(StrEnum):
 
 
 SCHEMES = tuple(Scheme)
+
+
 RANDOM_SCHEMES = SCHEMES[1:]
+
+
 DEFAULT_SCHEMES = SCHEMES[:6]
 """Six schemes, as in Figure 2 of Tiwari & Suh (2024).
 
 Their text names the first five. Typical-p is among those of Yu et al. (2023), whose hyper-parameters they use.
 """
-_DECAY_TOKENS = 20
 
 
 class SchemeParams(AuditParams):
@@ -75,24 +96,6 @@ class SchemeParams(AuditParams):
         """Return the scheme with its parameter, such as "top-k 10"."""
         value: float | None = getattr(self, scheme.value, None)
         return scheme.value.replace("_", "-") + ("" if value is None else f" {value:g}")
-
-
-MOST_QUERIES = 1_000_000
-DISCOVERABLE_QUERIES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
-DISCOVERABLE = {
-    probability: Measure(
-        f"discoverable_{probability:g}",
-        f"p = {probability:g}",
-        f"the share of sequences that at least one of n queries returns with a probability of at least {probability:g}",
-        at="n = {}",
-        at_name="queries n",
-    )
-    for probability in (0.1, 0.5, 0.9)
-}
-"""The (n, p)-discoverable extraction rate for each p (Hayes et al. 2024)."""
-DISCOVERABLE_SECTIONS = grouped("discoverable", "(n, p)-discoverable, {what}", *DISCOVERABLE.values())
-_ROUNDING = 1e-12
-"""Difference below which two shares of the same number of sequences are equal."""
 
 
 def query_grid() -> Ints:

@@ -22,7 +22,6 @@ Part = str | Callable[[MeasureRow], str]
 
 `who` is the model and the side; if all rows are of one model, the side alone or else the model.
 """
-
 _MAX_COLUMNS = 4
 """The values of a parameter that a table shows as columns, and a chart as bars."""
 _MAX_MARKERS = 25

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from harness.audits.book.audit import WINDOWS_PER_BATCH
-from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams, coarse_to_fine, cut_windows
+from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams
+from harness.audits.book.windows import coarse_to_fine, cut_windows
 from harness.audits.exact import exact_logprobs
 from harness.audits.probabilities import Scheme
 from harness.core.arrays import Floats

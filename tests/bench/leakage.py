@@ -7,9 +7,9 @@ import statistics
 import time
 from typing import Any
 
-from harness.audits.beam import near_probabilities
 from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.pairs import LeakageParams
+from harness.audits.near_suffixes import near_probabilities
 from harness.audits.probabilities import DEFAULT_SCHEMES, Scheme
 from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes

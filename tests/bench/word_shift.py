@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from harness.audits.membership.statistics import word_shift
+from harness.audits.membership.words import word_shift
 
 LEVEL = 0.025
 _VOCABULARY, _WORDS, _OWN_WORDS = 2000, 50, 10

@@ -4,20 +4,13 @@ import numpy as np
 
 from harness.audits.book.coverage import COUNTS, COVERAGE, MEASURES, TABLES, WINDOWS
 from harness.audits.book.findings import book_findings
-from harness.audits.book.inputs import (
-    LEAST,
-    THRESHOLDS,
-    BookParams,
-    Texts,
-    Windows,
-    coarse_to_fine,
-    cut_windows,
-    join_windows,
-)
-from harness.audits.likelihoods import Likelihoods, Stage, likelihoods
+from harness.audits.book.inputs import LEAST, THRESHOLDS, BookParams, Texts
+from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows, join_windows
+from harness.audits.likelihoods import Likelihoods, likelihoods
 from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.near_results import NEAR_WEIGHT, measure_near, near_stage
 from harness.audits.probabilities import SCHEMES, log_esp
+from harness.audits.stage import Stage
 from harness.core.arrays import Ints, Tokens
 from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.errors import HarnessError

@@ -27,7 +27,6 @@ WINDOWS = table("window", **_OF_WINDOW, **{scheme.value: Kind.REAL for scheme in
 COUNTS = table("count", model=Kind.INTEGER, text=Kind.INTEGER, windows=Kind.INTEGER, near=Kind.INTEGER)
 """The windows of a text in the tokens of a model, and those whose near-verbatim probability is to be measured."""
 TABLES = (WINDOWS, COUNTS, NEAR)
-
 _AT: Any = {"at": "p ≥ {}", "at_unit": Unit.BOUND, "at_name": "smallest probability of a suffix"}
 COVERAGE = Measure(
     "coverage",
@@ -69,6 +68,24 @@ MEASURES = (
     *DISCOVERABLE.values(),
     *NEAR_MEASURES,
 )
+REPLICATES = 2000
+_SEED = 20250501
+_BLOCK_WINDOWS = 10
+"""Length of a block in windows, but at most an eighth of all texts and at least one window."""
+_FEWEST_BLOCKS, _MOST_BLOCKS = 8, 500
+_FEW_BLOCKS = 5
+"""With fewer blocks, an interval is Wilson's with one observation per block."""
+_CELLS_OF_WINDOW = 4
+"""Positions are summed by cells before blocks are drawn: the cells of a window."""
+_DRAWN_AT_ONCE = 1 << 18
+_CHARACTERS, _WINDOWS = 0, 1
+"""Places of the numbers of characters and windows in the sums of a text. The sums of `_SHARES` follow."""
+_SHARES = (
+    *((COVERAGE, at, _CHARACTERS) for at in THRESHOLDS),
+    *((EXTRACTABLE, at, _WINDOWS) for at in THRESHOLDS),
+    (MEAN, None, _WINDOWS),
+)
+"""The measures that are shares, with their threshold and the place of the whole."""
 
 
 @dataclass(frozen=True)
@@ -108,26 +125,6 @@ def read_measured(rows: RowsOf) -> tuple[list[Measured], int]:
         logs = {scheme: part[scheme.value] for scheme in SCHEMES}
         measured.append(Measured(model, text, part["start"], part["cut"], part["end"], logs))
     return measured, int(unmeasured.sum())
-
-
-REPLICATES = 2000
-_SEED = 20250501
-_BLOCK_WINDOWS = 10
-"""Length of a block in windows, but at most an eighth of all texts and at least one window."""
-_FEWEST_BLOCKS, _MOST_BLOCKS = 8, 500
-_FEW_BLOCKS = 5
-"""With fewer blocks, an interval is Wilson's with one observation per block."""
-_CELLS_OF_WINDOW = 4
-"""Positions are summed by cells before blocks are drawn: the cells of a window."""
-_DRAWN_AT_ONCE = 1 << 18
-_CHARACTERS, _WINDOWS = 0, 1
-"""Places of the numbers of characters and windows in the sums of a text. The sums of `_SHARES` follow."""
-_SHARES = (
-    *((COVERAGE, at, _CHARACTERS) for at in THRESHOLDS),
-    *((EXTRACTABLE, at, _WINDOWS) for at in THRESHOLDS),
-    (MEAN, None, _WINDOWS),
-)
-"""The measures that are shares, with their threshold and the place of the whole."""
 
 
 class Passage(NamedTuple):

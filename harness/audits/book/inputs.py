@@ -5,7 +5,7 @@ the suffix unlikely.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import field_validator
 
-from harness.audits.endpoint.params import ScoringParams
+from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.models import Model, first_token_notes, load_text_tokenizer, require_context
-from harness.audits.near_results import NearParams
+from harness.audits.near_params import NearParams
 from harness.audits.options import Preparation, Reading, Subject
 from harness.audits.probabilities import RANDOM_SCHEMES, Scheme
 from harness.audits.sources import field_option, line_ends_option, target_option
-from harness.core.arrays import Bools, Ints, Tokens
+from harness.core.arrays import Bools
 from harness.core.attack import Field
 from harness.core.audit import Inputs
 from harness.core.errors import HarnessError, UsageError
@@ -30,12 +30,14 @@ from harness.corpora.documents import documents_in, require_fields
 from harness.corpora.text_files import Notes
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
+    pass
 
 THRESHOLDS = (0.001, 0.01, 0.1, 0.5)
 """The probabilities at which coverage is reported."""
 LEAST = 1e-9
 """A window whose first tokens have a smaller probability under every scheme is not followed to its end."""
+_CHARACTERS_PER_TOKEN = 16
+"""Usually enough to see whether a text has as many tokens as a window."""
 
 
 class StrideUnit(StrEnum):
@@ -81,10 +83,6 @@ class BookParams(NearParams, ScoringParams):
     def main_scheme(self) -> Scheme:
         """The scheme of single figures: the first random one, or else greedy decoding."""
         return next((scheme for scheme in self.schemes if scheme in RANDOM_SCHEMES), self.schemes[0])
-
-
-_CHARACTERS_PER_TOKEN = 16
-"""Usually enough to see whether a text has as many tokens as a window."""
 
 
 @dataclass(frozen=True)
@@ -170,110 +168,6 @@ def _unique(name: str, taken: Counter[str]) -> str:
         name = f"{name} ({taken[name]})"
         taken[name] += 1
     return name
-
-
-_FURTHER_TOKENS = 8
-"""Tokens after a window that must be known, because the last tokens of a shortened text can be different."""
-_WINDOWS_AT_ONCE = 512
-_SAMPLED = 1 << 14  # characters
-_MOST_CHARACTERS = 16  # per token
-
-
-@dataclass(frozen=True)
-class Windows:
-    """The n windows of some texts, in order of their text and start."""
-
-    tokens: Tokens
-    """[n, prefix + suffix] int32"""
-    start: Ints
-    """The character at which each window begins, [n]."""
-    cut: Ints
-    """The character at which its suffix begins, [n]."""
-    end: Ints
-    """The character after its last one, [n]."""
-    text: Ints
-    """The number of its text, [n]."""
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    @property
-    def number(self) -> Ints:
-        """The number of each window within its text, [n]."""
-        return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
-
-
-def cut_windows(text: str, tokenizer: Tokenizer, params: BookParams) -> Windows:
-    """Return the windows of `text`, which begin at every `stride`-th character or token and have all their tokens."""
-    if params.stride_unit is StrideUnit.TOKENS:
-        return _windows_at_tokens(text, tokenizer, params)
-    parts = list(_windows_at_characters(text, tokenizer, params))
-    tokens, bounds = (np.concatenate(column) for column in zip(*parts, strict=True))
-    start, cut, end = bounds.T
-    return Windows(tokens, start, cut, end, np.zeros_like(start))
-
-
-def join_windows(parts: Sequence[Windows]) -> Windows:
-    """Return the windows of all texts."""
-    text = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    tokens = np.concatenate([part.tokens for part in parts])
-    start, cut, end = np.concatenate([(part.start, part.cut, part.end) for part in parts], axis=1)
-    return Windows(tokens, start, cut, end, text)
-
-
-def coarse_to_fine(windows: int) -> Ints:
-    """Return an order of the windows in which every part covers the whole text: every 16th one, those between, ….
-
-    An audit that is stopped early has then measured the whole text, with a larger stride.
-    """
-    numbers = np.arange(windows)
-    # The number of trailing zeros of the number, at most four.
-    level = np.minimum(4, np.log2((numbers & -numbers) | (numbers == 0) << 4).astype(np.int64))
-    return np.argsort(-level, kind="stable")
-
-
-def _windows_at_tokens(text: str, tokenizer: Tokenizer, params: BookParams) -> Windows:
-    (encoding,) = _encode(tokenizer, [text])
-    ids, offsets = np.array(encoding.ids, np.int32), np.array(encoding.offsets, np.int64).reshape(-1, 2)
-    first = np.arange(0, len(ids) - params.window_tokens + 1, params.stride)
-    tokens = ids[first[:, None] + np.arange(params.window_tokens)]
-    end = offsets[first + params.window_tokens - 1, 1]
-    cut = offsets[first + params.prefix_tokens, 0]
-    return Windows(tokens, offsets[first, 0], cut, end, np.zeros_like(first))
-
-
-def _windows_at_characters(text: str, tokenizer: Tokenizer, params: BookParams) -> Iterator[tuple[Tokens, Ints]]:
-    """Yield the tokens [n, window tokens] and the start, cut and end [n, 3] of some windows after the other."""
-    starts = range(0, max(1, len(text)), params.stride)
-    reach = _expected_reach(text, tokenizer, params.window_tokens)
-    for group in range(0, len(starts), _WINDOWS_AT_ONCE):
-        begun = starts[group : group + _WINDOWS_AT_ONCE]
-        encodings = _encode(tokenizer, [text[start : start + reach] for start in begun])
-        tokens, bounds = [], []
-        for start, first_try in zip(begun, encodings, strict=True):
-            encoding, length = first_try, reach
-            while len(encoding.ids) < params.window_tokens + _FURTHER_TOKENS and start + length < len(text):
-                length *= 2
-                (encoding,) = _encode(tokenizer, [text[start : start + length]])
-            if len(encoding.ids) >= params.window_tokens:
-                offsets = encoding.offsets
-                cut, end = offsets[params.prefix_tokens][0], offsets[params.window_tokens - 1][1]
-                tokens.append(encoding.ids[: params.window_tokens])
-                bounds.append((start, start + cut, start + end))
-        yield (np.array(tokens, np.int32).reshape(-1, params.window_tokens), np.array(bounds, np.int64).reshape(-1, 3))
-
-
-def _expected_reach(text: str, tokenizer: Tokenizer, tokens: int) -> int:
-    """Return how many characters usually have a few more than `tokens` tokens."""
-    sample = text[:_SAMPLED]
-    characters = len(sample) / max(1, len(_encode(tokenizer, [sample])[0].ids))
-    # The beginning can be unusual, such as a line of spaces; a window that needs more characters gets them.
-    return int(min(_MOST_CHARACTERS, 1.5 * characters) * (tokens + _FURTHER_TOKENS)) + 1
-
-
-def _encode(tokenizer: Tokenizer, texts: list[str]) -> "list[Encoding]":
-    encodings: list[Encoding] = tokenizer.encode_batch(texts, add_special_tokens=False)
-    return encodings
 
 
 class BookSubject(Subject):

@@ -1,20 +1,14 @@
 """Parameters of an audit whose target is behind an endpoint, and the form of the requests that the endpoint takes."""
 
 import base64
-import os
 import re
-from collections.abc import Callable, Sequence
-from contextlib import closing
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.options import AuditParams
-from harness.audits.probabilities import Scheme
 from harness.core.attack import Field
-from harness.core.errors import UsageError
 from harness.core.options import option
 from harness.core.protocol import ENDPOINT_KEYS
 from harness.core.text import sanitize, shorten
@@ -22,6 +16,20 @@ from harness.core.text import sanitize, shorten
 MASK = "[API key]"
 _SHORTEST_KEY = 8
 """Characters. A shorter key is a placeholder, such as `EMPTY`, which may be a word of an answer."""
+REFUSAL = "refuses the request"
+"""The start of the fault of a prompt that an endpoint would refuse again, such as one too long for its model."""
+BLOCKED = "blocks the answer"
+"""The start of the fault of an answer that a filter of the provider withheld or cut."""
+_FILTERS = re.compile(
+    r"(?i)content.?(?:filter|polic)|recitation|safety|block(?:list|ed|.?reason)|prohibited|refusal|copyright|guardrail|"
+    r"moderation|spii|sensitive|censor|inspection|risk.?control|responsible.?ai"
+)
+"""Reasons for which providers end an answer because of its content."""
+_LONGEST_MODEL = 200
+"""Characters."""
+_API_VERSION = "api-version"
+"""The name in the query of an address of Azure."""
+_BASE_URL = "a base URL is expected, such as http://localhost:8000/v1"
 
 
 class KeyMask:
@@ -103,25 +111,6 @@ class EndpointForm(BaseModel):
     model: str = ""
 
 
-REFUSAL = "refuses the request"
-"""The start of the fault of a prompt that an endpoint would refuse again, such as one too long for its model."""
-BLOCKED = "blocks the answer"
-"""The start of the fault of an answer that a filter of the provider withheld or cut."""
-_FILTERS = re.compile(
-    r"(?i)content.?(?:filter|polic)|recitation|safety|block(?:list|ed|.?reason)|prohibited|refusal|copyright|guardrail|"
-    r"moderation|spii|sensitive|censor|inspection|risk.?control|responsible.?ai"
-)
-"""Reasons for which providers end an answer because of its content."""
-ENDPOINT_SCHEMES = (Scheme.GREEDY, Scheme.PLAIN, Scheme.TOP_K)
-"""The decoding schemes whose probabilities follow from the tokens that an endpoint returns."""
-_PROBE_RETRIES = 2
-_LONGEST_MODEL = 200
-"""Characters."""
-_API_VERSION = "api-version"
-"""The name in the query of an address of Azure."""
-_BASE_URL = "a base URL is expected, such as http://localhost:8000/v1"
-
-
 def is_filter(reason: str) -> bool:
     """Return True if the reason of an end, or the code of an error, names a filter of the provider."""
     return bool(_FILTERS.search(reason))
@@ -185,58 +174,3 @@ class EndpointParams(AuditParams):
         if (self.endpoint is None) != (self.endpoint_model is None):
             raise ValueError("--endpoint and --endpoint-model must be given together")
         return self
-
-
-class ScoringParams(EndpointParams):
-    """The parameters of an audit that computes probabilities of given text, locally or with an endpoint."""
-
-    form: EndpointForm | None = option(None, is_hidden=True, description="What the probe of the endpoint found.")
-
-    def for_targets(self, targets: Sequence[str], say: Callable[[str], None]) -> Self:
-        """Return the parameters without what an endpoint cannot measure, and say so; unchanged without an endpoint.
-
-        Raises UsageError if several targets are named, or a scheme that needs more than an endpoint returns.
-        """
-        if self.endpoint is None:
-            return self
-        if len(set(targets)) != 1:
-            raise UsageError(
-                "an endpoint serves one model. Give one --target with its tokenizer: a hub id or a directory."
-            )
-        schemes = getattr(self, "schemes", ())
-        if missing := [scheme.value for scheme in schemes if scheme not in ENDPOINT_SCHEMES]:
-            needs = "need" if len(missing) > 1 else "needs"
-            choices = ", ".join(scheme.value for scheme in ENDPOINT_SCHEMES)
-            raise UsageError(
-                f"--schemes: {', '.join(missing)} {needs} the whole distribution, which an endpoint does not return. "
-                f"Choose from {choices}."
-            )
-        # Searches for likely suffixes take thousands of steps in the model.
-        searches = [name for name in ("inexact", "near") if getattr(self, name, 0)]
-        if searches:
-            names = {"inexact": "inexact", "near": "near-verbatim"}
-            left_out = " and ".join(names[name] for name in searches)
-            say(f"not measured, because an endpoint does not give the model itself: {left_out} matches")
-        return self.model_copy(update=dict.fromkeys(searches, 0))
-
-    def probed(self, tokenizer: Model, say: Callable[[str], None]) -> Self:
-        """Return the parameters with what a probe of their endpoint found; unchanged without an endpoint.
-
-        tokenizer: the model whose tokenizer the endpoint uses. Raises HarnessError in one sentence if the endpoint
-        cannot be used.
-        """
-        if self.endpoint is None:
-            return self
-        schemes = getattr(self, "schemes", ())
-        top_k = int(getattr(self, "top_k", 1)) if Scheme.TOP_K in schemes else 1
-        from harness.audits.endpoint.client import Endpoint  # loads an HTTP client
-        from harness.audits.endpoint.probe import Probe
-
-        key = next((os.environ[name] for name in ENDPOINT_KEYS if os.environ.get(name)), None)
-        brief = self.model_copy(update={"retries": min(self.retries, _PROBE_RETRIES)})
-        with closing(Endpoint(brief, key=key, seed=0)) as endpoint:
-            form, warnings = Probe(endpoint, load_text_tokenizer(tokenizer), top_k=top_k).run()
-        say(f"probed {self.endpoint}: prompts as {form.prompt}, log-probabilities by {form.field}")
-        for warning in warnings:
-            say(f"warning: {warning}")
-        return self.model_copy(update={"form": form})

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 
 from harness.audits.endpoint.client import Answer, Endpoint, open_endpoint
-from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm, ScoringParams
+from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.probe import drift, probe_tokens, require_unchanged
 from harness.audits.endpoint.prompt_logprobs import (
     ROUNDING,
@@ -16,8 +16,9 @@ from harness.audits.endpoint.prompt_logprobs import (
     request_prompt,
     with_first_token,
 )
-from harness.audits.likelihoods import Stage
+from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.models import Model, load_text_tokenizer
+from harness.audits.stage import Stage
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import AuditContext
 from harness.core.errors import Interruption

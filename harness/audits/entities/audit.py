@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from harness.audits.entities.findings import entities_findings
-from harness.audits.entities.inputs import MASK, Names, Prompt
+from harness.audits.entities.inputs import Names
 from harness.audits.entities.measures import MEASURES, PROMPTS_M_MEM, score_pairs
+from harness.audits.entities.prompts import MASK, Prompt
 from harness.audits.entities.results import (
     Chain,
     Measurements,
@@ -27,6 +28,10 @@ from harness.core.spec import TargetConfig
 
 if TYPE_CHECKING:
     from harness.audits.classifier import PromptTokens, Span, TokenClassifier
+
+_PROMPTS_PER_BATCH = 4
+_TYPICAL_LENGTH = 10
+_ATTENTION_WEIGHT = 2.0
 
 
 class Attention(NamedTuple):
@@ -96,11 +101,6 @@ class NameProbe:
         names = [self.names[name] for name in with_tokens.tolist()]
         start = prompt.name_start
         return [prompt.fill(name) for name in names], [Span(start, start + len(name)) for name in names]
-
-
-_PROMPTS_PER_BATCH = 4
-_TYPICAL_LENGTH = 10
-_ATTENTION_WEIGHT = 2.0
 
 
 def _integers(*names: str) -> dict[str, Kind]:

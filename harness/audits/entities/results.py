@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.entities import measures
-from harness.audits.entities.inputs import HAND_WRITTEN, Names, Prompt
+from harness.audits.entities.inputs import Names
 from harness.audits.entities.measures import (
     PairScore,
     Placements,
@@ -34,6 +34,7 @@ from harness.audits.entities.measures import (
     score_pairs,
     spread_over_names,
 )
+from harness.audits.entities.prompts import HAND_WRITTEN, Prompt
 from harness.audits.report import normal_interval
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.audit import RowsOf

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import numpy as np
 from pydantic import field_validator
 
-from harness.audits.endpoint.params import ENDPOINT_SCHEMES, ScoringParams
-from harness.audits.near_results import NearParams
+from harness.audits.endpoint.scoring import ENDPOINT_SCHEMES, ScoringParams
+from harness.audits.near_params import NearParams
 from harness.audits.probabilities import DEFAULT_SCHEMES, MOST_QUERIES, RANDOM_SCHEMES, SCHEMES, DataSet, Scheme
 from harness.core.arrays import Ints, Tokens
 from harness.core.attack import Field

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.leakage.pairs import Pairs
-from harness.audits.likelihoods import Likelihoods, Stage
+from harness.audits.likelihoods import Likelihoods
 from harness.audits.probabilities import SCHEMES, Scheme
+from harness.audits.stage import Stage
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import AuditContext
 from harness.core.policy import Policy

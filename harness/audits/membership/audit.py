@@ -18,14 +18,8 @@ from harness.audits.membership.inputs import (
     MembershipParams,
     Score,
 )
-from harness.audits.membership.statistics import (
-    loss_score,
-    min_k_plus_score,
-    min_k_score,
-    recall_score,
-    word_shift,
-    zlib_score,
-)
+from harness.audits.membership.scores import loss_score, min_k_plus_score, min_k_score, recall_score, zlib_score
+from harness.audits.membership.words import word_shift
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.audit import Audit, AuditContext, RowsOf
 from harness.core.findings import Findings

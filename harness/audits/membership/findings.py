@@ -16,7 +16,8 @@ from harness.audits.membership.inputs import (
     Score,
     read_scores,
 )
-from harness.audits.membership.statistics import FOLDS, Roc, roc_of
+from harness.audits.membership.roc import Roc, roc_of
+from harness.audits.membership.words import FOLDS
 from harness.audits.report import bars_of, draw_sections, key_figure, measure_table, section, table_of, wide_table
 from harness.audits.smallest_result import changing_share, smallest_at_spread
 from harness.core.arrays import Floats

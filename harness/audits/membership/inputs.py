@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.audits.endpoint.params import ScoringParams
+from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.models import Model, first_token_notes, require_context, shared_tokenizer
 from harness.audits.options import Preparation, Reading, Subject
 from harness.audits.shared_tokenizer import SharedTokenizer
@@ -34,6 +34,16 @@ from harness.core.windows import cluster_ids
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
 
+FALSE_POSITIVE_RATES = (0.01, 0.001)
+REFERENCE = table("reference", document=Kind.INTEGER, loss=Kind.REAL)
+"""The mean log-probability of a document under the reference model."""
+WORDS = table("word_score", document=Kind.INTEGER, score=Kind.REAL)
+"""The score of membership by the words of a document alone."""
+WORD_SHIFT = table("word_shift", p_value=Kind.REAL)
+"""The p-value of the permutation test on the scores by words, one row; NaN if there are too few texts."""
+NEAR_COPY_WINDOW = 16
+"""Documents that share this many consecutive tokens are near-copies of each other."""
+
 
 class Score(StrEnum):
     """The scores, in the order in which they are reported. A larger one speaks for membership."""
@@ -56,8 +66,9 @@ LABELS = {
     Score.RECALL: "ReCaLL",
     Score.WORDS: "bag of words (no model)",
 }
+
+
 MODEL_SCORES = tuple(score for score in Score if score is not Score.WORDS)
-FALSE_POSITIVE_RATES = (0.01, 0.001)
 
 
 class MembershipParams(ScoringParams):
@@ -72,12 +83,8 @@ class MembershipParams(ScoringParams):
 
 SCORES = table("score", document=Kind.INTEGER, **{score.value: Kind.REAL for score in MODEL_SCORES})
 """The scores of a document, NaN for those that were not computed."""
-REFERENCE = table("reference", document=Kind.INTEGER, loss=Kind.REAL)
-"""The mean log-probability of a document under the reference model."""
-WORDS = table("word_score", document=Kind.INTEGER, score=Kind.REAL)
-"""The score of membership by the words of a document alone."""
-WORD_SHIFT = table("word_shift", p_value=Kind.REAL)
-"""The p-value of the permutation test on the scores by words, one row; NaN if there are too few texts."""
+
+
 TABLES = (SCORES, REFERENCE, WORDS, WORD_SHIFT)
 
 
@@ -93,10 +100,6 @@ def read_scores(rows: RowsOf, documents: int) -> dict[Score, Floats]:
     with np.errstate(divide="ignore", invalid="ignore"):
         scores[Score.REFERENCE] = -scores[Score.LOSS] / np.minimum(read(REFERENCE, "loss"), -1e-12)
     return scores | {Score.WORDS: read(WORDS, "score")}
-
-
-NEAR_COPY_WINDOW = 16
-"""Documents that share this many consecutive tokens are near-copies of each other."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ import numpy as np
 
 from harness.audits.endpoint.params import BLOCKED, is_filter
 from harness.audits.sequence.answers import CHAT_INSTRUCTION, beginning, introduction_words, reference_model
-from harness.audits.sequence.comparison import COMPLETIONS, REPETITIONS, TITLES, TOO_SHORT, Setting, verdicts
+from harness.audits.sequence.comparison import COMPLETIONS, REPETITIONS, TOO_SHORT, Setting
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import SequenceParams, compared_words, words_of
+from harness.audits.sequence.dataset import SequenceParams
+from harness.audits.sequence.thresholds import TITLES, verdicts
+from harness.audits.sequence.words import compared_words, words_of
 from harness.core.audit import RowsOf
 from harness.core.rows import Rows
 from harness.core.text import format_score, pluralize

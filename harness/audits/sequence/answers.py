@@ -9,7 +9,7 @@ from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 from harness.audits.endpoint.params import is_filter, model_of
-from harness.audits.sequence.dataset import word_spans, words_of
+from harness.audits.sequence.words import word_spans, words_of
 from harness.core.rows import Kind, Rows
 
 CHAT_INSTRUCTION = (

@@ -8,13 +8,7 @@ import numpy as np
 
 from harness.audits.endpoint.params import REFUSAL
 from harness.audits.sequence.answers import AnswerFacts
-from harness.audits.sequence.comparison import (
-    COMPARISONS,
-    COMPLETIONS,
-    REPETITIONS,
-    compare,
-    rows_of_setting,
-)
+from harness.audits.sequence.comparison import COMPARISONS, COMPLETIONS, REPETITIONS, compare, rows_of_setting
 from harness.audits.sequence.completion import Completer, Completion, GivenCompleter, LocalCompleter, State
 from harness.audits.sequence.dataset import Control, Dataset, SequenceParams, permuted_partners
 from harness.audits.sequence.findings import sequence_findings

@@ -1,20 +1,8 @@
-"""Comparisons of a completion with a suffix, and the audit's rows as arrays by paragraph.
+"""Comparisons of a completion with a suffix, and the audit's rows as arrays by paragraph."""
 
-The four word-level thresholds are those of black-box sequence extraction as published. The completion of a prompt, the
-first 35 words of a paragraph, is cut to the suffix's number of words and compared with the suffix. A suffix with too
-few words for a threshold has no verdict, because no completion could pass. A completion with too few words does not
-pass.
-
-The source's worked example has a prefix of 34 words, a suffix of 18 words and two completions, S1 and S2. Its table
-says that S2 fails the threshold of 10 words, but as printed the first 10 words are equal. The page "Reproduce a paper's
-figure" of the documentation explains this and the other differences.
-"""
-
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from enum import StrEnum
 from itertools import compress, groupby
 from typing import Any, NamedTuple
 from unicodedata import normalize
@@ -25,83 +13,14 @@ from numpy.typing import NDArray
 from harness.audits.edit_distance import edit_distance, numbered_words
 from harness.audits.sequence.answers import FACT_COLUMNS
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import Dataset, WordForm, compared_words, word_spans, words_of
+from harness.audits.sequence.dataset import Dataset
+from harness.audits.sequence.thresholds import TITLES, Threshold, verdicts
+from harness.audits.sequence.words import WordForm, compared_words, word_spans, words_of
 from harness.core.arrays import Bools, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Marked, Passage, Stretch
 from harness.core.rows import Kind, Rows, table
 from harness.core.text import pluralize
-
-Words = Sequence[str]
-Verdict = bool | None
-"""True if a threshold is passed, None if the suffix is too short for it."""
-
-
-class Threshold(StrEnum):
-    """The thresholds, by their names in tables and figures."""
-
-    TRIGRAM = "trigram"
-    START_5 = "start_5"
-    START_10 = "start_10"
-    OVERLAP = "overlap"
-
-
-TITLES: Mapping[Threshold, str] = {
-    Threshold.TRIGRAM: "trigrams",
-    Threshold.START_5: "first 5 words",
-    Threshold.START_10: "first 10 words",
-    Threshold.OVERLAP: "overlap",
-}
-
-
-def trigram(completion: Words, suffix: Words) -> Verdict:
-    """|tri(c) ∩ tri(s)| ≥ min(|tri(c)|, |tri(s)|) / 2, where tri(·) is the set of a text's word trigrams.
-
-    None if the suffix has fewer than 3 words, False if the completion has. S2 of the worked example shares 10 of the
-    suffix's 16 trigrams and passes; S1 shares none.
-    """
-    written, expected = (set(zip(words, words[1:], words[2:], strict=False)) for words in (completion, suffix))
-    if not expected:
-        return None
-    return bool(written) and 2 * len(written & expected) >= min(len(written), len(expected))
-
-
-def equal_start(completion: Words, suffix: Words, number: int) -> Verdict:
-    """Return whether the first `number` words are equal, in order; None if the suffix has fewer.
-
-    With 5 words S2 of the worked example passes and S1 does not. With 10 words S1 does not pass; S2 passes after the
-    printed prompt of 34 words and fails after one of 35.
-    """
-    if len(suffix) < number:
-        return None
-    return list(completion[:number]) == list(suffix[:number])
-
-
-def overlap(completion: Words, suffix: Words) -> Verdict:
-    """|c ∩ s| ≥ 3/4 of the shorter text's size, in any order of the words.
-
-    None if the suffix has fewer than 5 words, False if the completion has: one common word would pass. The texts are
-    multisets: a word counts as often as both contain it, and a text's size is its number of words. As sets, a
-    completion that repeats one word of the suffix would pass. S2 of the worked example shares 16 of 18 words, S1 shares
-    2 of 13.
-    """
-    if len(suffix) < 5:
-        return None
-    if len(completion) < 5:
-        return False
-    shared = (Counter(completion) & Counter(suffix)).total()
-    return 4 * shared >= 3 * min(len(completion), len(suffix))
-
-
-def verdicts(completion: Words, suffix: Words) -> dict[Threshold, Verdict]:
-    """Return the verdicts of all thresholds."""
-    return {
-        Threshold.TRIGRAM: trigram(completion, suffix),
-        Threshold.START_5: equal_start(completion, suffix, 5),
-        Threshold.START_10: equal_start(completion, suffix, 10),
-        Threshold.OVERLAP: overlap(completion, suffix),
-    }
-
 
 _MOST_PASSAGES = 10
 _SHORTEST_RUN = 5
@@ -110,6 +29,34 @@ _MARKED_RUN = 3
 """Words of the shortest run that is marked: a trigram."""
 RUN = 13
 """Words: the usual length in studies of benchmark contamination."""
+TOO_SHORT = -1
+"""The verdict, otherwise 0 or 1, if the suffix is too short for a threshold."""
+_KEY = dict.fromkeys(("model", "prompt_length", "paragraph"), Kind.INTEGER)
+"""The columns that name a completion: the number of its model, the words of its prompt, and its paragraph."""
+_TEXTS = dict.fromkeys(("state", "text", "fault"), Kind.TEXT)
+COMPLETIONS = table("completion", **_KEY, **_TEXTS, cut_words=Kind.INTEGER, **FACT_COLUMNS)
+REPETITIONS = table("repetition", **_KEY, text=Kind.TEXT)
+"""The completions of requests that were sent again at the end."""
+COMPARISONS = table(
+    "comparison",
+    **_KEY,
+    against=Kind.INTEGER,
+    **{threshold.value: Kind.INTEGER for threshold in Threshold},
+    run_words=Kind.INTEGER,
+    run_characters=Kind.INTEGER,
+    edit_similarity=Kind.REAL,
+)
+Measurements = Mapping[str, NDArray[Any]]
+"""The comparisons of n paragraphs with their own suffixes, or with those of others: columns of [n].
+
+`is_compared`, and the measures of `COMPARISONS`: a paragraph that was not compared has -1 (`TOO_SHORT`), 0, 0 and NaN.
+"""
+_NOT_COMPARED = {
+    **{threshold.value: np.int64(TOO_SHORT) for threshold in Threshold},
+    "run_words": np.int64(0),
+    "run_characters": np.int64(0),
+    "edit_similarity": np.float64(np.nan),
+}
 
 
 def longest_word_run(words: Sequence[str], second: Sequence[str]) -> int:
@@ -171,26 +118,6 @@ def _run_hashes(text: str) -> Ints:
     return np.array([hash(tuple(words[at : at + length])) for at in range(len(words) - length + 1)], np.int64)
 
 
-TOO_SHORT = -1
-"""The verdict, otherwise 0 or 1, if the suffix is too short for a threshold."""
-
-_KEY = dict.fromkeys(("model", "prompt_length", "paragraph"), Kind.INTEGER)
-"""The columns that name a completion: the number of its model, the words of its prompt, and its paragraph."""
-_TEXTS = dict.fromkeys(("state", "text", "fault"), Kind.TEXT)
-COMPLETIONS = table("completion", **_KEY, **_TEXTS, cut_words=Kind.INTEGER, **FACT_COLUMNS)
-REPETITIONS = table("repetition", **_KEY, text=Kind.TEXT)
-"""The completions of requests that were sent again at the end."""
-COMPARISONS = table(
-    "comparison",
-    **_KEY,
-    against=Kind.INTEGER,
-    **{threshold.value: Kind.INTEGER for threshold in Threshold},
-    run_words=Kind.INTEGER,
-    run_characters=Kind.INTEGER,
-    edit_similarity=Kind.REAL,
-)
-
-
 def compare(completion: str, suffix: str, form: WordForm) -> dict[str, float]:
     """Return the verdicts on two texts as numbers, their longest run in words and in characters, and their similarity.
 
@@ -205,19 +132,6 @@ def compare(completion: str, suffix: str, form: WordForm) -> dict[str, float]:
         "run_characters": longest_character_run(completion, suffix),
         "edit_similarity": edit_similarity(words, suffix_words),
     }
-
-
-Measurements = Mapping[str, NDArray[Any]]
-"""The comparisons of n paragraphs with their own suffixes, or with those of others: columns of [n].
-
-`is_compared`, and the measures of `COMPARISONS`: a paragraph that was not compared has -1 (`TOO_SHORT`), 0, 0 and NaN.
-"""
-_NOT_COMPARED = {
-    **{threshold.value: np.int64(TOO_SHORT) for threshold in Threshold},
-    "run_words": np.int64(0),
-    "run_characters": np.int64(0),
-    "edit_similarity": np.float64(np.nan),
-}
 
 
 @dataclass(frozen=True)

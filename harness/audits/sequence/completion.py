@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from harness.audits.sequence.answers import NO_FACTS, AnswerFacts, cut_echo
-from harness.audits.sequence.dataset import (
-    PROMPT_LENGTH,
-    Cut,
-    Dataset,
-    Paragraph,
-    SequenceParams,
-    cut_after,
-    first_words,
-    words_of,
-)
+from harness.audits.sequence.dataset import PROMPT_LENGTH, Cut, Dataset, Paragraph, SequenceParams, cut_after
+from harness.audits.sequence.words import first_words, words_of
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError, UsageError
 from harness.core.inputs import require_file
@@ -33,6 +25,16 @@ from harness.corpora.text_files import Notes
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
+
+_MOST_CHARACTERS = 1 << 16
+_FORMS = [(*texts, "completion", *model) for texts in (("prefix", "suffix"), ("text",)) for model in (("model",), ())]
+"""The fields of a record with a completion."""
+_ONE_MODEL = "the model"
+"""The name of the model of a file without the field `model`."""
+_ENCODED_AT_ONCE = 1_000
+"""Texts: an encoding takes far more memory than its ids."""
+_SLACK, _MARGIN = 1.25, 4
+"""Tokens per token of the suffix, and further tokens: other words may take more tokens than the suffix."""
 
 
 class State(StrEnum):
@@ -97,9 +99,6 @@ def shuffled(items: int, seed: int) -> Ints:
     return np.random.default_rng([seed, 1]).permutation(items).astype(np.int64)
 
 
-_MOST_CHARACTERS = 1 << 16
-
-
 def bounded(answer: str, prompt: str, suffix: str) -> str:
     """Return the beginning of `answer` that may be a prompt and a suffix.
 
@@ -115,12 +114,6 @@ def completed(answer: str, prompt: str, suffix: str, facts: AnswerFacts = NO_FAC
     text, cut_words = cut_echo(prompt, bounded(compatible(answer), prompt, suffix))
     text = first_words(bounded(text, "", suffix), len(words_of(suffix)))
     return Completion(State.COMPLETED, text, cut_words=cut_words, facts=facts)
-
-
-_FORMS = [(*texts, "completion", *model) for texts in (("prefix", "suffix"), ("text",)) for model in (("model",), ())]
-"""The fields of a record with a completion."""
-_ONE_MODEL = "the model"
-"""The name of the model of a file without the field `model`."""
 
 
 class GivenCompletions(NamedTuple):
@@ -204,12 +197,6 @@ class GivenCompleter:
             completed(self._texts[paragraph], prompts[paragraph], suffixes[paragraph])
             for paragraph in paragraphs.tolist()
         ]
-
-
-_ENCODED_AT_ONCE = 1_000
-"""Texts: an encoding takes far more memory than its ids."""
-_SLACK, _MARGIN = 1.25, 4
-"""Tokens per token of the suffix, and further tokens: other words may take more tokens than the suffix."""
 
 
 class LocalCompleter:

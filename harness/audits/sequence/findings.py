@@ -31,16 +31,15 @@ from harness.audits.sequence.answers import reference_model
 from harness.audits.sequence.comparison import (
     COMPLETIONS,
     RUN,
-    TITLES,
     TOO_SHORT,
     Setting,
-    Threshold,
     passages,
     read_results,
     rows_of_setting,
 )
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import Control, Dataset, ReadCounts, SequenceParams, WordForm
+from harness.audits.sequence.conclusion import sequence_conclusion
+from harness.audits.sequence.dataset import Control, Dataset, ReadCounts, SequenceParams
 from harness.audits.sequence.results import (
     CORPUS,
     DEFINITIONS,
@@ -53,9 +52,10 @@ from harness.audits.sequence.results import (
     TOO_SHORT_SUFFIX,
     length_rows,
     measure_sides,
-    sequence_conclusion,
     thresholds_passed,
 )
+from harness.audits.sequence.thresholds import TITLES, Threshold
+from harness.audits.sequence.words import WordForm
 from harness.core.audit import RowsOf
 from harness.core.findings import Chart, Findings, FoundTable
 from harness.core.measures import Measure, MeasureRow, MeasureTable
@@ -81,6 +81,11 @@ _LENGTHS = section(
     series=lambda row: ", ".join((row.case, row.side, row.model)),
     controls=SIDES.values(),
 )
+_WORDS = {
+    WordForm.STRIPPED: "The thresholds compare words without the punctuation around them; case counts.",
+    WordForm.VERBATIM: "The thresholds compare words with their punctuation and case.",
+    WordForm.FOLDED: "The thresholds compare words without the punctuation around them and without case.",
+}
 
 
 def sequence_findings(params: SequenceParams, whole: Dataset, rows: RowsOf, models: Sequence[str]) -> Findings:
@@ -267,13 +272,6 @@ def _sentences(
         "contribute many paragraphs, the results are less certain than the intervals say.",
         *dataset.notes,
     ]
-
-
-_WORDS = {
-    WordForm.STRIPPED: "The thresholds compare words without the punctuation around them; case counts.",
-    WordForm.VERBATIM: "The thresholds compare words with their punctuation and case.",
-    WordForm.FOLDED: "The thresholds compare words without the punctuation around them and without case.",
-}
 
 
 def _method(params: SequenceParams, setting: Setting) -> str:

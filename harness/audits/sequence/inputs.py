@@ -23,11 +23,9 @@ from harness.audits.sequence.dataset import (
     SequenceParams,
     cut_after,
     cut_at,
-    lacks_spaces,
     paragraphs_of,
-    word_spans,
-    words_of,
 )
+from harness.audits.sequence.words import lacks_spaces, word_spans, words_of
 from harness.audits.sources import (
     CorpusFiles,
     Source,
@@ -51,6 +49,8 @@ from harness.core.tokenizers import load_tokenizer
 from harness.corpora.documents import require_fields
 from harness.corpora.text_files import Notes
 from harness.demo import CONTROL_TEXT
+
+_PARAGRAPHS_PER_REPORT = 100_000
 
 
 class Sample(NamedTuple):
@@ -172,9 +172,6 @@ def _decoded(rows: Tokens, tokenizer_file: Path) -> list[str]:
         raise HarnessError(f"the round contains token {int(rows.max()):,}, and {tokenizer_file} has {size:,} tokens.")
     texts: list[str] = tokenizer.decode_batch(rows.tolist(), skip_special_tokens=False)
     return texts
-
-
-_PARAGRAPHS_PER_REPORT = 100_000
 
 
 def select_targets(

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness.audits.sequence.comparison import Setting, Threshold
-from harness.audits.sequence.dataset import Control, words_of
+from harness.audits.sequence.comparison import Setting
+from harness.audits.sequence.dataset import Control
+from harness.audits.sequence.thresholds import Threshold
+from harness.audits.sequence.words import words_of
 from harness.core.arrays import Ints
 from harness.core.text import pluralize
 

@@ -11,7 +11,7 @@ import pytest
 from tokenizers import normalizers
 from tokenizers.normalizers import Normalizer
 
-from harness.audits.entities.inputs import drop_common, select_from_source
+from harness.audits.entities.names import drop_common, select_from_source
 from harness.audits.leakage.inputs import PairSize, read_pairs
 from harness.audits.models import Model
 from harness.audits.sequence.audit import SequenceAudit

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from harness.audits.beam import near_probabilities, near_suffixes
 from harness.audits.edit_distance import characters, distances_within, edit_distance
 from harness.audits.exact import exact_logprobs
-from harness.audits.near_results import CHARACTER_EDITS, NearParams
+from harness.audits.near_params import CHARACTER_EDITS, NearParams
+from harness.audits.near_suffixes import near_probabilities, near_suffixes
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.loading import load_target

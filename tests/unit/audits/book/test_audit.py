@@ -8,7 +8,8 @@ import torch
 
 from harness.audits.book.audit import BookAudit
 from harness.audits.book.coverage import COVERAGE, GAP, MEASURED_WINDOWS, WINDOWS
-from harness.audits.book.inputs import LEAST, BookParams, cut_windows, read_texts
+from harness.audits.book.inputs import LEAST, BookParams, read_texts
+from harness.audits.book.windows import cut_windows
 from harness.audits.models import Model, load_text_tokenizer
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap

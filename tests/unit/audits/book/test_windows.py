@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from harness.audits.book.inputs import BookParams, StrideUnit, coarse_to_fine, cut_windows
+from harness.audits.book.inputs import BookParams, StrideUnit
+from harness.audits.book.windows import coarse_to_fine, cut_windows
 from tests.demo_texts import TOKENIZER, trained_text
 
 TEXT = trained_text(12) + " ü😀漢字 é " * 20

@@ -14,9 +14,10 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
 from harness.audits.endpoint.client import Endpoint
-from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm, ScoringParams
+from harness.audits.endpoint.params import EndpointForm, LogprobsField, PromptForm
 from harness.audits.endpoint.probe import _ENDINGS, _TEXT, Probe
 from harness.audits.endpoint.prompt_logprobs import PromptLogprobs
+from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.models import Model, load_text_tokenizer
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy

@@ -18,8 +18,8 @@ from harness.audits.book.audit import BookAudit
 from harness.audits.book.inputs import BookParams, read_texts
 from harness.audits.compare.inputs import StoredTarget, common_sequences
 from harness.audits.endpoint.client import Endpoint
-from harness.audits.endpoint.params import ScoringParams
 from harness.audits.endpoint.probe import Probe
+from harness.audits.endpoint.scoring import ScoringParams
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import PairSize, read_pairs
 from harness.audits.leakage.pairs import LeakageParams, Pairs

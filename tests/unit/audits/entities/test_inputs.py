@@ -8,20 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.audits.entities.inputs import (
-    HAND_WRITTEN,
-    KINDS,
-    MASK,
-    Prompt,
-    conll_names,
-    drop_common,
-    read_inputs,
-    read_names,
-    read_prompts,
-    select_from_source,
-    split_halves,
-    wikidata_names,
-)
+from harness.audits.entities.inputs import read_inputs, split_halves
+from harness.audits.entities.names import conll_names, drop_common, read_names, select_from_source, wikidata_names
+from harness.audits.entities.prompts import HAND_WRITTEN, KINDS, MASK, Prompt, read_prompts
 from harness.core.errors import HarnessError
 from harness.submit.wheel import harness_wheel
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from harness.audits.entities.audit import NameProbe
-from harness.audits.entities.inputs import read_prompts
 from harness.audits.entities.measures import chance_error, score_pairs
+from harness.audits.entities.prompts import read_prompts
 from tests.demo_target.classifiers import NAMES, Family, fine_tune, invented_names
 from tests.unit.audits.in_memory import target_configs
 

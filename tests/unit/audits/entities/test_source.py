@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForTokenClassification
 
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, NameProbe
-from harness.audits.entities.inputs import HAND_WRITTEN, MASK, PARTS, Names, Prompt, read_inputs
+from harness.audits.entities.inputs import PARTS, Names, read_inputs
 from harness.audits.entities.measures import (
     BEST_MODIFIED,
     BEST_ON_DEV,
@@ -23,6 +23,7 @@ from harness.audits.entities.measures import (
     WORST_MODIFIED,
     WORST_ON_DEV,
 )
+from harness.audits.entities.prompts import HAND_WRITTEN, MASK, Prompt
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.unit.audits.in_memory import InMemory, plain, target_configs
 

@@ -19,7 +19,7 @@ from harness.audits.membership.inputs import (
     read_documents,
     read_scores,
 )
-from harness.audits.membership.statistics import min_k_score
+from harness.audits.membership.scores import min_k_score
 from harness.audits.models import Model
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError

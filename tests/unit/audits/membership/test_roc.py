@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.audits.membership.statistics import roc_of
+from harness.audits.membership.roc import roc_of
 from harness.core.intervals import wilson
 
 RATES = (0.01, 0.001)

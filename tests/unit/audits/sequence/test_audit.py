@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from harness.audits.sequence.audit import SequenceAudit
-from harness.audits.sequence.comparison import TITLES
 from harness.audits.sequence.completion import LocalCompleter
 from harness.audits.sequence.dataset import Dataset, SequenceParams
 from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sequence.results import P_VALUE, PASSED, PASSED_BY_LENGTH, RUN_P
+from harness.audits.sequence.thresholds import TITLES
 from harness.audits.sources import CorpusFiles
 from harness.core.findings import Findings
 from harness.core.rounds import load_round

@@ -8,18 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.audits.sequence.comparison import (
-    Threshold,
     compare,
     edit_similarity,
-    equal_start,
     longest_character_run,
     longest_word_run,
     mark_common_runs,
-    overlap,
-    trigram,
-    verdicts,
 )
-from harness.audits.sequence.dataset import WordForm, compared_words, cut_after, words_of
+from harness.audits.sequence.dataset import cut_after
+from harness.audits.sequence.thresholds import Threshold, equal_start, overlap, trigram, verdicts
+from harness.audits.sequence.words import WordForm, compared_words, words_of
 from tests.unit.audits.sequence.worked_example import OVERLAP, PREFIX, S1, S2, SUFFIX, TRIGRAMS
 
 

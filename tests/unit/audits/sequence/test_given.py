@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness.audits.sequence.audit import SequenceAudit
-from harness.audits.sequence.comparison import TITLES, Threshold
 from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.inputs import SequenceSubject, read_inputs
 from harness.audits.sequence.results import THRESHOLDS_PASSED
+from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings

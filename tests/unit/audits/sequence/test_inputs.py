@@ -19,11 +19,11 @@ from harness.audits.sequence.dataset import (
     SequenceParams,
     cut_after,
     cut_at,
-    first_words,
     paragraphs_of,
     permuted_partners,
 )
 from harness.audits.sequence.inputs import Paragraph, SequenceSubject, read_inputs, sample_paragraphs, select_targets
+from harness.audits.sequence.words import first_words
 from harness.audits.sources import CorpusFiles, Source, named_source
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round

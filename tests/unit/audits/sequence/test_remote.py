@@ -12,10 +12,10 @@ import pytest
 
 from harness.audits.endpoint.client import NEUTRAL, Answer, Endpoint
 from harness.audits.sequence.audit import REPEATED, SequenceAudit
-from harness.audits.sequence.comparison import TITLES
 from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.remote import ServedText, complete_prompt, max_tokens
 from harness.audits.sequence.results import P_VALUE, PASSED, TOO_SHORT_SUFFIX
+from harness.audits.sequence.thresholds import TITLES
 from harness.core.errors import Interruption
 from tests.completions_server import Reply, completion, completions_server
 from tests.unit.audits.in_memory import Killed

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Setting, Threshold
+from harness.audits.sequence.comparison import TOO_SHORT, Measurements, Results, Setting
 from harness.audits.sequence.completion import State
+from harness.audits.sequence.conclusion import sequence_conclusion
 from harness.audits.sequence.dataset import Dataset, ReadCounts
 from harness.audits.sequence.results import (
     P_VALUE,
@@ -18,8 +19,8 @@ from harness.audits.sequence.results import (
     TOO_SHORT_SUFFIX,
     measure_sides,
     run_p_value,
-    sequence_conclusion,
 )
+from harness.audits.sequence.thresholds import Threshold
 from harness.core.findings import Conclusion
 from harness.core.measures import MeasureTable
 
