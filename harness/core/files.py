@@ -8,10 +8,10 @@ import io
 import os
 import secrets
 import stat
+import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -21,8 +21,6 @@ CHUNK_BYTES = 1 << 20
 MAX_RECORD_BYTES = 64 << 20
 """The size up to which a small record, such as the spec of a run, is read."""
 NOT_REGULAR = "not a regular file"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_HELD_LEVELS = 64
 _POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/v1", 1024
 """The first line of a pointer of Git LFS. A pointer is smaller than 1,024 bytes."""
 
@@ -216,62 +214,53 @@ def _lock(file: IO[bytes] | int, path: Path, kind: int) -> bool:
     return True
 
 
-class _LimitExceeded(Exception):
-    """The files of a directory exceed a limit."""
-
-
 def is_larger_than(path: Path, max_bytes: int, *, max_files: int) -> bool:
-    """Return True if the files below `path` use more than `max_bytes` bytes, or there are more than `max_files`."""
-    total, counted = 0, 0
+    """Return True if the files below `path` use more than `max_bytes` bytes, or there are more than `max_files`.
 
-    def count(folder: int) -> list[str]:
-        nonlocal total, counted
-        inside = []
-        # os.listdir would list a directory completely, and an attack may have created millions of files in it.
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                counted += 1
-                if entry.is_dir(follow_symlinks=False):
-                    inside.append(entry.name)
-                else:
-                    with contextlib.suppress(OSError):
-                        # st_blocks counts units of 512 bytes; a sparse file uses fewer than its length suggests.
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-                if total > max_bytes or counted > max_files:
-                    raise _LimitExceeded
-        return inside
+    A sparse file uses fewer bytes than its length suggests.
+    """
+    is_larger, is_complete = _exceeds(path, max_bytes, max_files)
+    if not is_larger and not is_complete:
+        _run("chmod", "-R", "u+rwx", "--", path)
+        is_larger, _ = _exceeds(path, max_bytes, max_files)
+    return is_larger
 
-    try:
-        _walk(path, count)
-    except _LimitExceeded:
-        return True
-    return False
+
+def _exceeds(path: Path, max_bytes: int, max_files: int) -> tuple[bool, bool]:
+    """Return whether the files found below `path` exceed a limit, and whether all directories could be listed."""
+    total = 0
+    # It follows no link, and lists trees deeper than a path may be long and directories of millions of files.
+    command: list[str | Path] = ["find", path, "-mindepth", "1", "-printf", "%y %b\n"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as find:
+        assert find.stdout is not None
+        for number, line in enumerate(find.stdout, 1):
+            kind, blocks = line.split()
+            total += 0 if kind == b"d" else int(blocks) * 512
+            if total > max_bytes or number > max_files:
+                find.kill()
+                return True, True
+    return False, find.returncode == 0
 
 
 def remove_tree(path: Path) -> None:
     """Delete the directory at `path` if it exists, however deep it is and whatever permissions its directories lack.
 
-    Deletes as much as possible, then raises the first OSError if something could not be deleted.
+    Deletes as much as possible, then raises OSError if something could not be deleted.
     """
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
-        return
+    elif _run("rm", "-rf", "--", path):
+        _run("chmod", "-R", "u+rwx", "--", path)
+        if fault := _run("rm", "-rf", "--", path):
+            number = next((number for number in errno.errorcode if os.strerror(number) == fault), errno.EIO)
+            raise OSError(number, fault, str(path))
 
-    def remove_files(folder: int) -> list[str]:
-        inside = []
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    inside.append(entry.name)
-                else:
-                    _attempt(errors, os.unlink, entry.name, dir_fd=folder)
-        return inside
 
-    errors: list[OSError] = []
-    errors += _walk(path, remove_files, lambda folder, name: os.rmdir(name, dir_fd=folder))
-    if errors:
-        raise errors[0]
-    path.rmdir()
+def _run(*command: str | Path) -> str:
+    """Run a command on files. Return the reason of its first fault, empty if there is none."""
+    done = subprocess.run(command, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, errors="replace")
+    fault = (done.stderr.splitlines() or [f"{command[0]} failed"])[0]
+    return fault.rpartition(": ")[2] if done.returncode else ""
 
 
 @contextlib.contextmanager
@@ -283,104 +272,3 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             remove_tree(path)
-
-
-@dataclass
-class _Level:
-    """A directory on the way from the top of a tree to the present one. `descriptor` is -1 while it is closed."""
-
-    name: str
-    descriptor: int
-    status: os.stat_result
-    pending: list[str] = field(default_factory=list)
-
-    def close(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
-
-
-def _walk(
-    path: Path, visit: Callable[[int], list[str]], leave: Callable[[int, str], None] = lambda folder, name: None
-) -> list[OSError]:
-    """Visit the directory at `path` and those below it, without following links, and return the errors.
-
-    `visit` gets the descriptor of a directory and returns the names of the directories inside that are next. `leave`
-    gets the descriptor of a directory and the name of one inside that is done. A tree can be deeper than the number
-    of files that a process may open, and its paths longer than a path may be. So the lowest levels are closed, and
-    opened again as the parent of the level below. One that was moved meanwhile is left out.
-    """
-    errors: list[OSError] = []
-    levels: list[_Level] = []
-    try:
-        _enter(path, levels, visit, errors)
-        while levels:
-            if levels[-1].pending:
-                _enter(levels[-1].pending.pop(), levels, visit, errors)
-                continue
-            done = levels.pop()
-            if levels and levels[-1].descriptor < 0:
-                _attempt(errors, _reopen, levels[-1], done)
-            done.close()
-            if levels and levels[-1].descriptor >= 0:
-                _attempt(errors, leave, levels[-1].descriptor, done.name)
-            while levels and levels[-1].descriptor < 0:
-                levels.pop()
-    finally:
-        for level in levels:
-            level.close()
-    return errors
-
-
-def _enter(name: str | Path, levels: list[_Level], visit: Callable[[int], list[str]], errors: list[OSError]) -> None:
-    """Open a directory in the lowest of `levels`, visit it, and add its level."""
-    try:
-        descriptor = _open_folder(name, levels[-1].descriptor if levels else None)
-    except OSError as error:
-        errors.append(error)
-        return
-    if len(levels) > _HELD_LEVELS:
-        levels[-1].close()
-    levels.append(_Level(str(name), descriptor, os.fstat(descriptor)))
-    try:
-        levels[-1].pending = visit(descriptor)
-    except OSError as error:
-        errors.append(error)
-
-
-def _open_folder(name: str | Path, parent: int | None) -> int:
-    """Open a directory in the directory `parent`, and give its owner the permissions that it lacks."""
-    try:
-        descriptor = os.open(name, _FOLDER, dir_fd=parent)
-    except PermissionError:
-        handle = os.open(name, os.O_PATH | _FOLDER, dir_fd=parent)
-        try:
-            # A handle has no fchmod().
-            Path(f"/proc/self/fd/{handle}").chmod(stat.S_IRWXU)
-        finally:
-            os.close(handle)
-        descriptor = os.open(name, _FOLDER, dir_fd=parent)
-    try:
-        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        if mode & stat.S_IRWXU != stat.S_IRWXU:
-            os.fchmod(descriptor, mode | stat.S_IRWXU)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _reopen(level: _Level, below: _Level) -> None:
-    """Open the directory of a closed level as the parent of the level below. Raises OSError if that is another one."""
-    level.descriptor = os.open("..", _FOLDER, dir_fd=below.descriptor)
-    if not os.path.samestat(os.fstat(level.descriptor), level.status):
-        level.close()
-        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), level.name)
-
-
-def _attempt(errors: list[OSError], function: Callable[..., object], *arguments: object, **options: object) -> None:
-    """Call a function, and append the OSError that it raises."""
-    try:
-        function(*arguments, **options)
-    except OSError as error:
-        errors.append(error)
