@@ -16,6 +16,7 @@ from harness.analysis.submissions import find_submission
 from harness.core import scoring
 from harness.core.intervals import Interval
 from harness.core.text import format_interval, format_score, pluralize, sanitize, shorten_middle
+from harness.runs.facts import submission_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,14 +118,8 @@ class Score:
     def _repr_html_(self) -> str:
         from harness.figures.curves import recall_panel
 
-        details, score = self.details, self._headline.partition(": ")
-        rows = [
-            (score[0], score[2]),
-            ("solved", f"{self.solved:,} of {pluralize(self.examples, 'example')}"),
-            ("precision", format_score(self.precision)),
-            ("rows read", f"{details.rows_read:,} of {details.rows:,}, {details.wrong_rows_read:,} of them wrong"),
-        ]
-        figure = recall_panel([("", details)], size=FIGURE_SIZE)
+        rows = [(fact.label, fact.text) for fact in submission_facts(self.details) if fact.text]
+        figure = recall_panel([("", self.details)], size=FIGURE_SIZE)
         return html_table([("submission", self.name), *rows]) + html_figure(figure, f"Recall vs. errors of {self.name}")
 
     @property

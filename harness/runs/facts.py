@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from harness.core.inputs import as_harness_error
 from harness.core.parameters import settings_from
+from harness.core.scoring import Score
 from harness.core.spec import TargetRecord
-from harness.core.text import display_name, format_number, format_score, pluralize, shorten
+from harness.core.text import display_name, format_interval, format_number, format_score, pluralize, shorten
 from harness.core.times import date_and_time, format_duration, utc_date_and_time
 from harness.runs.audit_reader import AuditFigure, AuditReader
 from harness.runs.folder import RunFolder
@@ -73,7 +74,7 @@ def read_record(folder: RunFolder) -> RunRecord:
 
 
 def facts_about(run: RunSummary, keys: Sequence[str] = ()) -> list[Fact]:
-    """Return what is known about a run: all facts, or those with the given keys, in the order of the keys."""
+    """Return the known facts about a run: all of them, or those with the given keys, in the order of the keys."""
     return _with_keys(_summary_facts(run), keys)
 
 
@@ -83,9 +84,9 @@ def facts_in(record: RunRecord, keys: Sequence[str]) -> list[Fact]:
     return _with_keys([*summary, *_spec_facts(record), *_event_facts(record)], keys)
 
 
-def _with_keys(facts: Sequence[Fact], keys: Sequence[str]) -> list[Fact]:
-    known = [fact for fact in facts if fact.text]
-    return [fact for key in keys for fact in known if fact.key == key] if keys else known
+def _with_keys(facts: list[Fact], keys: Sequence[str]) -> list[Fact]:
+    facts = [fact for fact in facts if fact.text]
+    return [fact for key in keys for fact in facts if fact.key == key] if keys else facts
 
 
 def _summary_facts(run: RunSummary) -> list[Fact]:
@@ -237,6 +238,24 @@ def score_facts(
         Fact("recall", recall_label(cap), recall, recall_text),
         Fact("exact_at_1", "exact@1", exact_at_1, first),
         Fact("any_guess_correct", "any guess correct", any_guess_correct, best),
+    ]
+
+
+def submission_facts(
+    score: Score, exact_at_1: float | None = None, any_guess_correct: float | None = None
+) -> list[Fact]:
+    """Return the scores of a submission with its precision, and how much of it was read."""
+    interval, precision = score.interval, score.precision_at_cap
+    recall = f"{format_score(score.recall_at_cap)} {format_interval(interval.low, interval.high)}"
+    first, *shares = score_facts(score.cap, score.recall_at_cap, recall, exact_at_1, any_guess_correct)
+    read = f"{score.rows_read:,} of {score.rows:,}, {score.wrong_rows_read:,} of them wrong"
+    return [
+        first,
+        Fact("precision", f"Precision@{score.cap:,}", precision, format_score(precision)),
+        *shares,
+        interval_fact(interval, interval.unit),
+        Fact("solved", "examples solved", score.solved, f"{score.solved:,} of {score.examples:,}"),
+        Fact("rows_read", "rows read", score.rows_read, read),
     ]
 
 

@@ -45,7 +45,7 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
     document = environment.get_template(f"{MAIN}.j2").render(
         run=facts,
         team=team,
-        examples=select_examples(facts, max_examples=_EXAMPLES, redact=redact),
+        examples=select_examples(facts, limit=_EXAMPLES, redact=redact),
         tables=run_tables,
         redact=redact,
     )

@@ -22,6 +22,7 @@ from harness.submit.run_tables import Monospace, Rows
 
 Scored = Sequence[tuple[RunFacts, Score]]
 """Runs with their scores, best first."""
+_SCORES = ("recall", "precision", "exact_at_1", "any_guess_correct")
 _PANEL = (5.2, 3.2)
 _EXAMPLES = 4
 _DIFFERING = 8
@@ -44,7 +45,9 @@ def _key_figures(run: RunFacts) -> list[KeyFigure]:
         "exact_at_1": "first row of each example",
         "any_guess_correct": "which no order can exceed",
     }
-    figures = [KeyFigure(fact.label, format_score(fact.value), notes[fact.key]) for fact in run.scores]
+    figures = [
+        KeyFigure(fact.label, format_score(fact.value), notes[fact.key]) for fact in run.scores if fact.key in notes
+    ]
     return [*figures, time]
 
 
@@ -118,8 +121,8 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
         figures=_figures(runs, styles, comparisons[0] if comparisons else None),
         comparisons=comparisons,
         no_comparison=no_comparison,
-        differing=differing_examples(runs, max_examples=_DIFFERING, redact=redact) if len(runs) > 1 else (),
-        runs=[(run, select_examples(run, max_examples=_EXAMPLES, redact=redact)) for run in runs],
+        differing=differing_examples(runs, limit=_DIFFERING, redact=redact) if len(runs) > 1 else (),
+        runs=[(run, select_examples(run, limit=_EXAMPLES, redact=redact)) for run in runs],
         tables=run_tables,
         compared=comparison_tables,
         is_redacted=redact,
@@ -129,11 +132,11 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
 
 def _score_rows(runs: Sequence[RunFacts]) -> Rows:
     """Return a header and one row per run."""
-    labels = next((tuple(fact.label for fact in run.scores) for run in runs if run.scores), ())
+    scores = [[fact for fact in run.scores if fact.key in _SCORES] for run in runs]
+    labels = [fact.label for fact in next(filter(None, scores), [])]
     rows: Rows = [("Run", "Attack", "Status", *labels, "Rows", "Time")]
-    for run in runs:
-        summary = run.summary
-        figures = tuple(fact.text or NO_VALUE for fact in run.scores)
+    for run, facts in zip(runs, scores, strict=True):
+        summary, figures = run.summary, [fact.text or NO_VALUE for fact in facts]
         status = summary.status.words
         if run.spec.is_partial:
             status += f", partial: {run.spec.examples:,} examples, cap {run.spec.error_cap:,}"
@@ -142,18 +145,18 @@ def _score_rows(runs: Sequence[RunFacts]) -> Rows:
     return rows
 
 
-def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], compared: Comparison | None) -> list[Figure]:
+def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], comparison: Comparison | None) -> list[Figure]:
     """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind."""
-    drawn = [run for run in runs if run.spec.examples == runs[0].spec.examples]
-    scores = [(run.spec.id, run.score) for run in drawn if run.score is not None]
-    in_time = [(run.spec.id, run.curve) for run in drawn]
-    if len(scores) < len(drawn):
+    same_size = [run for run in runs if run.spec.examples == runs[0].spec.examples]
+    scores = [(run.spec.id, run.score) for run in same_size if run.score is not None]
+    in_time = [(run.spec.id, run.curve) for run in same_size]
+    if len(scores) < len(same_size):
         svg = history_panel(in_time, label="rows of the submission", size=_PANEL, styles=styles)
         return [_figure(svg, "rows", "Rows of the submission vs. time.")]
     cap = scores[0][1].cap
-    if compared is not None:
-        in_time = [(run.id, run.whole.recall_over_time) for run in compared.runs]
-    only = " Only runs with as many examples as the first are drawn." if len(drawn) < len(runs) else ""
+    if comparison is not None:
+        in_time = [(run.id, run.whole.recall_over_time) for run in comparison.runs]
+    only = " Only runs with as many examples as the first are drawn." if len(same_size) < len(runs) else ""
     recall_caption = f"Recall vs. errors, with the 95 % interval at the error cap of {cap:,}.{only}"
     figures = [
         _figure(recall_panel(scores, size=_PANEL, styles=styles), "recall", recall_caption),
@@ -163,8 +166,8 @@ def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int], compared: Comp
             f"Recall@{cap:,} vs. time.",
         ),
     ]
-    figures += [figure for number, run in enumerate(drawn) for figure in _moment_figures(run, number)]
-    parts = [(run.spec.id, run.not_in_train_score) for run in drawn if run.not_in_train_score is not None]
+    figures += [figure for number, run in enumerate(same_size) for figure in _moment_figures(run, number)]
+    parts = [(run.spec.id, run.not_in_train_score) for run in same_size if run.not_in_train_score is not None]
     if parts:
         caption = "Recall vs. errors on the examples whose answers are not in the training rows."
         figures.append(_figure(recall_panel(parts, size=_PANEL, styles=styles), "not-in-training-set", caption))

@@ -17,10 +17,9 @@ from harness.core.inputs import as_harness_error
 from harness.core.intervals import JudgedRows
 from harness.core.parameters import Parameter
 from harness.core.scoring import Score, correct_rows, exact_at_1
-from harness.core.text import format_interval, format_score
 from harness.plugins.schema import fetch_schema
 from harness.runs.attack_record import Submission, any_guess_correct, submission_of
-from harness.runs.facts import Fact, RunRecord, read_record, score_facts
+from harness.runs.facts import Fact, RunRecord, read_record, submission_facts
 from harness.runs.folder import RunFolder
 from harness.runs.guess_reader import GuessReader
 from harness.runs.reader import StageWork
@@ -66,12 +65,7 @@ class RunFacts(RunRecord):
         """The scores of the submission; none in a blind round."""
         if self.score is None:
             return []
-        recall = self.score.recall_at_cap
-        text = f"{format_score(recall)} {format_interval(self.score.interval.low, self.score.interval.high)}"
-        scores = score_facts(self.score.cap, recall, text, self.exact_at_1, self.any_guess_correct)
-        precision = self.score.precision_at_cap
-        label = f"Precision@{self.score.cap:,}"
-        return [scores[0], Fact("precision", label, precision, format_score(precision)), *scores[1:]]
+        return submission_facts(self.score, self.exact_at_1, self.any_guess_correct)
 
     @property
     def read_training(self) -> bool:
@@ -164,30 +158,31 @@ class ExampleSelection(NamedTuple):
     unknown: tuple[ShownExample, ...]
 
 
-def select_examples(facts: RunFacts, *, max_examples: int, redact: bool) -> ExampleSelection:
-    """Return at most `max_examples` examples of each kind, the first in submission order."""
+def select_examples(facts: RunFacts, *, limit: int, redact: bool) -> ExampleSelection:
+    """Return at most `limit` examples of each kind, the first in submission order."""
     ids, is_correct = facts.submission.ids, facts.is_correct
 
-    def distinct(ids: Ints) -> tuple[ShownExample, ...]:
-        return _examples([facts], list(dict.fromkeys(ids.tolist()))[:max_examples], redact)
+    def distinct(ids: Ints) -> list[int]:
+        return list(dict.fromkeys(ids.tolist()))[:limit]
 
     if is_correct is None:
-        return ExampleSelection((), (), distinct(ids))
+        return ExampleSelection((), (), _quote([facts], distinct(ids), redact))
     solved = ids[is_correct]
-    return ExampleSelection(distinct(solved), distinct(ids[~np.isin(ids, solved)]), ())
+    unsolved = ids[~np.isin(ids, solved)]
+    return ExampleSelection(_quote([facts], distinct(solved), redact), _quote([facts], distinct(unsolved), redact), ())
 
 
-def differing_examples(runs: Sequence[RunFacts], *, max_examples: int, redact: bool) -> tuple[ShownExample, ...]:
-    """Return the first `max_examples` examples, by id, that some runs solve within the error cap and others do not."""
+def differing_examples(runs: Sequence[RunFacts], *, limit: int, redact: bool) -> tuple[ShownExample, ...]:
+    """Return the first `limit` examples, by id, that some runs solve within the error cap and others do not."""
     judged_rows = [(run.parts.whole, run.judged) for run in runs]
     if any(judged is None for _, judged in judged_rows) or len({run.spec.examples for run in runs}) > 1:
         return ()
     solved = np.array([whole.solved_examples(judged) for whole, judged in judged_rows if judged is not None])
     differing = np.flatnonzero(solved.any(axis=0) & ~solved.all(axis=0))
-    return _examples(runs, differing[:max_examples].tolist(), redact)
+    return _quote(runs, differing[:limit].tolist(), redact)
 
 
-def _examples(runs: Sequence[RunFacts], ids: Sequence[int], redact: bool) -> tuple[ShownExample, ...]:
+def _quote(runs: Sequence[RunFacts], ids: Sequence[int], redact: bool) -> tuple[ShownExample, ...]:
     if not ids:
         return ()
     prefixes, answers = load_prefixes(runs[0].spec.round), runs[0].answers

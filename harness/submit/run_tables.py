@@ -3,7 +3,7 @@
 Cells contain text as recorded. Whoever renders them escapes it and makes control characters visible.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from harness.core.parameters import Parameter, setting_text
 from harness.core.scoring import ERROR_COUNTS, Score
 from harness.core.text import NO_VALUE, format_interval, format_percent, format_score, pluralize, shorten
 from harness.core.times import format_duration
-from harness.runs.facts import RunRecord, facts_in, interval_fact
+from harness.runs.facts import Fact, RunRecord, facts_in
 from harness.submit.run_facts import RunFacts
 
 TARGET_AND_MACHINE = ("round", "title", "rules", "models", "machine", "time")
@@ -71,17 +71,10 @@ def cautions(facts: RunFacts) -> list[str]:
 def results(facts: RunFacts) -> Rows:
     """Return name and value of each figure of the submission."""
     guesses = fact_rows(facts, ("guesses", "left_out"))
-    score = facts.score
-    if score is None:
+    if facts.score is None:
         submitted = f"{len(facts.submission.ids):,}"
         return [("Score", "unknown: the round is blind"), ("Rows submitted", submitted), *guesses]
-    rows: Rows = [
-        *((fact.label, fact.text) for fact in facts.scores),
-        ("Interval", interval_fact(score.interval, score.interval.unit).text),
-        ("Examples solved", f"{score.solved:,} of {score.examples:,}"),
-        ("Rows read", f"{score.rows_read:,} of {score.rows:,}, {score.wrong_rows_read:,} of them wrong"),
-        *guesses,
-    ]
+    rows = [*_rows(facts.scores), *guesses]
     part, part_score = facts.parts.not_in_train, facts.not_in_train_score
     if part is not None and part_score is not None:
         recall = f"{format_score(part_score.recall_at_cap)} {_bounds(part_score.interval)}"
@@ -103,15 +96,15 @@ def parameters(facts: RunFacts) -> Rows:
     A path is shown as its last part and the hash of its content.
     """
     spec = facts.spec
-    known = {parameter.name: parameter for parameter in facts.parameters}
-    rows: Rows = [("Parameter", "Value", "Default", "Meaning") if known else ("Parameter", "Value")]
+    parameters = {parameter.name: parameter for parameter in facts.parameters}
+    rows: Rows = [("Parameter", "Value", "Default", "Meaning") if parameters else ("Parameter", "Value")]
     for name, value in spec.params.items():
         if name in spec.paths:
             record = spec.paths[name]
-            shown = f"{record.path.name}, sha256 {record.sha256[:12]}"
+            text = f"{record.path.name}, sha256 {record.sha256[:12]}"
         else:
-            shown = shorten(setting_text(value), _MAX_VALUE)
-        rows.append((Monospace(name), shown, *(_default_and_meaning(known.get(name)) if known else ())))
+            text = shorten(setting_text(value), _MAX_VALUE)
+        rows.append((Monospace(name), text, *(_default_and_meaning(parameters.get(name)) if parameters else ())))
     return rows
 
 
@@ -135,7 +128,7 @@ def stages(facts: RunFacts) -> Rows:
 
 
 def query_summary(facts: RunFacts) -> str:
-    """Return what the record says about the attack's queries to the target."""
+    """Describe the attack's queries to the target, as far as the record knows them."""
     spec = facts.spec
     received = f"The attack received {spec.examples:,} prefixes of {pluralize(spec.round.prefix_length, 'token')}."
     if not spec.attack.uses_target:
@@ -155,8 +148,8 @@ def training_summary(facts: RunFacts) -> str:
     elif overlaps is None:
         words = f"The round's training rows cannot be read: {facts.parts.not_in_train_absent_because}"
     else:
-        read = "the attack read them" if facts.read_training else "there is no record that the attack read them"
-        words = f"The round has {pluralize(overlaps.training_rows, 'training row')}; {read}."
+        was_read = "the attack read them" if facts.read_training else "there is no record that the attack read them"
+        words = f"The round has {pluralize(overlaps.training_rows, 'training row')}; {was_read}."
     files = [f"{name} ({record.path.name})" for name, record in facts.spec.paths.items()]
     return f"{words} Files named by its parameters: {', '.join(files)}." if files else words
 
@@ -192,8 +185,18 @@ def training_overlap(facts: RunFacts) -> Rows:
 
 def fact_rows(record: RunRecord, keys: Sequence[str]) -> Rows:
     """Return label and text of the known facts with these keys."""
-    facts = facts_in(record, keys)
-    return [(fact.label.capitalize(), Monospace(fact.text) if fact.is_code else fact.text) for fact in facts]
+    return _rows(facts_in(record, keys))
+
+
+def _rows(facts: Iterable[Fact]) -> Rows:
+    """Return label and text of each fact. A term such as `exact@1` keeps its first letter."""
+    return [
+        (
+            fact.label if "@" in fact.label else fact.label.capitalize(),
+            Monospace(fact.text) if fact.is_code else fact.text,
+        )
+        for fact in facts
+    ]
 
 
 def _bounds(interval: Interval) -> str:

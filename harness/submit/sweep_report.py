@@ -60,14 +60,14 @@ def _sweep_headline(results: SweepResults) -> str:
 
 
 def _sweep_key_figures(results: SweepResults) -> list[KeyFigure]:
-    different = sum(compared.is_different for compared in results.differences)
+    different = sum(difference.is_different for difference in results.differences)
     figures = [
         KeyFigure("Runs finished", f"{results.finished:,}", f"of {len(results.sweep.runs):,}"),
         KeyFigure("Settings", f"{len({row.setting for row in results.rows}):,}"),
     ]
     if results.baseline is not None:
-        compared = f"of {pluralize(len(results.differences), 'comparison')} with {results.baseline}"
-        figures.append(KeyFigure("Different from the baseline", f"{different:,}", compared))
+        details = f"of {pluralize(len(results.differences), 'comparison')} with {results.baseline}"
+        figures.append(KeyFigure("Different from the baseline", f"{different:,}", details))
     return figures
 
 

@@ -140,7 +140,7 @@ def test_an_example_with_a_correct_row_is_not_shown_as_wrong(home: Path) -> None
     batch = recorded.batch("guess/0/0")
     recorded.guess(batch, [(0, False, 9.0), (1, False, 8.0), (0, True, 7.0)])
     recorded.store.close()
-    chosen = select_examples(run_facts(recorded.folder), max_examples=4, redact=False)
+    chosen = select_examples(run_facts(recorded.folder), limit=4, redact=False)
     assert [[example.id for example in kind] for kind in chosen] == [[0], [1], []]
     (guess,) = chosen.correct[0].guesses
     assert (guess.row, guess.is_correct, guess.differs) == (3, True, "")
