@@ -4,9 +4,9 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 from typer import Option
@@ -29,7 +29,7 @@ EXIT_CODES = (
 )
 _CONTEXT = "command_context"
 _METAVARS = {int: "N", float: "NUMBER"}
-_RANGE = re.compile(r"\bx>=(?P<least>[\d.]+)|\b(?:(?P<low>[\d.]+)<=)?x<=(?P<most>[\d.]+)")
+_RANGE = re.compile(r"\bx>=(?P<minimum>[\d.]+)|\b(?:(?P<low>[\d.]+)<=)?x<=(?P<maximum>[\d.]+)")
 
 
 def _set_home(home: Path | None) -> None:
@@ -127,14 +127,14 @@ class _WithCommonOptions:
 
 def _range_in_words(match: re.Match[str]) -> str:
     """Return the range of a number, which Typer writes as `x>=1` or `1<=x<=1000`, in words."""
-    return in_words(match["least"] or match["low"], match["most"])
+    return in_words(match["minimum"] or match["low"], match["maximum"])
 
 
-def in_words(least: str | None, most: str | None) -> str:
+def in_words(minimum: str | None, maximum: str | None) -> str:
     """Return the words for a range, of which one end may be open."""
-    if least is None:
-        return f"at most {most}"
-    return f"at least {least}" if most is None else f"{least} to {most}"
+    if minimum is None:
+        return f"at most {maximum}"
+    return f"at least {minimum}" if maximum is None else f"{minimum} to {maximum}"
 
 
 def _write_sections(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
@@ -194,14 +194,15 @@ class CommandLine(typer.Typer):
 def one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with each parameter that is a class of options replaced by one parameter per field."""
     parameters: list[inspect.Parameter] = []
-    classes: dict[str, OptionClass] = {}
+    classes: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
-        options = option_class(parameter.annotation)
-        if options is None:
-            parameters.append(parameter)
+        options, *details = get_args(parameter.annotation) or (parameter.annotation,)
+        if hasattr(options, "model_fields"):
+            left_out = {name for detail in details if isinstance(detail, Without) for name in detail.names}
+            classes[parameter.name] = (options, [field for field in _fields(options) if field.name not in left_out])
+            parameters += _parameters(*classes[parameter.name])
         else:
-            classes[parameter.name] = options
-            parameters += options.parameters
+            parameters.append(parameter)
 
     if not classes:
         return function
@@ -209,9 +210,11 @@ def one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def command(**values: Any) -> None:
         context = values.pop(_CONTEXT)
-        for name, options in classes.items():
-            fields = {field.name: values.pop(field.name) for field in options.parameters}
-            values[name] = options.make(fields, {field for field in fields if is_given(context, field)})
+        for name, (options, fields) in classes.items():
+            typed = {field.name: _value(field, values.pop(field.name)) for field in fields}
+            # Without a value, the default of the field counts.
+            given = {field: value for field, value in typed.items() if is_given(context, field)}
+            values[name] = options.checked(**given)
         function(**values)
 
     parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
@@ -228,50 +231,27 @@ class Without:
         self.names = names
 
 
-class OptionClass(NamedTuple):
-    """The parameters of a command that stand for the fields of a class."""
-
-    parameters: list[inspect.Parameter]
-    make: Callable[[Mapping[str, Any], Set[str]], Any]
-    """Returns the instance with these values by name, and those that were given on the command line.
-
-    Raises HarnessError for an invalid one.
-    """
-
-
-def option_class(annotation: Any) -> OptionClass | None:
-    """Return how the fields of a class are given as options; None if `annotation` is no class of options."""
-    left_out: tuple[str, ...] = ()
-    if get_origin(annotation) is Annotated:
-        annotation, *more = get_args(annotation)
-        left_out = next((part.names for part in more if isinstance(part, Without)), ())
-    if not hasattr(annotation, "model_fields"):
-        return None
+def _fields(options: "type[Options]") -> "list[Parameter]":
+    """Return the fields of a class that are options."""
     # It imports pydantic, which not every command needs.
     from harness.core.parameters import parameters_in
 
-    fields = {
-        parameter.name: parameter
-        for parameter in parameters_in(annotation.model_json_schema())
-        if not parameter.hints.get("is_hidden") and parameter.name not in left_out
-    }
+    return [field for field in parameters_in(options.model_json_schema()) if not field.hints.get("is_hidden")]
 
-    def make(values: Mapping[str, Any], names: Set[str]) -> Any:
-        # Without a value, the default of the field counts.
-        separators = {name: fields[name].hints.get("separator") for name in names & values.keys()}
-        return annotation.checked(
-            **{
-                name: values[name].replace(separator, " ").split() if separator else values[name]
-                for name, separator in separators.items()
-            }
-        )
 
-    # The fields of a base class with a heading of its own come last.
-    root = next(vars(base)["heading"] for base in reversed(annotation.__mro__) if "heading" in vars(base))
-    headings = {name: _heading_of(parameter, annotation) for name, parameter in fields.items()}
-    parameters = [_parameter(parameter, headings[name]) for name, parameter in fields.items()]
-    parameters.sort(key=lambda parameter: headings[parameter.name] == root)
-    return OptionClass(parameters, make)
+def _value(field: "Parameter", value: Any) -> Any:
+    separator = field.hints.get("separator")
+    return value.replace(separator, " ").split() if separator and value else value
+
+
+def _parameters(options: "type[Options]", fields: "list[Parameter]") -> list[inspect.Parameter]:
+    """Return the parameters of a command for the fields of a class; those below its first heading come last."""
+    headings = {field.name: _heading_of(field, options) for field in fields}
+    root = next(vars(base)["heading"] for base in reversed(options.__mro__) if "heading" in vars(base))
+    return sorted(
+        (_parameter(field, headings[field.name]) for field in fields),
+        key=lambda parameter: headings[parameter.name] == root,
+    )
 
 
 def _parameter(option: "Parameter", heading: str | None) -> inspect.Parameter:
@@ -313,11 +293,11 @@ def _help_of(option: "Parameter") -> str:
     The class checks the range, not Typer, so that an error is one sentence.
     """
     ends = [option.rules.get(key) for key in ("minimum", "maximum")]
-    least, most = (None if end is None else f"{end:,}" for end in ends)
+    minimum, maximum = (None if end is None else f"{end:,}" for end in ends)
     parts = [
         option.description,
         f"[default: {unset}]" if (unset := option.hints.get("unset")) else "",
-        f"[{in_words(least, most)}]" if least or most else "",
+        f"[{in_words(minimum, maximum)}]" if minimum or maximum else "",
     ]
     return "  ".join(filter(None, parts))
 
