@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.rankers import compressed_bytes, decode
+from harness.rankers import compressed_bytes, decoded
 
 TextOf = Callable[[Tokens], list[str]]
 """A function that returns the text of each row of tokens [rows, any]."""
@@ -42,7 +42,7 @@ TEXT_FEATURES = {
 
 def text_of(tokenizer_file: Path | None) -> TextOf | None:
     """Return the function that decodes tokens with a tokenizer.json, None without the file."""
-    return None if tokenizer_file is None else partial(decode, tokenizer_file=tokenizer_file)
+    return None if tokenizer_file is None else partial(decoded, tokenizer_file=tokenizer_file)
 
 
 def text_features(prefixes: Tokens, row: Ints, suffixes: Tokens, text_of: TextOf | None) -> dict[str, Floats]:

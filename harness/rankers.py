@@ -51,7 +51,7 @@ _MIN_LOSS = 1e-12
 """The least mean loss that another loss is divided by, in nats."""
 
 
-def rank_scores(
+def ranked(
     ranker: RankerName,
     target: "Target",
     prefixes: Tokens,
@@ -85,7 +85,7 @@ def rank_scores(
     if ranker == "least_token":
         return least_token(token_logprobs)
     if ranker == "zlib_ratio":
-        return loss_per_byte(token_logprobs, decode(suffixes, target.tokenizer_file))
+        return loss_per_byte(token_logprobs, decoded(suffixes, target.tokenizer_file))
     if ranker == "reference_ratio":
         if reference is None:
             raise HarnessError("the ranker reference_ratio needs a reference model. Name one with --reference MODEL.")
@@ -179,7 +179,7 @@ def loss_per_byte(token_logprobs: Floats, texts: list[str]) -> Floats:
     return ratio
 
 
-def decode(tokens: Tokens, tokenizer_file: Path | None) -> list[str]:
+def decoded(tokens: Tokens, tokenizer_file: Path | None) -> list[str]:
     """Return the text of each row of tokens [rows, length]. Raises HarnessError if there is no tokenizer.json."""
     if tokenizer_file is None:
         raise HarnessError(

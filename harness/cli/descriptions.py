@@ -50,7 +50,7 @@ def run_as_json(folder: RunFolder) -> dict[str, Any]:
 
 
 def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
-    """Return what `run --dry-run --json` prints; `spec` is the content of spec.json, with the names of that file."""
+    """Return the plan for `run --dry-run --json`; `spec` is the content of spec.json, with the names of that file."""
     recorded = spec.model_dump(mode="json")
     return {
         "id": spec.id,
@@ -79,7 +79,7 @@ def describe(folder: RunFolder) -> str:
 
 
 def describe_example(folder: RunFolder, example: Example, probabilities: Mapping[str, Any] | None = None) -> str:
-    """Return what `show --example` prints: prefix, answer, and each candidate with its verdict and score.
+    """Return an example for `show --example`: prefix, answer, and each candidate with its verdict and score.
 
     With `probabilities` of the tokens, each text is followed by its mean and its least likely token.
     """
@@ -110,8 +110,8 @@ def describe_example(folder: RunFolder, example: Example, probabilities: Mapping
 def _least_likely(text: TokenText, ids: list[int], probabilities: list[float]) -> str:
     place = min(range(len(ids)), key=probabilities.__getitem__)
     mean = statistics.fmean(probabilities)
-    least = f"token {place + 1}, {text.pieces(ids)[place]!r}: {format_number(probabilities[place])}"
-    return f"mean probability {format_number(mean)}, least likely {least}"
+    minimum = f"token {place + 1}, {text.pieces(ids)[place]!r}: {format_number(probabilities[place])}"
+    return f"mean probability {format_number(mean)}, least likely {minimum}"
 
 
 def _lines(record: RunRecord, keys: Sequence[str]) -> str:

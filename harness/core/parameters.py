@@ -80,7 +80,7 @@ class Parameter:
         return f"{', '.join((self.type, *self.bounds, default))}. {self.description}".rstrip()
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `harness show ATTACK --json` prints."""
+        """Return the fields for `harness show ATTACK --json`."""
         fields = {name: getattr(self, name) for name in ("name", "type", "default", "bounds", "description")}
         return fields | {"default": None if self.default is None else shorten(self.default)}
 

@@ -65,8 +65,8 @@ def every_setting(space: Mapping[str, Span]) -> Iterator[list[str]]:
     """Yield all settings if the space is finite (whole numbers and choices), in the form of `--set`; else nothing."""
     if all(span.choices or span.is_whole for span in space.values()):
         values = (span.choices or range(int(span.low), int(span.high) + 1) for span in space.values())
-        for chosen in itertools.product(*values):
-            yield settings_of(space, dict(zip(space, chosen, strict=True)))
+        for combination in itertools.product(*values):
+            yield settings_of(space, dict(zip(space, combination, strict=True)))
 
 
 def _declared_span(parameter: Parameter) -> Span | None:

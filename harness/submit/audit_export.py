@@ -68,20 +68,21 @@ def write_audit(out: Path, findings: Findings, header: AuditHeader) -> list[Path
 def _without_directories(findings: Findings, header: AuditHeader) -> tuple[Findings, AuditHeader]:
     """Return both with each model that a sentence names by its directory named by `TargetRecord.name`."""
 
-    def named(text: str) -> str:
+    def rename(text: str) -> str:
         for model in header.spec.models:
             for directory in (str(model.path), model.id):
                 # The directory `.` is in every sentence.
                 text = text.replace(directory, model.name) if "/" in directory else text
         return text
 
-    summary = replace(header.summary, reason=named(header.summary.reason))
-    said = findings.conclusion
-    if said is not None:
-        said = replace(said, question=named(said.question), evidence=named(said.evidence), caveat=named(said.caveat))
+    summary = replace(header.summary, reason=rename(header.summary.reason))
+    conclusion = findings.conclusion
+    if conclusion is not None:
+        question, evidence, caveat = map(rename, (conclusion.question, conclusion.evidence, conclusion.caveat))
+        conclusion = replace(conclusion, question=question, evidence=evidence, caveat=caveat)
     return (
-        replace(findings, sentences=[*map(named, findings.sentences)], conclusion=said),
-        replace(header, warnings=[*map(named, header.warnings)], summary=summary),
+        replace(findings, sentences=[*map(rename, findings.sentences)], conclusion=conclusion),
+        replace(header, warnings=[*map(rename, header.warnings)], summary=summary),
     )
 
 

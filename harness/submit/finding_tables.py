@@ -89,8 +89,8 @@ def format_column(cells: Sequence[Any]) -> list[str]:
 
 def is_numeric_column(cells: Sequence[Any]) -> bool:
     """Return True for a column that contains numbers only, apart from missing values."""
-    known = [cell for cell in map(plain_value, cells) if cell is not None]
-    return bool(known) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known)
+    values = [cell for cell in map(plain_value, cells) if cell is not None]
+    return bool(values) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in values)
 
 
 def named_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:

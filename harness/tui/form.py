@@ -179,7 +179,7 @@ class Form:
         choices = {field.key: field.alternatives(texts[field.key]) for field in self.fields}
         if math.prod(map(len, choices.values())) > MAX_RUNS:
             raise HarnessError(f"more than {MAX_RUNS} runs. Give fewer values.")
-        lines = [self.command_line(dict(zip(choices, chosen, strict=True))) for chosen in product(*choices.values())]
+        lines = [self.command_line(dict(zip(choices, values, strict=True))) for values in product(*choices.values())]
         is_grouped = len(lines) == 1 or texts.get("--group")
         return lines if is_grouped else [[*line, "--group", group] for line in lines]
 
@@ -245,7 +245,7 @@ def parameter_fields(schema: AttackSchema) -> Iterator[Field]:
 def _field(parameter: Parameter) -> Field:
     choices = [*dict.fromkeys(map(setting_text, parameter.choices))]
     default, kind = parameter.default, _KINDS.get(parameter.value_type or object, FieldKind.JSON)
-    # A switch has only two positions: it cannot show `none`, or that no value was chosen.
+    # A switch has only two positions: it cannot show `none`, or that no value was combination.
     if kind is FieldKind.SWITCH and (parameter.is_nullable or default not in ("true", "false")):
         choices = ["true", "false"]
     if choices:
@@ -253,6 +253,6 @@ def _field(parameter: Parameter) -> Field:
         choices = [*dict.fromkeys(choices if not default or default in choices else [default, *choices])]
         kind = FieldKind.CHOICE if len(choices) <= _MAX_CHOICES else FieldKind.JSON
     shows_values = kind in (FieldKind.CHOICE, FieldKind.SWITCH)
-    shown = {"type": "", "bounds": ()} if shows_values else {}
+    blank = {"type": "", "bounds": ()} if shows_values else {}
     empty_means = "set by the attack" if default == "" and kind is not FieldKind.TEXT else ""
-    return Field(**vars(parameter) | shown | {"choices": tuple(choices)}, kind=kind, empty_means=empty_means)
+    return Field(**vars(parameter) | blank | {"choices": tuple(choices)}, kind=kind, empty_means=empty_means)

@@ -165,9 +165,9 @@ class AttackContext:
         token_logprobs: Floats | None = None,
         last_prefix_logprob: Floats | None = None,
     ) -> Floats:
-        from harness.rankers import rank_scores
+        from harness.rankers import ranked
 
-        return rank_scores(
+        return ranked(
             ranker,
             self.target,
             prefixes,

@@ -54,8 +54,8 @@ def answer_request(path: Path, settings: Mapping[str, Any], *, whole: bool) -> d
     """
     attack = load_attack(path)
     params = attack.params_type()
-    known = {name: value for name, value in settings.items() if name in params.model_fields}
-    values = {name: _parse(params.model_fields[name], value) for name, value in known.items()}
+    fields = params.model_fields
+    values = {name: _parse(fields[name], value) for name, value in settings.items() if name in fields}
     resolved = None
     try:
         resolved = params.model_validate(values, by_alias=False, by_name=True).model_dump(mode="json")
@@ -114,8 +114,8 @@ def _faults(details: list[ErrorDetails]) -> Iterator[Fault]:
     for (field, place), group in groupby(details, key=lambda detail: _place(detail["loc"])):
         group_of_place = list(group)
         messages = dict.fromkeys(fault_message(detail, JSON_WORDS) for detail in group_of_place)
-        shown = "" if not field or _is_missing(group_of_place[0]) else _shown_input(group_of_place[0]["input"])
-        yield {"field": field, "message": f"{place}{' or '.join(messages)}{shown}"}
+        given = "" if not field or _is_missing(group_of_place[0]) else _shown_input(group_of_place[0]["input"])
+        yield {"field": field, "message": f"{place}{' or '.join(messages)}{given}"}
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[str, str]:

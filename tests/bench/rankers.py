@@ -11,7 +11,7 @@ import numpy as np
 from harness.core.arrays import mapped_array
 from harness.core.scoring import recall_at_errors
 from harness.engine.loading import load_target
-from harness.rankers import RankerName, rank_scores
+from harness.rankers import RankerName, ranked
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import SURROGATE, exit_on_error, require_surrogate
 from tests.data import SATML
@@ -38,7 +38,7 @@ def measure(*, rows: int = BLOCK) -> dict[str, float]:
         suffixes, ids = found.suffixes[best], np.arange(len(best))
         is_correct = (suffixes == answers[here]).all(axis=1)
         for name in names:
-            order = np.argsort(-rank_scores(name, target, prefixes[here], suffixes), kind="stable")
+            order = np.argsort(-ranked(name, target, prefixes[here], suffixes), kind="stable")
             cap = max(1, CAP * rows // BLOCK)
             recalls[name].append(recall_at_errors(is_correct[order], ids[order], cap=cap, examples=rows))
     return {name: float(np.mean(found)) for name, found in recalls.items()}

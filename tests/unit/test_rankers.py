@@ -20,13 +20,13 @@ from harness.rankers import (
     compressed_loss,
     confident_loss,
     cumulative,
-    decode,
+    decoded,
     greedy_share,
     least_token,
     loss_per_byte,
     mean_loss,
     official_loss,
-    rank_scores,
+    ranked,
     relative_loss,
 )
 
@@ -131,8 +131,8 @@ def test_ranked_measures_what_decoding_does_not(tiny: Target):
     }
     decoding = {"token_logprobs": scored.token_logprobs, "last_prefix_logprob": scored.last_prefix_logprob}
     for ranker in get_args(RankerName):
-        alone = rank_scores(ranker, tiny, PREFIXES, SUFFIXES, reference=reference)
-        after_decoding = rank_scores(ranker, tiny, PREFIXES, SUFFIXES, reference=reference, **decoding)
+        alone = ranked(ranker, tiny, PREFIXES, SUFFIXES, reference=reference)
+        after_decoding = ranked(ranker, tiny, PREFIXES, SUFFIXES, reference=reference, **decoding)
         assert np.array_equal(alone, after_decoding)
         if ranker in expected:
             assert np.allclose(alone, expected[ranker]), ranker
@@ -140,15 +140,15 @@ def test_ranked_measures_what_decoding_does_not(tiny: Target):
 
 def test_the_ratio_without_a_reference_model_is_an_error(tiny: Target):
     with pytest.raises(HarnessError, match="reference_ratio needs a reference model"):
-        rank_scores("reference_ratio", tiny, PREFIXES, SUFFIXES)
+        ranked("reference_ratio", tiny, PREFIXES, SUFFIXES)
 
 
 def test_text_needs_a_valid_tokenizer(tmp_path: Path):
     with pytest.raises(HarnessError, match=r"zlib_ratio needs text, but the target has no tokenizer\.json"):
-        decode(SUFFIXES, None)
+        decoded(SUFFIXES, None)
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(HarnessError, match="not a tokenizer"):
-        decode(SUFFIXES, tmp_path / "tokenizer.json")
+        decoded(SUFFIXES, tmp_path / "tokenizer.json")
 
 
 def test_a_score_depends_only_on_its_own_sequence():

@@ -90,7 +90,7 @@ class FormScreen(Screen[str | None]):
 
     @abstractmethod
     def heading(self) -> Content:
-        """Return what the command works on."""
+        """Return the object that the command works on."""
 
     @abstractmethod
     def load(self, *, is_retry: bool) -> Form:
@@ -118,7 +118,7 @@ class FormScreen(Screen[str | None]):
         yield KeyFooter()
 
     def compose_below(self) -> Iterator[Widget]:
-        """Yield what is between the fields and the command line."""
+        """Yield the widgets between the fields and the command line."""
         yield from ()
 
     def on_mount(self) -> None:
@@ -223,10 +223,10 @@ class FormScreen(Screen[str | None]):
     def show_command(self) -> None:
         """Update the command line; of many, the first ones are shown."""
         commands = self._shell_commands()
-        shown = commands[:_MAX_COMMANDS]
-        if len(commands) > len(shown):
-            shown = [*shown[:-1], f"… and {len(commands) - len(shown) + 1} more"]
-        self.query_one("#command Static", Static).update(Content("\n".join(map(sanitize, shown))))
+        lines = commands[:_MAX_COMMANDS]
+        if len(commands) > len(lines):
+            lines = [*lines[:-1], f"… and {len(commands) - len(lines) + 1} more"]
+        self.query_one("#command Static", Static).update(Content("\n".join(map(sanitize, lines))))
 
     def action_copy_command(self) -> None:
         """Copy the command line."""

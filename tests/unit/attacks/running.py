@@ -13,7 +13,7 @@ from harness.core.examples import Training
 from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.submission import submission_order
 from harness.engine.target import Target
-from harness.rankers import RankerName, rank_scores
+from harness.rankers import RankerName, ranked
 from harness.worker.plugin import load_attack
 
 ATTACKS = Path(__file__).resolve().parents[3] / "attacks"
@@ -56,7 +56,7 @@ class SmallContext:
         self, prefixes: np.ndarray, suffixes: np.ndarray, ranker: RankerName, **decoding: np.ndarray
     ) -> np.ndarray:
         assert self.target is not None
-        return rank_scores(ranker, self.target, prefixes, suffixes, **decoding)
+        return ranked(ranker, self.target, prefixes, suffixes, **decoding)
 
     def announce(self, stage: str, trials: int = 1, *, over: Training | None = None, weight: float = 1.0) -> None:
         assert (not self.begun and weight > 0) or trials == 0
