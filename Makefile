@@ -80,7 +80,7 @@ test-all: $(VENV)/.installed-dev
 
 test-long: $(VENV)/.installed-dev hostile ## run what `make check` leaves out: tutorials, further inputs, hostile input in every configuration
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "long or hypothesis"
-	$(BIN)/python -m tests.stranger --hostile
+	$(BIN)/python -m tests.tools.stranger --hostile
 
 hostile: $(VENV)/.installed-dev ## tabulate attempts of hostile attacks and files: each sandbox, with and without namespaces, as two users
 	@$(BIN)/python -m tests.hostile.matrix
@@ -109,10 +109,10 @@ dist: $(VENV)/.installed-dev ## build the wheel and the sdist into dist/, and ch
 PYTHONS ?= $(PYTHON)
 
 stranger: $(VENV)/.installed-dev ## install the wheel as a user without root rights, bubblewrap and tmux, use it, run the tests of the sandbox
-	@$(BIN)/python -m tests.stranger
+	@$(BIN)/python -m tests.tools.stranger
 
 wheel-check: $(VENV)/.installed-dev ## install the wheel into new environments and use it; PYTHONS="python3.11 python3.13"
-	@$(BIN)/python -m tests.distribution $(PYTHONS:%=--python %)
+	@$(BIN)/python -m tests.tools.distribution $(PYTHONS:%=--python %)
 
 results: $(VENV)/.installed-dev ## run every attack on the demo and on the surrogate, and write the table of results
 	@$(BIN)/python -m tests.bench.results --write

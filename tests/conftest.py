@@ -84,7 +84,7 @@ def require_tool(name: str, *, package: str | None = None) -> None:
 
 def require_chromium() -> None:
     """Skip the test if no Chromium is installed."""
-    from tests.browser import chromium  # loads matplotlib
+    from tests.tools.browser import chromium  # loads matplotlib
 
     if chromium() is None:
         _skip("Chromium is not installed (Debian and Ubuntu: apt-get install chromium).")

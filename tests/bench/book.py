@@ -28,7 +28,7 @@ from harness.engine.target import Target
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import SURROGATE, exit_on_error, surrogate_or_demo
 from tests.demo_target.reference import reference_texts
-from tests.surrogate import training_rows
+from tests.tools.surrogate import training_rows
 
 _TURNS = 3
 _BATCH = 32  # of the loop

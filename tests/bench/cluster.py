@@ -27,7 +27,7 @@ from harness.runs.folder import RunFolder
 from harness.sweeps.running import PlannedRun
 from tests.bench.inputs import environment_in
 from tests.functional.machine import ROOT, write_round
-from tests.ray_cluster import RayCluster
+from tests.tools.ray_cluster import RayCluster
 
 _NODES = (2, 4, 8, 16)
 _RUNS_OF_EACH_NODE = 6

@@ -20,7 +20,7 @@ from harness.engine.target import Target
 from harness.rankers import official_loss
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import SURROGATE, exit_on_error, require_surrogate
-from tests.surrogate import FIRST_MEMORIZED, training_rows
+from tests.tools.surrogate import FIRST_MEMORIZED, training_rows
 
 FOLDS, BATCH, TRIALS, WIDTH, CAP, EXAMPLES = 3, 64, 10, 8, 100, 1_000
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
 from harness.engine.resolving import resolve_target
-from tests.data import DATA, SATML, what_is_missing
 from tests.functional.machine import ROOT, homes
+from tests.tools.data import DATA, SATML, what_is_missing
 
 SURROGATE = ROOT / ".surrogate"
-"""A stand-in for GPT-Neo 1.3B that has read rows of the challenge: `python -m tests.surrogate` trains it."""
+"""A stand-in for GPT-Neo 1.3B that has read rows of the challenge: `python -m tests.tools.surrogate` trains it."""
 SURROGATE_ROUND = ROOT / "tests" / "rounds" / "surrogate.toml"
 
 
@@ -33,7 +33,7 @@ def require_surrogate() -> None:
     if missing := what_is_missing(SATML):
         raise HarnessError(missing)
     if not SURROGATE.is_dir():
-        raise HarnessError(f"{SURROGATE}: no such directory. `python -m tests.surrogate` trains the surrogate.")
+        raise HarnessError(f"{SURROGATE}: no such directory. `python -m tests.tools.surrogate` trains the surrogate.")
     # The round reads the files of the challenge from there, unless the user has them elsewhere.
     os.environ.setdefault("HARNESS_DATA", str(DATA))
 

@@ -14,8 +14,8 @@ from harness.engine.loading import load_target
 from harness.rankers import RankerName, ranked
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import SURROGATE, exit_on_error, require_surrogate
-from tests.data import SATML
-from tests.surrogate import FIRST_MEMORIZED
+from tests.tools.data import SATML
+from tests.tools.surrogate import FIRST_MEMORIZED
 
 BLOCK, BLOCKS, WIDTH, CAP = 1_000, 3, 4, 100
 

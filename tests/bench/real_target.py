@@ -48,8 +48,8 @@ from tests.bench.recorded_trials import (
     recorded_trials,
     training_rows,
 )
-from tests.data import RECORDED, SATML, TRIALS, gpt2_tokenizer, what_is_missing
 from tests.functional.machine import ROOT
+from tests.tools.data import RECORDED, SATML, TRIALS, gpt2_tokenizer, what_is_missing
 
 EXAMPLES, CAP, FOLDS, SEEDS, KEPT = 1_000, 100, 10, 3, 4
 TRIAL_COUNTS, DRAWN_COUNTS = (1, 5, 10, 100, 1_000), (1, 10, 100, 1_000)

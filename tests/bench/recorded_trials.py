@@ -12,7 +12,7 @@ from harness.core.arrays import Floats32, Ints, Tokens, mapped_array
 from harness.core.errors import HarnessError
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.windows import cluster_ids
-from tests.data import RECORDED, SATML, TRIALS
+from tests.tools.data import RECORDED, SATML, TRIALS
 
 MOST_TRIALS, EARLIER_ROWS, EARLIER_TRIALS = 1_000, 14_000, 5
 VOCABULARY, LENGTH = 50_257, 50

@@ -2,7 +2,7 @@
 
 The runs are kept in .results/, so an interrupted `make results` continues where it was. An attack is run again only if
 its source, its settings or the target have changed. `--write` writes the table to docs/explanation/results.md.
-`python -m tests.surrogate` trains the surrogate.
+`python -m tests.tools.surrogate` trains the surrogate.
 """
 
 import argparse

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from harness.demo import CORPUS
 from tests.bench.inputs import exit_on_error, is_surrogate, run_harness, surrogate_or_demo
-from tests.surrogate import training_rows
+from tests.tools.surrogate import training_rows
 
 MEGABYTES, FULL_MEGABYTES = 50, 1_000
 

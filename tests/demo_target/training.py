@@ -1,4 +1,4 @@
-"""The training of the demo target and of `tests.surrogate`: a small GPT-Neo reads each copy of a document as one row.
+"""The training of the demo target and of the surrogate: a small GPT-Neo reads each copy of a document as one row.
 
 This module does not depend on examples, so they cannot influence the training.
 """

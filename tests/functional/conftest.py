@@ -10,7 +10,7 @@ from harness.sandbox import detect_backend
 from harness.sandbox.backends import BACKENDS
 from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed
 from tests.functional.machine import ROOT, SANDBOXES, Machine, homes, kill_processes_that_name, write_round
-from tests.tiers import slow_values
+from tests.tools.tiers import slow_values
 
 _SANDBOX_PARAMETERS = [*slow_values(SANDBOXES[:-1]), SANDBOXES[-1]]
 """The fast tests use the sandbox that needs no installation; other tests use the best one available."""

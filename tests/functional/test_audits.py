@@ -17,12 +17,12 @@ from harness.core.text import sanitize
 from harness.demo import CONTROL_TEXT, CORPUS, ROUND_ARRAYS, SEED
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
-from tests.completions_server import Reply, completion, completions_server
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.demo_target.corpus import corpus
 from tests.demo_target.names import write_name_pairs
-from tests.demo_texts import TOKENIZER, trained_text, unseen_text
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, readable_bytes, wait_until
+from tests.tools.completions_server import Reply, completion, completions_server
+from tests.tools.demo_texts import TOKENIZER, trained_text, unseen_text
 
 TINY = ("--target", "demo-tiny", "--threads", "1")
 TWO_SIZES = ("--target", "demo-tiny", "--target", "demo-small", "--threads", "1")

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from tests.data import SATML, require_data
 from tests.functional.command import run_command
 from tests.functional.machine import ROOT
+from tests.tools.data import SATML, require_data
 
 
 def harness(*arguments, data):

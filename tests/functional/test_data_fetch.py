@@ -17,9 +17,9 @@ from harness.core.errors import HarnessError
 from harness.data import fetch as fetching
 from harness.data.fetch import Arrival, FetchProgress, fetch_files
 from harness.data.files import SATML, Base, PublicFile
-from tests.data import SATML as LOCAL_SATML
-from tests.data import require_data
 from tests.functional.machine import ROOT, wait_until
+from tests.tools.data import SATML as LOCAL_SATML
+from tests.tools.data import require_data
 
 
 @pytest.fixture(autouse=True)

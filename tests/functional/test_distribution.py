@@ -1,6 +1,6 @@
 """The wheel and the sdist: what is in them, and that they run without torch where the repository is not.
 
-`python -m tests.stranger` uses the wheel with torch.
+`python -m tests.tools.stranger` uses the wheel with torch.
 """
 
 import sys
@@ -11,7 +11,8 @@ import pytest
 
 from harness import __version__
 from harness.demo import BASELINE_GUESSES
-from tests.distribution import (
+from tests.functional.machine import Machine
+from tests.tools.distribution import (
     Distribution,
     build,
     check_metadata,
@@ -21,7 +22,6 @@ from tests.distribution import (
     run,
     use,
 )
-from tests.functional.machine import Machine
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 """Each test installs some 60 distributions, which takes minutes on a busy machine."""

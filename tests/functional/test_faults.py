@@ -12,7 +12,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.sandbox.capped_log import CAP_BYTES
 from tests.functional.machine import Machine, is_valid, write_round
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 
 MIB = 1 << 20
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.machine import ROOT
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 
 (VERSION,) = re.findall(r"^TORCH_VERSION := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 

@@ -18,7 +18,7 @@ from harness.runs.folder import RunFolder
 from harness.submit.manifest import MANIFEST
 from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed, files_of
 from tests.functional.machine import EXAMPLES, Machine
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 
 CODE_FILES = {"Dockerfile", "README.md", "environment.yml", "requirements.txt", "round.toml", "run.sh", "spec.json"}
 

@@ -25,11 +25,11 @@ from harness.submit.html_page import page
 from harness.submit.leaderboard import Entry
 from harness.submit.report import report_page
 from harness.submit.verdict import Finding, Outcome, Verdict
-from tests.browser import Browser, open_browser
 from tests.conftest import require_chromium
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.demo_target.names import demo_name_pairs
 from tests.functional.machine import homes
+from tests.tools.browser import Browser, open_browser
 from tests.unit.audits.in_memory import InMemory, target_configs
 from tests.unit.submit.audit_header import HEADER
 from tests.unit.submit.ended import ended_run, make_hostile

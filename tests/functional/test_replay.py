@@ -12,10 +12,10 @@ from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.submission import write_submission
-from tests.data import DATA, RECORDED, SATML, require_data
 from tests.functional.command import run_command
 from tests.functional.machine import homes
-from tests.tiers import first_is_fast
+from tests.tools.data import DATA, RECORDED, SATML, require_data
+from tests.tools.tiers import first_is_fast
 
 ROWS = 20
 

@@ -9,9 +9,9 @@ import pytest
 
 from harness.cli.output import SCHEMA_VERSION
 from harness.core.submission import write_submission
-from tests.data import DATA, RECORDED, SATML, what_is_missing
 from tests.functional.command import run_command
 from tests.functional.machine import ROOT
+from tests.tools.data import DATA, RECORDED, SATML, what_is_missing
 
 MISSING = what_is_missing(SATML, RECORDED)
 needs_data = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))

@@ -16,8 +16,8 @@ import pytest
 from harness.demo import CORPUS, WEIGHTS
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
-from tests.demo_server import Body, DemoModel, Refused, serve
 from tests.functional.machine import Machine, kill_worker, wait_until
+from tests.tools.demo_server import Body, DemoModel, Refused, serve
 
 RATES = ("--requests-per-minute", "60000")
 

@@ -20,7 +20,7 @@ from tests.functional.machine import (
     processes_that_name,
     wait_until,
 )
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 
 TWO = ("--devices", "cpu:2")
 

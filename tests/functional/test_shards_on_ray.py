@@ -8,7 +8,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status
 from tests.contract.attacks import fast_settings
 from tests.functional.machine import Machine, guess_count, last_event, wait_until, write_tiny_demo
-from tests.ray_cluster import RayCluster
+from tests.tools.ray_cluster import RayCluster
 
 # Nodes of a cluster start and are given up slowly on a busy machine.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

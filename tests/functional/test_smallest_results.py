@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from harness.demo import CONTROL_TEXT, SIZES
-from tests.demo_texts import TOKENIZER
 from tests.functional.machine import Machine
+from tests.tools.demo_texts import TOKENIZER
 
 TINY = ("--target", "demo-tiny", "--threads", "1")
 

@@ -13,7 +13,7 @@ from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 from tests.functional.machine import EXAMPLES, PLUGINS, Machine, guess_count, wait_until
-from tests.ray_cluster import RayCluster, RayNode
+from tests.tools.ray_cluster import RayCluster, RayNode
 
 # Nodes of a cluster start and are given up slowly on a busy machine.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -15,7 +15,7 @@ from tests.conftest import require_tool
 from tests.functional.bundler import OWN_ENVIRONMENT
 from tests.functional.machine import Machine, guess_count, wait_until
 from tests.functional.trained import ATTACKED, TRAINING, write_trained_model
-from tests.tiers import long_values
+from tests.tools.tiers import long_values
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from tests.functional.bundler import (
     reason,
 )
 from tests.functional.machine import EXAMPLES, Machine, write_tiny_demo
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 
 
 def test_a_bundle_reproduces_its_submission_byte_for_byte(each_sandbox: Bundler, draws: Packed, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from harness.submit.archive import archive_bytes
 from tests.functional.bundler import OWN_ENVIRONMENT, Bundler, Packed, altered, altered_files, files_of, finding, reason
 from tests.functional.machine import EXAMPLES, Machine, processes_that_name, wait_until
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 <script>alert(1)</script> \u202eright to left"
 

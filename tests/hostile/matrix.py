@@ -21,8 +21,8 @@ import pytest
 
 from harness.core.files import temporary_folder
 from harness.core.text import pluralize, sanitize, shorten
-from tests.distribution import ROOT, copy_tree
-from tests.stranger import USER, readable_python
+from tests.tools.distribution import ROOT, copy_tree
+from tests.tools.stranger import USER, readable_python
 
 HELD, FAILED, SKIPPED, DOCUMENTED = "held", "FAILED", "skipped", "documented"
 """DOCUMENTED: the attempt succeeds, and the documentation says so."""

@@ -17,7 +17,7 @@ import pytest
 from harness.submit.archive import archive_bytes
 from tests.functional.bundler import FAST, Bundler, Packed, altered, files_of, finding, reason
 from tests.functional.machine import SANDBOXES, Machine
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 
 PASSWORD = "open-sesame"
 # A build backend that leaves a mark, and calls its listener if it has network access.

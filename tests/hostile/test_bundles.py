@@ -22,7 +22,7 @@ from tests.functional.bundler import (
     reason,
 )
 from tests.functional.machine import EXAMPLES, Machine
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 
 PLUGINS = Path(__file__).parent / "plugins"
 DEEP = """exec "$PYTHON" -c "

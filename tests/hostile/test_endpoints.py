@@ -19,8 +19,8 @@ import pytest
 from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.dataset import SequenceParams
 from harness.core.errors import HarnessError
-from tests.completions_server import Reply, completion, completions_server
 from tests.functional.machine import Machine
+from tests.tools.completions_server import Reply, completion, completions_server
 
 # Before the client had a deadline for the whole request, these tests would have waited for ever.
 pytestmark = pytest.mark.timeout(120)

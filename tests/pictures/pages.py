@@ -6,8 +6,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.browser import open_browser
 from tests.pictures import PICTURES
+from tests.tools.browser import open_browser
 
 PAGES = {
     "report-run": "baseline.html",

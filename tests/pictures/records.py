@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.demo import CONTROL_TEXT, CORPUS
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
-from tests.demo_texts import TOKENIZER, trained_text, unseen_text
+from tests.tools.demo_texts import TOKENIZER, trained_text, unseen_text
 
 _DOCUMENTS = 150
 _SWEEP = """\

@@ -18,7 +18,7 @@ from harness.tui.screens.main import TABS, MainScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
-from tests.tiers import long_values
+from tests.tools.tiers import long_values
 
 Result = TypeVar("Result")
 _KEY_NAMES = {"/": "slash", " ": "space", ":": "colon", ".": "full_stop", "_": "underscore"}

@@ -23,7 +23,7 @@ from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import Machine
-from tests.tiers import long_values
+from tests.tools.tiers import long_values
 from tests.tui.piloting import (
     burst,
     notifications,

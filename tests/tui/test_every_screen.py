@@ -38,7 +38,7 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.bars import KeyFooter
 from tests.functional.machine import PLUGINS
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 from tests.tui.piloting import on_page, play_app, screen_text, until
 from tests.unit.tui.recorded import EXAMPLES, RecordedJob, recorded_run
 from tests.unit.tui.recorded_audit import recorded_audit

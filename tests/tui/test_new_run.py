@@ -10,7 +10,7 @@ from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile
 from harness.tui.screens.new_run import NewRunScreen
 from tests.functional.machine import ROOT
-from tests.tiers import long_values
+from tests.tools.tiers import long_values
 from tests.tui.forms import PLAIN, fields_of, form, message_of, screen_of, stage, text_of, typed, written
 from tests.tui.piloting import burst, play_screen, screen_text, until
 

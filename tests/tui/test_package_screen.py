@@ -17,7 +17,7 @@ from harness.submit.manifest import MANIFEST
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
-from tests.tiers import long_values
+from tests.tools.tiers import long_values
 from tests.tui.piloting import ScreenApp, play_app, play_screen, screen_text, table_of, until, watch
 from tests.tui.stub_command import StubCommand
 from tests.unit.tui.recorded import Recorded

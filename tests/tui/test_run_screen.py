@@ -16,7 +16,7 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.plot_view import PlotView, RunPlot
 from tests.functional.machine import Machine, guess_count, wait_until
-from tests.tiers import long_values
+from tests.tools.tiers import long_values
 from tests.tui.piloting import SIZES, notifications, screen_text, text_of, title_of, until, watch
 from tests.tui.stored import add_guesses, stored_run
 from tests.unit.tui.recorded import Recorded

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from harness.runs.folder import RunFolder
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 from tests.tui.piloting import play_screen, screen_text, text_of, until, watch
 from tests.tui.stored import edit_spec
 from tests.unit.tui.recorded import EXAMPLES, recorded_run

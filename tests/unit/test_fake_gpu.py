@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.fake_gpu import FakeGpu, Kind
+from tests.tools.fake_gpu.gpu import FakeGpu, Kind
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from harness.audits.sequence.results import PASSED
 from harness.audits.sequence.thresholds import TITLES
 from harness.core.findings import Findings
-from tests.completions_server import BLOCKING_HABITS, HABITS, HARMLESS_HABITS, Habit, Reply, edited, text_of
+from tests.tools.completions_server import BLOCKING_HABITS, HABITS, HARMLESS_HABITS, Habit, Reply, edited, text_of
 from tests.unit.audits.sequence.served_corpus import audited, continued
 
 CHANGES_RATES = (

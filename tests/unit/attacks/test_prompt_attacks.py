@@ -6,7 +6,7 @@ import torch
 
 from harness.core.examples import Training
 from harness.engine.target import Target
-from tests.devices import slow_on_gpu
+from tests.tools.devices import slow_on_gpu
 from tests.unit.attacks.running import SmallContext, attack_of, function_of, run
 from tests.unit.engine.reference import examples_of_a_prompt
 

@@ -14,7 +14,7 @@ from attacks.replay import ReplayParams, recorded_suffixes, submitted_rows
 from harness import Guesses, HarnessError
 from harness.core.scoring import correct_rows, recall_at_errors
 from harness.core.submission import submission_order, write_submission
-from tests.data import SATML, TRIALS, require_data
+from tests.tools.data import SATML, TRIALS, require_data
 from tests.unit.attacks.running import SmallContext
 
 MOST_TRIALS = 100

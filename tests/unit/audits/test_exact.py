@@ -14,7 +14,7 @@ from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.loading import load_target
 from harness.engine.shaping import apply_policy
-from tests.devices import slow_on_gpu
+from tests.tools.devices import slow_on_gpu
 from tests.unit.engine.conftest import configurations, load_on, save_model
 from tests.unit.engine.reference import dense_probabilities, logits_of, to_device
 

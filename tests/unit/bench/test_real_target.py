@@ -7,10 +7,10 @@ import pytest
 
 from harness.candidate_ranker import CandidateRanker, candidate_features, prior_features
 from harness.core.errors import HarnessError
-from tests import surrogate
 from tests.bench import page, real_target, recorded_trials
 from tests.bench.real_target import distinct_draws, has_other_cluster, measured_after, shuffled_folds
 from tests.bench.recorded_trials import TrainingRows, Trials
+from tests.tools import surrogate
 
 EXAMPLES, TRIALS = 60, 20
 

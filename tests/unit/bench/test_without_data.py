@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import data
 from tests.bench import inputs
+from tests.tools import data
 
 _NEEDS = ("surrogate_or_demo()", "require_surrogate()", "what_is_missing(")
 MODULES = sorted(
@@ -18,7 +18,7 @@ MODULES = sorted(
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:runpy")
-@pytest.mark.parametrize("module", [*MODULES, "tests.surrogate"])
+@pytest.mark.parametrize("module", [*MODULES, "tests.tools.surrogate"])
 def test_a_benchmark_without_its_data_ends_with_one_sentence(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in (data, inputs):
         monkeypatch.setattr(place, "what_is_missing", lambda *folders: f"{folders[0].name} is missing.")

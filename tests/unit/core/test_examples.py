@@ -12,7 +12,7 @@ from harness.core.errors import HarnessError
 from harness.core.examples import Training, exact_rows, overlap
 from harness.core.rounds import load_round
 from harness.core.windows import cluster_ids, stitched
-from tests.data import DATA, SATML, require_data
+from tests.tools.data import DATA, SATML, require_data
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core import windows
 from harness.core.windows import cluster_ids, first_equals, windows_of
-from tests.data import SATML, require_data
+from tests.tools.data import SATML, require_data
 
 
 def brute_force_ids(blocks, window):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests import surrogate
 from tests.demo_target.training import IGNORED_LABEL, build_model, sampled_loss
+from tests.tools import surrogate
 
 VOCABULARY = 31
 

@@ -17,9 +17,9 @@ from transformers.models.auto import AutoModelForCausalLM
 from harness.engine import model_runner
 from harness.engine.loading import load_target
 from harness.engine.target import Target
-from tests.data import DATA, SATML, SURROGATE, require_data
-from tests.devices import DEVICES, open_device
-from tests.tiers import first_is_fast
+from tests.tools.data import DATA, SATML, SURROGATE, require_data
+from tests.tools.devices import DEVICES, open_device
+from tests.tools.tiers import first_is_fast
 
 OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
 

@@ -13,8 +13,8 @@ from harness.engine.branches import Placement
 from harness.engine.decoder import SharedBranches
 from harness.engine.loading import load_target
 from harness.engine.target import Target
-from tests.devices import only_on_cpu
-from tests.tiers import first_is_fast
+from tests.tools.devices import only_on_cpu
+from tests.tools.tiers import first_is_fast
 from tests.unit.engine.architectures import KNOWN, UNKNOWN, VOCABULARY, random_model
 from tests.unit.engine.conftest import load_on
 from tests.unit.engine.reference import exact_probabilities, plain_draws

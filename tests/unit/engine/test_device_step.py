@@ -9,7 +9,7 @@ import torch
 from harness.core.policy import Policy
 from harness.engine import kernels
 from harness.engine.loading import load_target
-from tests.fake_gpu import FakeGpu
+from tests.tools.fake_gpu.gpu import FakeGpu
 from tests.unit.engine.conftest import configurations, save_model
 
 _POLICY = Policy(top_k=10)

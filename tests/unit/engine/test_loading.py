@@ -14,7 +14,7 @@ from harness.core.policy import Policy, PrefixView
 from harness.engine import loading, memory
 from harness.engine.loading import load_target
 from harness.engine.target import Target
-from tests.devices import only_on_gpu
+from tests.tools.devices import only_on_gpu
 from tests.unit.engine.conftest import load_on
 
 

@@ -18,9 +18,9 @@ from harness.engine.loading import load_target
 from harness.engine.pieces import balance, split_model
 from harness.engine.prompt_tuning import PromptTuning
 from harness.engine.target import Target
-from tests.devices import DEVICES, open_devices
-from tests.fake_gpu import FakeGpu
-from tests.tiers import first_is_fast
+from tests.tools.devices import DEVICES, open_devices
+from tests.tools.fake_gpu.gpu import FakeGpu
+from tests.tools.tiers import first_is_fast
 from tests.unit.engine.architectures import KNOWN, UNKNOWN, random_model
 from tests.unit.engine.conftest import CONFIGURATIONS, configurations, save_model
 from tests.unit.engine.reference import decode_greedily, examples_of_a_prompt

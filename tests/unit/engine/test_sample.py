@@ -13,7 +13,7 @@ from harness.engine.results import Samples
 from harness.engine.shaping import apply_policy
 from harness.engine.target import Target
 from tests.bench.optimizations import disablers
-from tests.devices import only_on_gpu, slow_on_gpu
+from tests.tools.devices import only_on_gpu, slow_on_gpu
 from tests.unit.engine.conftest import load_on
 from tests.unit.engine.reference import exact_probabilities, model_logprobs, plain_draws, to_device
 

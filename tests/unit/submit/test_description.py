@@ -27,7 +27,7 @@ from harness.submit.team import Member, Team
 from harness.submit.typst import markdown_to_typst
 from tests.conftest import require_tool
 from tests.functional.machine import ROOT
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 from tests.unit.submit.ended import HOSTILE, add_code, ended_run, make_hostile
 from tests.unit.submit.typst_text import packed, typeset_text
 from tests.unit.tui.recorded import recorded_run

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo_texts import trained_text, unseen_text
+from tests.tools.demo_texts import trained_text, unseen_text
 
 
 @pytest.fixture(scope="module")

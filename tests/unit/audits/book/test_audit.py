@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap
 from harness.demo import SIZES
 from harness.engine.loading import load_target
-from tests.demo_texts import TOKENIZER, trained_text
+from tests.tools.demo_texts import TOKENIZER, trained_text
 from tests.unit.audits.in_memory import InMemory, Killed, plain, quoted_after_redaction, target_configs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)

@@ -4,7 +4,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from harness.audits.book.inputs import BookParams, StrideUnit
 from harness.audits.book.windows import coarse_to_fine, cut_windows
-from tests.demo_texts import TOKENIZER, trained_text
+from tests.tools.demo_texts import TOKENIZER, trained_text
 
 TEXT = trained_text(12) + " ü😀漢字 é " * 20
 SMALL = {"prefix_tokens": 7, "suffix_tokens": 5}

@@ -6,7 +6,7 @@ from typing import Any
 from harness.audits.endpoint.client import Answer, Endpoint
 from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.remote import complete_prompt
-from tests.completions_server import CompletionsServer
+from tests.tools.completions_server import CompletionsServer
 
 KEY = "sk-very-secret-key"
 

@@ -10,7 +10,7 @@ import pytest
 from harness.audits.endpoint.client import NEUTRAL, Answer
 from harness.audits.sequence.dataset import SequenceParams
 from harness.core.errors import HarnessError
-from tests.completions_server import Reply, completion, completions_server
+from tests.tools.completions_server import Reply, completion, completions_server
 from tests.unit.audits.endpoint.asking import KEY, asked
 
 

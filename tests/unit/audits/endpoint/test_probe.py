@@ -23,8 +23,8 @@ from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.tokenizers import Tokenizer, parse_tokenizer
 from harness.demo import WEIGHTS
-from tests.completions_server import CompletionsServer, Reply, completions_server
-from tests.demo_server import DemoModel, serve
+from tests.tools.completions_server import CompletionsServer, Reply, completions_server
+from tests.tools.demo_server import DemoModel, serve
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,9 @@ from harness.core.audit import Audit, Inputs
 from harness.core.errors import HarnessError, Interruption
 from harness.core.rounds import load_round
 from harness.demo import SIZES
-from tests.completions_server import CompletionsServer, Reply, completions_server
-from tests.demo_server import Body, DemoModel, Refused, serve
-from tests.demo_texts import trained_text, unseen_text
+from tests.tools.completions_server import CompletionsServer, Reply, completions_server
+from tests.tools.demo_server import Body, DemoModel, Refused, serve
+from tests.tools.demo_texts import trained_text, unseen_text
 from tests.unit.audits.in_memory import InMemory, Killed, target_configs
 
 TINY = Model(SIZES[-1].name, SIZES[-1].weights)

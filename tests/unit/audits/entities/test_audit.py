@@ -17,7 +17,7 @@ from harness.core.findings import BarChart, Findings, HeatMap, LineChart
 from harness.core.spec import TargetConfig
 from harness.core.text import format_percent
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, relabelled, write_names
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 
 NAMES = invented_names(12)

@@ -31,7 +31,7 @@ from harness.submit.finding_tables import redact_findings
 from tests.demo_target.classifiers import FRAMES, Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
 from tests.demo_target.names import NAME, demo_name_pairs
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 from tests.unit.engine.conftest import configurations, save_model
 from tests.unit.engine.reference import exact_probabilities

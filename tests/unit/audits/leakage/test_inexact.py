@@ -8,7 +8,7 @@ from harness.audits import beam
 from harness.audits.leakage.inexact import count_partial_suffixes, inexact_probabilities
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
-from tests.devices import slow_on_gpu
+from tests.tools.devices import slow_on_gpu
 from tests.unit.engine.conftest import configurations, load_on, save_model
 from tests.unit.engine.reference import exact_probabilities
 

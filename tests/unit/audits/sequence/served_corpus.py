@@ -9,7 +9,7 @@ from harness.audits.sequence.audit import SequenceAudit
 from harness.audits.sequence.dataset import SequenceParams
 from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sources import CorpusFiles
-from tests.completions_server import CompletionsServer, Reply, completion, completions_server, prompt_of
+from tests.tools.completions_server import CompletionsServer, Reply, completion, completions_server, prompt_of
 from tests.unit.audits.in_memory import InMemory
 
 

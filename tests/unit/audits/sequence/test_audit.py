@@ -17,7 +17,7 @@ from harness.core.rounds import load_round
 from harness.demo import REFERENCE, SEED, SIZES, WEIGHTS
 from harness.engine.loading import load_target
 from tests.demo_target.corpus import corpus
-from tests.tiers import first_is_fast
+from tests.tools.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from harness.audits.sequence.remote import ServedText, complete_prompt, max_toke
 from harness.audits.sequence.results import P_VALUE, PASSED, TOO_SHORT_SUFFIX
 from harness.audits.sequence.thresholds import TITLES
 from harness.core.errors import Interruption
-from tests.completions_server import Reply, completion, completions_server
+from tests.tools.completions_server import Reply, completion, completions_server
 from tests.unit.audits.in_memory import Killed
 from tests.unit.audits.sequence.served_corpus import audit_of, audited, chat_message, continued, counting_corpus
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX

@@ -1,6 +1,6 @@
 """A completions API over a target of this repository, as inference servers offer it, and with their faults.
 
-`python -m tests.demo_server --port 8000` serves the demo target. Log-probabilities come from the model of
+`python -m tests.tools.demo_server --port 8000` serves the demo target. Log-probabilities come from the model of
 `transformers` itself, not from the harness's engine.
 """
 
@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
 
 from harness.demo import WEIGHTS
-from tests.completions_server import CompletionsServer, Reply, completions_server
+from tests.tools.completions_server import CompletionsServer, Reply, completions_server
 
 Body = dict[str, Any]
 _MOST_LOGPROBS = 20

@@ -1,6 +1,6 @@
 """Install the wheel as a user without root rights does, on a machine without bubblewrap and tmux, and use it.
 
-    python -m tests.stranger [--python PYTHON] [--hostile]
+    python -m tests.tools.stranger [--python PYTHON] [--hostile]
 
 The wheel with its extras `torch` and `tune` goes into a new environment of a Python that every user can read, with the
 lowest version of each dependency that pyproject.toml allows. The tests of the sandbox and of the engine's decoder run
@@ -22,7 +22,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from harness.core.files import temporary_folder
-from tests.distribution import ROOT, Installation, build, copy_torch, run, version_of
+from tests.tools.distribution import ROOT, Installation, build, copy_torch, run, version_of
 
 USER = 54321
 """The id of a user without an account."""

@@ -1,6 +1,6 @@
 """Build the wheel and the sdist, install them as users do, and use them outside the repository.
 
-    python -m tests.distribution [--python PYTHON]...
+    python -m tests.tools.distribution [--python PYTHON]...
 
 For each interpreter (by default the one that runs this command) the wheel is installed into a new virtual environment.
 There `harness` runs the demo, scores and validates its submission, writes a report and opens the TUI. Interpreters
@@ -29,7 +29,7 @@ from typing import Any
 
 from harness.submit.environment import torch_folders
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WHEELS = os.environ.get("HARNESS_WHEELS", "")
 EXTRA = "[torch]"
 _SCREEN_SECONDS = 120.0

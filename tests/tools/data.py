@@ -7,7 +7,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 
-DATA = Path(os.environ.get("HARNESS_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+DATA = Path(os.environ.get("HARNESS_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 """The directory of the data: HARNESS_TEST_DATA. By default it is beside the clone."""
 SATML = DATA / "satml"
 SURROGATE = DATA / "surrogate-11m"

@@ -1,4 +1,4 @@
-"""Tensors that report a CUDA device and compute with CPU kernels. `tests.fake_gpu` is the interface.
+"""Tensors that report a CUDA device and compute with CPU kernels. `tests.tools.fake_gpu.gpu` is the interface.
 
 A `GpuTensor` contains a CPU tensor. PyTorch's C++ code sees it as a tensor on a stand-in, a device of type "meta",
 because a CPU build cannot represent a CUDA tensor in a backward pass. Python code sees the device "cuda:INDEX".
@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.fake_gpu_events import Kind, copy_later, is_pinned, notify, pin, synchronize
-from tests.fake_gpu_kernels import KERNELS
+from tests.tools.fake_gpu.events import Kind, copy_later, is_pinned, notify, pin, synchronize
+from tests.tools.fake_gpu.kernels import KERNELS
 
 # Indices from here on distinguish stand-ins from the meta device on which transformers creates models.
 _FIRST_STAND_IN = 7

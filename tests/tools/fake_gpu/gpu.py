@@ -17,9 +17,9 @@ from unittest.mock import patch
 
 import torch
 
-from tests import fake_gpu_events
-from tests.fake_gpu_events import Kind, synchronize, unfinished_copies
-from tests.fake_gpu_tensors import DeviceMode, DispatchMode, GpuTensor
+from tests.tools.fake_gpu import events
+from tests.tools.fake_gpu.events import Kind, synchronize, unfinished_copies
+from tests.tools.fake_gpu.tensors import DeviceMode, DispatchMode, GpuTensor
 
 __all__ = ["FakeGpu", "GpuTensor", "Kind"]
 _open: list["FakeGpu"] = []
@@ -99,11 +99,11 @@ class FakeGpu:
 
 @contextmanager
 def _observing(observer: Any) -> Iterator[None]:
-    fake_gpu_events.observers.append(observer)
+    events.observers.append(observer)
     try:
         yield
     finally:
-        fake_gpu_events.observers.remove(observer)
+        events.observers.remove(observer)
 
 
 class _Event:

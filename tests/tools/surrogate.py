@@ -1,4 +1,4 @@
-"""Train a small stand-in for GPT-Neo 1.3B on real rows of the challenge: `python -m tests.surrogate`.
+"""Train a small stand-in for GPT-Neo 1.3B on real rows of the challenge: `python -m tests.tools.surrogate`.
 
 It takes 45 minutes on two cores. The surrogate reads each of the training rows 12,000 to 14,999 of the challenge in 1
 to 20 copies, in two passes. Each copy begins at one of the first 102 tokens of its row, as in a pre-training corpus, so
@@ -16,9 +16,9 @@ import numpy as np
 from harness.core.arrays import Tokens, mapped_array
 from harness.core.errors import HarnessError
 from tests.bench.inputs import SURROGATE, exit_on_error
-from tests.data import SATML, gpt2_tokenizer, what_is_missing
 from tests.demo_target.__main__ import progress_printer
 from tests.demo_target.training import Schedule, build_model, save_in_half_precision, train
+from tests.tools.data import SATML, gpt2_tokenizer, what_is_missing
 
 SEED = 2023
 FIRST_MEMORIZED = 12_000
@@ -47,7 +47,7 @@ def memorized(rows: Tokens) -> tuple[Tokens, list[int]]:
 
 def main() -> None:
     """Train the surrogate and write it in Hugging Face layout, with the tokenizer of GPT-2."""
-    parser = argparse.ArgumentParser(prog="python -m tests.surrogate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.surrogate", description=__doc__)
     parser.add_argument("--out", type=Path, default=SURROGATE, help="directory of the model (default: %(default)s)")
     folder = parser.parse_args().out
     if missing := what_is_missing(SATML):
